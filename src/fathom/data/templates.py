@@ -1,0 +1,62 @@
+"""Templates turn a subject and an answer into a prompt that knows where both stand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+SUBJECT, ANSWER = "[X]", "[Y]"
+_SLOTS = re.compile(r"(\[X\]|\[Y\])")
+
+
+class Span(NamedTuple):
+    """Characters [start, end) of a prompt."""
+
+    start: int
+    end: int
+
+
+class Prompt(NamedTuple):
+    """A text to score. :param subject: where the subject stands, if it does. :param answer: where the answer stands."""
+
+    text: str
+    subject: tuple[Span, ...]
+    answer: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A sentence with the places ``[X]`` (subject) and ``[Y]`` (answer), as in LAMA and BEAR."""
+
+    text: str
+
+    def faults(self) -> list[str]:
+        """What is wrong with it, in words; empty where nothing is."""
+        if ANSWER not in self.text:
+            return [f"template {self.text!r} has no {ANSWER}: write {ANSWER} where the answer stands"]
+        return []
+
+    def fill(self, subject: str, answer: str, *, capitalize: bool = True) -> Prompt:
+        """Put both in their places; with *capitalize* the first letter becomes upper case, as lm-pub-quiz does."""
+        text = ""
+        spans: dict[str, list[Span]] = {SUBJECT: [], ANSWER: []}
+        for part in _SLOTS.split(self.text):
+            if part in spans:
+                value = subject if part == SUBJECT else answer
+                spans[part].append(Span(len(text), len(text) + len(value)))
+                part = value
+            text += part
+        if capitalize:
+            text = capitalized(text)
+        return Prompt(text, tuple(spans[SUBJECT]), tuple(spans[ANSWER]))
+
+    def question(self, subject: str, *, capitalize: bool = True) -> str:
+        """The template with the subject in place and ``[Y]`` left standing: what a prediction row records."""
+        return self.fill(subject, ANSWER, capitalize=capitalize).text
+
+
+def capitalized(text: str) -> str:
+    """First character in upper case, as long as that is one character ("ß" stays: "SS" would shift the spans)."""
+    first = text[:1].upper()
+    return first + text[1:] if len(first) == 1 else text

@@ -1,0 +1,47 @@
+"""What can go wrong, as one tree to catch.
+
+FathomError
+├── BadInput      the user's files or options are wrong: says what was found, expected, and to type (exit code 2)
+├── RunFailed     a run that began could not go on; what was computed is kept (exit code 1)
+└── MissingExtra  an optional library is not installed: the message is the install command (exit code 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class FathomError(Exception):
+    """Root of every error Fathom raises on purpose. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class BadInput(FathomError):
+    """The input is wrong. Holds every fault found, one line each, so that one attempt shows them all.
+
+    :param faults: one message, or several.
+    """
+
+    exit_code = 2
+
+    def __init__(self, faults: str | Iterable[str]) -> None:
+        self.faults = [faults] if isinstance(faults, str) else list(faults)
+        super().__init__("\n".join(self.faults))
+
+
+class RunFailed(FathomError):
+    """A run that began could not go on (a full disk, a model that runs out of memory at the smallest batch)."""
+
+
+class MissingExtra(FathomError):
+    """An optional library is missing.
+
+    :param library: the module that could not be imported.
+    :param extra: the extra of this distribution that brings it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"'{library}' is not installed: pip install 'fathom-lm[{extra}]'")

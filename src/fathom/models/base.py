@@ -1,0 +1,80 @@
+"""The seam over model libraries: what the scoring engine asks of a model, and nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from torch import Tensor, device
+from transformers import PreTrainedTokenizerBase
+
+
+class Attention(StrEnum):
+    """Which tokens a position may see: those before it, all, or all of the source (encoder-decoder)."""
+
+    CAUSAL = "causal"
+    BIDIRECTIONAL = "bidirectional"
+    SEQ2SEQ = "seq2seq"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a model the model it is; goes into every manifest."""
+
+    name: str
+    revision: str | None
+    dtype: str
+    content_hash: str
+
+
+class Model(Protocol):
+    """A local model. All tensors live on :attr:`device`; b rows of n tokens, hidden size d."""
+
+    identity: Identity
+    tokenizer: PreTrainedTokenizerBase
+    attention: Attention
+    device: device
+    max_tokens: int | None
+    """Longest sequence the positions allow, None where there is no limit."""
+    vocabulary_size: int
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Input embeddings. :param ids: shape (…). :returns: shape (…, d)."""
+        ...
+
+    def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
+        """The state that the head sees. :returns: shape (b, n, d).
+
+        :param vectors: input embeddings, shape (b, n, d); gradients reach them, never the weights.
+        :param positions: position of each token, shape (b, n); None for 0, 1, 2, …
+        :param visible: booleans of shape (b, n, n), true where the row's token may see the column's; None for the
+            model's own mask. A sliding window is applied on top, by *positions*.
+        """
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The model's own head. :param hidden: shape (m, d). :returns: float32, shape (m, vocabulary)."""
+        ...
+
+    def linear_head(self) -> tuple[Tensor, Tensor | None] | None:
+        """Weight (vocabulary, d) and bias of the head where it is one plain linear layer, else None."""
+        ...
+
+    def refuses_tree(self) -> str | None:
+        """Why :meth:`hidden` cannot be given *visible* (or would not honour it); None where it can."""
+        ...
+
+
+def token_log_probs(model: Model, ids: list[int]) -> Tensor:
+    """The plain path for one causal sequence: log p(token | those before it), in nats.
+
+    One forward pass with the model's own mask and nothing shared; the reference that every faster path is checked
+    against. :param ids: n token ids. :returns: float32, shape (n,); the first is NaN, nothing stands before it.
+    """
+    import torch
+
+    tokens = torch.tensor([ids], device=model.device)
+    log_probs = torch.log_softmax(model.logits(model.hidden(model.embed(tokens))[0, :-1]), dim=-1)
+    scores = log_probs.gather(1, tokens[0, 1:, None])[:, 0]
+    return torch.cat([scores.new_full((1,), torch.nan), scores])

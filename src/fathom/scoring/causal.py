@@ -1,0 +1,124 @@
+"""Log-likelihoods of causal models: every token of every statement, each shared beginning computed once.
+
+The statements become a token trie (:mod:`fathom.scoring.trie`). Its inner nodes run in packed blocks under a mask that
+shows each node its ancestors alone; the head is applied to those nodes only, for the tokens of their children only.
+Where a model refuses such a mask, or takes it and returns other numbers (its self-check tells), distinct sequences run
+in plain batches under the model's own mask; heads and soft-maxes are still shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fathom.models.base import Model
+from fathom.scoring.head import target_log_probs
+from fathom.scoring.memory import Budget
+from fathom.scoring.trie import Block, Trie, blocks_from, build_trie
+
+BLOCK = 128
+"""Nodes per packed sequence: large enough to re-run few shared beginnings, small enough for the quadratic mask."""
+
+
+def causal_log_probs(model: Model, sequences: Sequence[Sequence[int]], budget: Budget) -> list[NDArray[np.float32]]:
+    """log p(token | tokens before it), in nats, for every token of every sequence.
+
+    :param sequences: token ids, each starting with what the model is to see first (BOS, as a rule).
+    :returns: for each sequence float32 of its length; NaN at the first token, before which nothing stands.
+    """
+    if not sequences:
+        return []
+    trie = build_trie(sequences)
+    with torch.inference_mode():
+        if model.refuses_tree() is None:
+            scores = _by_packed_blocks(model, trie, budget)
+        else:
+            scores = _by_plain_batches(model, trie, budget)
+    return [scores[path[path >= 0]] for path in trie.paths]
+
+
+def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
+    scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
+    children = _Children(trie)
+    start = 0
+    while start < len(trie.inner):
+        size = min(BLOCK, budget.tokens)
+        blocks, after = blocks_from(trie, start, size, max(1, budget.tokens // size))
+        parents, nodes = children.of(trie.inner[start:after])
+        found = budget.attempt(lambda: _run_blocks(model, trie, blocks, parents, nodes))  # noqa: B023 - called at once
+        if found is not None:
+            scores[nodes] = found
+            start = after
+    return scores
+
+
+def _run_blocks(
+    model: Model, trie: Trie, blocks: list[Block], parents: NDArray[np.int64], nodes: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """:param parents: for each of *nodes*, which of the blocks' new nodes stands above it."""
+    width = max(len(block.nodes) for block in blocks)
+    ids = np.zeros((len(blocks), width), dtype=np.int64)
+    # A padding node sees itself and is seen by no other: its number and its end are beyond every node.
+    first, last = (np.full((len(blocks), width), len(trie.tokens) + np.arange(width)) for _ in range(2))
+    last += 1
+    positions = np.zeros((len(blocks), width), dtype=np.int64)
+    wanted = np.zeros((len(blocks), width), dtype=bool)
+    for row, block in enumerate(blocks):
+        count = len(block.nodes)
+        ids[row, :count] = trie.tokens[block.nodes]
+        positions[row, :count] = trie.depth[block.nodes]
+        first[row, :count], last[row, :count] = block.nodes, trie.end[block.nodes]
+        wanted[row, block.context : count] = True
+
+    def on_device(array: NDArray[np.int64] | NDArray[np.bool_]) -> Tensor:
+        return torch.from_numpy(array).to(model.device)
+
+    node, end = on_device(first), on_device(last)
+    visible = (node[:, None, :] <= node[:, :, None]) & (node[:, :, None] < end[:, None, :])
+    hidden = model.hidden(model.embed(on_device(ids)), on_device(positions), visible)[on_device(wanted)]
+    return target_log_probs(model, hidden, on_device(parents), on_device(trie.tokens[nodes])).cpu().numpy()
+
+
+def _by_plain_batches(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
+    """Distinct sequences, alike in length together, padded on the right, where a causal model does not look."""
+    scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
+    paths = np.unique(trie.paths, axis=0)
+    lengths = (paths >= 0).sum(axis=1)
+    paths = paths[np.argsort(lengths, kind="stable")]
+    lengths.sort()
+    start = 0
+    while start < len(paths):
+        stop = start + 1
+        while stop < len(paths) and (stop + 1 - start) * lengths[stop] <= budget.tokens:
+            stop += 1
+        chunk = paths[start:stop, : lengths[stop - 1]]
+        found = budget.attempt(lambda: _run_batch(model, trie, chunk))  # noqa: B023 - called at once
+        if found is not None:
+            scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = found
+            start = stop
+    return scores
+
+
+def _run_batch(model: Model, trie: Trie, paths: NDArray[np.int64]) -> NDArray[np.float32]:
+    ids = torch.from_numpy(np.where(paths >= 0, trie.tokens[paths], 0)).to(model.device)
+    has_next = torch.from_numpy(paths[:, 1:] >= 0).to(model.device)
+    hidden = model.hidden(model.embed(ids))[:, :-1][has_next]
+    rows = torch.arange(len(hidden), device=model.device)
+    return target_log_probs(model, hidden, rows, ids[:, 1:][has_next]).cpu().numpy()
+
+
+class _Children:
+    """The nodes below given nodes, found by one binary search in the list of parents."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.order = np.argsort(trie.parent, kind="stable")
+        self.parent = trie.parent[self.order]
+
+    def of(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """:param nodes: consecutive inner nodes, ascending. :returns: (index into *nodes*, child) pairs."""
+        low, high = np.searchsorted(self.parent, [nodes[0], nodes[-1] + 1])
+        return np.searchsorted(nodes, self.parent[low:high]), self.order[low:high]

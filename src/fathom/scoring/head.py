@@ -1,0 +1,59 @@
+"""Log-probabilities of a few tokens per hidden state, without ever holding all states × all of the vocabulary."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fathom.models.base import Model
+from fathom.models.kernels import linear
+
+ROWS = 1024
+CPU_LOGITS = 4 * 1024 * 1024
+"""Logits held at a time on a CPU: 16 MiB of float32, so that they are read back from the cache, not from memory."""
+DEVICE_LOGITS = 256 * 1024 * 1024
+
+
+def target_log_probs(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
+    """log p(token | state) in nats; the soft-max is in float32 whatever the model's precision.
+
+    :param hidden: shape (m, d).
+    :param rows: the state that each wanted token follows, ascending, shape (wanted,).
+    :param tokens: the wanted tokens, shape (wanted,).
+    :returns: float32, shape (wanted,).
+    """
+    room = CPU_LOGITS if hidden.device.type == "cpu" else DEVICE_LOGITS
+    head = model.linear_head()
+    step = ROWS if head is not None else max(1, room // model.vocabulary_size)
+    out = torch.empty(len(rows), dtype=torch.float32, device=hidden.device)
+    for first in range(0, len(hidden), step):
+        states = hidden[first : first + step]
+        low, high = torch.searchsorted(rows, torch.tensor([first, first + step], device=rows.device)).tolist()
+        local, wanted = rows[low:high] - first, tokens[low:high]
+        if head is None:
+            logits = model.logits(states)
+            out[low:high] = logits[local, wanted] - torch.logsumexp(logits, dim=-1)[local]
+        else:
+            out[low:high] = _by_vocabulary_slices(states, *head, local, wanted, room)
+    return out
+
+
+def _by_vocabulary_slices(
+    states: Tensor, weight: Tensor, bias: Tensor | None, rows: Tensor, tokens: Tensor, room: int
+) -> Tensor:
+    """The normaliser summed over slices of the vocabulary: each slice of logits is gone before the next is made."""
+    width = max(256, room // len(states))
+    scores = torch.empty(len(rows), dtype=torch.float32, device=states.device)
+    normaliser = torch.full((len(states),), -torch.inf, device=states.device)
+    for low in range(0, len(weight), width):
+        part = None if bias is None else bias[low : low + width]
+        logits = linear(states, weight[low : low + width], part).float()
+        inside = torch.nonzero((tokens >= low) & (tokens < low + width))[:, 0]
+        scores[inside] = logits[rows[inside], tokens[inside] - low]
+        normaliser = torch.logaddexp(normaliser, _logsumexp_in_place(logits))
+    return scores - normaliser[rows]
+
+
+def _logsumexp_in_place(logits: Tensor) -> Tensor:
+    highest = logits.amax(dim=-1, keepdim=True)
+    return logits.sub_(highest).exp_().sum(dim=-1).log_().add_(highest[:, 0])

@@ -1,0 +1,127 @@
+"""Pseudo-log-likelihoods of masked models: each distinct masked sequence runs once, whichever statements need it.
+
+A token's score is log p(token | the statement with it, and what the variant says, masked). Two statements that differ
+only in what is masked share that pass; sequences of one length run together without padding, and the head runs at the
+one scored position of each.
+
+Variants (``[MASK]`` also stands at …):
+- ``original``: the token alone (Salazar et al. 2020);
+- ``within-word-l2r``: the later tokens of its word (Kauf and Ivanova 2023);
+- ``answer-l2r``: for the answer, its later tokens; elsewhere within the word (lm-pub-quiz's ``answer_l2r+word_l2r``);
+- ``sentence-l2r``: every later token, special tokens excepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fathom.models.base import Model
+from fathom.scoring.head import target_log_probs
+from fathom.scoring.memory import Budget
+from fathom.scoring.tokens import Role, Tokens
+
+
+class Pll(StrEnum):
+    """Which tokens are masked beside the scored one: see the head of this module."""
+
+    ORIGINAL = "original"
+    WITHIN_WORD_L2R = "within-word-l2r"
+    ANSWER_L2R = "answer-l2r"
+    SENTENCE_L2R = "sentence-l2r"
+
+
+def masked_log_probs(
+    model: Model, statements: Sequence[Tokens], variant: Pll, budget: Budget
+) -> list[NDArray[np.float32]]:
+    """Pseudo-log-likelihood of every token, in nats.
+
+    :returns: for each statement float32 of its length; NaN at special tokens.
+    """
+    scores = [np.full(len(tokens.ids), np.nan, dtype=np.float32) for tokens in statements]
+    lengths = np.array([len(tokens.ids) for tokens in statements])
+    mask_id = model.tokenizer.mask_token_id
+    for length in np.unique(lengths):
+        chosen = np.flatnonzero(lengths == length)
+        statement, position, sequences = _masked_sequences([statements[i] for i in chosen], variant, mask_id)
+        targets = np.stack([statements[i].ids for i in chosen])[statement, position]
+        found = _score(model, sequences, position, targets, budget)
+        for row, at, value in zip(chosen[statement], position, found, strict=True):
+            scores[row][at] = value
+    return scores
+
+
+def is_masked_with(tokens: Tokens, variant: Pll) -> NDArray[np.bool_]:
+    """What is masked when each token is scored: shape (n, n), row = scored token, column = masked token."""
+    n = len(tokens.ids)
+    later = np.triu(np.ones((n, n), dtype=bool))
+    scored = tokens.roles != Role.SPECIAL
+    same_word = (tokens.words[:, None] == tokens.words[None, :]) & (tokens.words >= 0)
+    answer = tokens.roles == Role.ANSWER
+    masked = np.eye(n, dtype=bool)
+    if variant is Pll.SENTENCE_L2R:
+        masked |= later
+    elif variant is not Pll.ORIGINAL:
+        masked |= later & same_word
+    if variant is Pll.ANSWER_L2R:
+        masked[answer] = np.eye(n, dtype=bool)[answer] | (later & answer[None, :])[answer]
+    return masked & scored[None, :]  # type: ignore[no-any-return]
+
+
+def _masked_sequences(
+    statements: Sequence[Tokens], variant: Pll, mask_id: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Every scored token of statements of one length n.
+
+    :returns: its statement, its position, and the masked sequence to run for it, shape (scored, n).
+    """
+    statement, position, rows = [], [], []
+    for index, tokens in enumerate(statements):
+        scored = np.flatnonzero(tokens.roles != Role.SPECIAL)
+        rows.append(np.where(is_masked_with(tokens, variant)[scored], mask_id, tokens.ids))
+        statement.append(np.full(len(scored), index))
+        position.append(scored)
+    return np.concatenate(statement), np.concatenate(position), np.concatenate(rows)
+
+
+def _score(
+    model: Model,
+    sequences: NDArray[np.int64],
+    position: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    budget: Budget,
+) -> NDArray[np.float32]:
+    """log p(target | sequence at position), each distinct (sequence, position) run once."""
+    if not len(sequences):
+        return np.empty(0, dtype=np.float32)
+    keys = np.column_stack([sequences, position])
+    distinct, request = np.unique(keys, axis=0, return_inverse=True)
+    request = request.reshape(-1)
+    order = np.argsort(request, kind="stable")
+    request, targets = request[order], targets[order]
+    found = np.empty(len(order), dtype=np.float32)
+    start, length = 0, sequences.shape[1]
+    while start < len(distinct):
+        stop = start + max(1, budget.tokens // length)
+        low, high = np.searchsorted(request, [start, stop])
+
+        def run() -> NDArray[np.float32]:
+            with torch.inference_mode():
+                batch = torch.from_numpy(distinct[start:stop]).to(model.device)  # noqa: B023 - called at once
+                hidden = model.hidden(model.embed(batch[:, :-1]))
+                states = hidden[torch.arange(len(batch), device=model.device), batch[:, -1]]
+                rows = torch.from_numpy(request[low:high] - start).to(model.device)  # noqa: B023
+                wanted = torch.from_numpy(targets[low:high]).to(model.device)  # noqa: B023
+                return target_log_probs(model, states, rows, wanted).cpu().numpy()
+
+        scores = budget.attempt(run)
+        if scores is not None:
+            found[low:high] = scores
+            start = stop
+    unsorted = np.empty_like(found)
+    unsorted[order] = found
+    return unsorted

@@ -1,0 +1,100 @@
+"""Token sequences that begin alike, as one tree, cut into blocks that a model runs in one packed pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trie:
+    """Nodes are numbered in preorder, children by token id; node and subtree are the range [node, end[node]).
+
+    :param tokens: token id of each node, shape (nodes,).
+    :param depth: position of each node, from 0, shape (nodes,).
+    :param parent: node above, −1 for a first token, shape (nodes,).
+    :param end: one past the last node of the subtree, shape (nodes,).
+    :param paths: the nodes of each input sequence, −1 beyond its end, shape (sequences, longest).
+    """
+
+    tokens: Ints
+    depth: Ints
+    parent: Ints
+    end: Ints
+    paths: Ints
+
+    @cached_property
+    def inner(self) -> Ints:
+        """The nodes that have children: the only ones a model has to run."""
+        return np.flatnonzero(self.end > np.arange(len(self.end)) + 1)
+
+
+def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
+    """:param sequences: token ids, none empty; equal sequences share one path."""
+    lengths = np.array([len(sequence) for sequence in sequences])
+    matrix = np.full((len(sequences), lengths.max(initial=1)), -1, dtype=np.int64)
+    for row, sequence in zip(matrix, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    order = np.lexsort(matrix.T[::-1])
+    matrix = matrix[order]
+
+    # A token starts a new node where it or anything before it differs from the sequence above.
+    new = np.ones(matrix.shape, dtype=bool)
+    new[1:] = np.logical_or.accumulate(matrix[1:] != matrix[:-1], axis=1)
+    new &= matrix >= 0
+    ids = np.zeros(matrix.shape, dtype=np.int64)
+    ids[new] = np.arange(new.sum())  # row-major: preorder
+    paths = np.where(matrix >= 0, np.maximum.accumulate(ids, axis=0), -1)
+
+    parent = np.where(new, np.roll(paths, 1, axis=1), -1)
+    parent[:, 0] = -1
+    depth = np.broadcast_to(np.arange(matrix.shape[1]), matrix.shape)[new]
+    original_order = np.empty_like(paths)
+    original_order[order] = paths
+    return Trie(matrix[new], depth, parent[new], _subtree_ends(parent[new], depth), original_order)
+
+
+def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
+    sizes = np.ones(len(parent), dtype=np.int64)
+    for level in range(depth.max(initial=0), 0, -1):
+        nodes = np.flatnonzero(depth == level)
+        np.add.at(sizes, parent[nodes], sizes[nodes])
+    return np.arange(len(parent)) + sizes
+
+
+class Block(NamedTuple):
+    """A slice of the tree that runs as one packed sequence.
+
+    :param nodes: nodes to run, in preorder: the ancestors of the first node that is new, then the new ones.
+    :param context: how many of *nodes* are there only to be seen: another block scores their children.
+    """
+
+    nodes: Ints
+    context: int
+
+
+def blocks_from(trie: Trie, start: int, size: int, count: int) -> tuple[list[Block], int]:
+    """The next *count* blocks of at most *size* nodes (more only where a single path is longer).
+
+    :param start: how many of ``trie.inner`` earlier blocks have dealt with.
+    :returns: the blocks, and *start* for the next call.
+    """
+    blocks = []
+    while start < len(trie.inner) and len(blocks) < count:
+        ancestors: list[int] = []
+        above = trie.parent[trie.inner[start]]
+        while above >= 0:
+            ancestors.append(above)
+            above = trie.parent[above]
+        stop = start + max(1, size - len(ancestors))
+        nodes = np.concatenate([np.array(ancestors[::-1], dtype=np.int64), trie.inner[start:stop]])
+        blocks.append(Block(nodes, len(ancestors)))
+        start = min(stop, len(trie.inner))
+    return blocks, start
