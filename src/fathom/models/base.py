@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor, device
 from transformers import PreTrainedTokenizerBase
@@ -26,6 +27,18 @@ class Identity:
     revision: str | None
     dtype: str
     content_hash: str
+
+
+class LinearHead(NamedTuple):
+    """A head that ends in one linear layer: logits = transform(hidden) @ weight.T + bias.
+
+    :param transform: what the head does before (the identity for most causal models), (m, d) → (m, e).
+    :param weight: shape (vocabulary, e). :param bias: shape (vocabulary,) or None.
+    """
+
+    transform: Callable[[Tensor], Tensor]
+    weight: Tensor
+    bias: Tensor | None
 
 
 class Model(Protocol):
@@ -57,8 +70,8 @@ class Model(Protocol):
         """The model's own head. :param hidden: shape (m, d). :returns: float32, shape (m, vocabulary)."""
         ...
 
-    def linear_head(self) -> tuple[Tensor, Tensor | None] | None:
-        """Weight (vocabulary, d) and bias of the head where it is one plain linear layer, else None."""
+    def linear_head(self) -> LinearHead | None:
+        """The head in two parts where it ends in a linear layer, so that it can run slice by slice; else None."""
         ...
 
     def refuses_tree(self) -> str | None:

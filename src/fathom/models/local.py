@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
-from fathom.models.base import Attention, Identity, token_log_probs
+from fathom.models.base import Attention, Identity, LinearHead, token_log_probs
 from fathom.models.kernels import use_fast_kernels
 
 
@@ -62,25 +62,37 @@ class LocalModel:
         return self._body(**inputs)[0]  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        with _returns_hidden(self._body, hidden[None]):
-            ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=self.device)
-            return self.network(input_ids=ids).logits[0].float()  # type: ignore[no-any-return]
+        return self._logits(hidden).float()
 
-    def linear_head(self) -> tuple[Tensor, Tensor | None] | None:
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """The model's own forward pass with its body stubbed out."""
+        ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=self.device)
+        with _returns_hidden(self._body, hidden[None]):
+            return self.network(input_ids=ids).logits[0]  # type: ignore[no-any-return]
+
+    def linear_head(self) -> LinearHead | None:
         return self._linear_head
 
     @cached_property
-    def _linear_head(self) -> tuple[Tensor, Tensor | None] | None:
+    def _linear_head(self) -> LinearHead | None:
+        """Found by stubbing out the last layer, and believed only if both parts together give the model's logits."""
         layer = self.network.get_output_embeddings()
         if not isinstance(layer, nn.Linear):
             return None
-        sample = torch.linspace(-1, 1, 2 * layer.in_features, device=self.device).view(2, -1).to(self.dtype)
+
+        def transform(hidden: Tensor) -> Tensor:
+            with _replaced_forward(layer, lambda states: states):
+                return self._logits(hidden)
+
         try:
             with torch.inference_mode():
-                same = torch.allclose(layer(sample).float(), self.logits(sample), rtol=1e-4, atol=1e-5)
-        except (RuntimeError, TypeError, ValueError):  # a head that wants more than the hidden state
+                ids = torch.arange(2, device=self.device)[None]
+                sample = self.hidden(self.embed(ids))[0]
+                split = layer(transform(sample))
+                same = torch.allclose(split.float(), self.logits(sample), rtol=1e-4, atol=1e-5)
+        except (RuntimeError, TypeError, ValueError, AttributeError):
             return None
-        return (layer.weight, layer.bias) if same else None
+        return LinearHead(transform, layer.weight, layer.bias) if same else None
 
     def refuses_tree(self) -> str | None:
         return self._tree_refusal
@@ -156,14 +168,21 @@ def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]])
 
 
 @contextmanager
-def _returns_hidden(body: nn.Module, hidden: Tensor) -> Iterator[None]:
-    """While inside, *body* computes nothing and returns *hidden*."""
-    output = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden)
-    body.forward = lambda *args, **kwargs: output if kwargs.get("return_dict", True) else output.to_tuple()
+def _replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """While inside, *module* does what *forward* does."""
+    module.forward = forward
     try:
         yield
     finally:
-        del body.forward
+        del module.forward
+
+
+def _returns_hidden(body: nn.Module, hidden: Tensor) -> AbstractContextManager[None]:
+    """While inside, *body* computes nothing and returns *hidden*."""
+    output = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden)
+    return _replaced_forward(
+        body, lambda *args, **kwargs: output if kwargs.get("return_dict", True) else output.to_tuple()
+    )
 
 
 def _find_body(network: PreTrainedModel) -> nn.Module:

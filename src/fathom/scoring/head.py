@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fathom.models.base import Model
+from fathom.models.base import LinearHead, Model
 from fathom.models.kernels import linear
 
 ROWS = 1024
@@ -34,20 +34,19 @@ def target_log_probs(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor)
             logits = model.logits(states)
             out[low:high] = logits[local, wanted] - torch.logsumexp(logits, dim=-1)[local]
         else:
-            out[low:high] = _by_vocabulary_slices(states, *head, local, wanted, room)
+            out[low:high] = _by_vocabulary_slices(head, states, local, wanted, room)
     return out
 
 
-def _by_vocabulary_slices(
-    states: Tensor, weight: Tensor, bias: Tensor | None, rows: Tensor, tokens: Tensor, room: int
-) -> Tensor:
+def _by_vocabulary_slices(head: LinearHead, states: Tensor, rows: Tensor, tokens: Tensor, room: int) -> Tensor:
     """The normaliser summed over slices of the vocabulary: each slice of logits is gone before the next is made."""
+    states = head.transform(states)
     width = max(256, room // len(states))
     scores = torch.empty(len(rows), dtype=torch.float32, device=states.device)
     normaliser = torch.full((len(states),), -torch.inf, device=states.device)
-    for low in range(0, len(weight), width):
-        part = None if bias is None else bias[low : low + width]
-        logits = linear(states, weight[low : low + width], part).float()
+    for low in range(0, len(head.weight), width):
+        part = None if head.bias is None else head.bias[low : low + width]
+        logits = linear(states, head.weight[low : low + width], part).float()
         inside = torch.nonzero((tokens >= low) & (tokens < low + width))[:, 0]
         scores[inside] = logits[rows[inside], tokens[inside] - low]
         normaliser = torch.logaddexp(normaliser, _logsumexp_in_place(logits))
