@@ -1,0 +1,81 @@
+"""Reading files that people wrote: every fault is kept with its file and line, and all are shown at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import BadInput
+
+
+class Faults:
+    """Collects what is wrong with a folder (``found``) and what is only odd (``notes``)."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.notes: list[str] = []
+
+    def add(self, file: Path, line: int | None, message: str) -> None:
+        self.found.append(_located(file, line, message))
+
+    def note(self, file: Path, line: int | None, message: str) -> None:
+        self.notes.append(_located(file, line, message))
+
+    def stop_if_any(self) -> None:
+        """:raises BadInput: with every fault found so far."""
+        if self.found:
+            raise BadInput(self.found)
+
+
+def _located(file: Path, line: int | None, message: str) -> str:
+    return f"{file}: {message}" if line is None else f"{file}:{line}: {message}"
+
+
+def read_json(path: Path, faults: Faults) -> Any:
+    """The file's content, or None with a fault noted."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        faults.add(path, None, "file is missing")
+    except json.JSONDecodeError as error:
+        faults.add(path, error.lineno, f"not JSON: {error.msg} (column {error.colno})")
+    except (UnicodeDecodeError, OSError) as error:
+        faults.add(path, None, f"cannot be read as UTF-8 text: {error}")
+    return None
+
+
+def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of every good line; the others become faults.
+
+    :param required: fields that must be there, with their type.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        faults.add(path, None, "file is missing")
+        return
+    except (UnicodeDecodeError, OSError) as error:
+        faults.add(path, None, f"cannot be read as UTF-8 text: {error}")
+        return
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
+            continue
+        if not isinstance(row, dict):
+            faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
+            continue
+        wrong = [
+            f"'{name}' is missing" if name not in row else f"'{name}' must be {kind.__name__}, found {row[name]!r}"
+            for name, kind in required.items()
+            if not isinstance(row.get(name), kind) or isinstance(row[name], bool)
+        ]
+        if wrong:
+            faults.add(path, number, "; ".join(wrong))
+        else:
+            yield number, row

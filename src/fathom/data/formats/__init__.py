@@ -1,0 +1,51 @@
+"""One small file per format; each reads a folder into a query set."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fathom.data.faults import Faults
+from fathom.data.formats.bear import is_bear, read_bear
+from fathom.data.formats.native import is_native, read_native
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput
+
+FORMATS = ((is_bear, read_bear), (is_native, read_native))
+EMBEDDED = {"geography": Path(__file__).parent.parent / "geography"}
+"""Data sets that come with the package."""
+
+
+def locate(data: str | Path) -> Path:
+    """A folder, the name of an embedded data set, or a path below ``$FATHOM_DATA``. :raises BadInput: none of them."""
+    path = Path(data).expanduser()
+    if path.is_dir():
+        return path
+    if str(data) in EMBEDDED:
+        return EMBEDDED[str(data)]
+    shelf = os.environ.get("FATHOM_DATA")
+    if shelf and (Path(shelf) / data).is_dir():
+        return Path(shelf) / data
+    raise BadInput(
+        f"no data at '{data}': give a folder, or one of {', '.join(EMBEDDED)}"
+        + (f", or a folder below FATHOM_DATA={shelf}" if shelf else "")
+    )
+
+
+def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
+    """Read a folder and keep what is wrong with it instead of raising; None where it cannot be read."""
+    path = locate(data)
+    faults = Faults()
+    for fits, reader in FORMATS:
+        if fits(path):
+            return reader(path, faults), faults
+    faults.add(path, None, "no format fits: expected metadata_relations.json (BEAR) or facts.jsonl (docs/data-format.md)")
+    return None, faults
+
+
+def read(data: str | Path) -> QuerySet:
+    """Read a folder of any known format. :raises BadInput: with every fault found, each with file and line."""
+    queryset, faults = examine(data)
+    faults.stop_if_any()
+    assert queryset is not None
+    return queryset

@@ -1,0 +1,187 @@
+"""Fathom's own format, made to be written by hand: see docs/data-format.md.
+
+``facts.jsonl`` (or ``facts.parquet``): ``{"subject": "Uganda", "relation": "capital", "answer": "Kampala"}``.
+``relations.jsonl``: ``{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}``.
+``dataset.json``, if you like: ``{"name": "…", "version": "…", "licence": "…"}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathom.data.faults import Faults, read_json, read_json_lines
+from fathom.data.formats.bear import check_answer_space
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.templates import Template
+
+_FACT: dict[str, type] = {"subject": str, "relation": str}
+_KNOWN_FIELDS = {"id", "subject", "subject_id", "relation", "answer", "answer_id", "answers", "known", "groups"}
+
+
+class _Fact(NamedTuple):
+    line: int
+    row: dict[str, Any]
+    answers: list[str]
+
+
+def is_native(path: Path) -> bool:
+    return any((path / f"facts{ending}").exists() for ending in (".jsonl", ".parquet"))
+
+
+def read_native(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the query set, None where a fault keeps it from being read."""
+    file = next(path / f"facts{ending}" for ending in (".jsonl", ".parquet") if (path / f"facts{ending}").exists())
+    about = read_json(path / "dataset.json", faults) if (path / "dataset.json").exists() else {}
+    entries = _relation_entries(path / "relations.jsonl", faults)
+    facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
+    for line, row in _fact_rows(file, faults):
+        answers = _answers(file, line, row, faults)
+        if row["relation"] not in entries:
+            faults.add(file, line, f"relation {row['relation']!r} is not in relations.jsonl: it has {_some(entries)}")
+        elif answers:
+            facts[row["relation"]].append(_Fact(line, row, answers))
+    spaces: dict[str, CandidateSet] = {}
+    relations: dict[str, Relation] = {}
+    queries: list[Query] = []
+    for id_, (line, entry) in entries.items():
+        if not facts[id_]:
+            faults.add(path / "relations.jsonl", line, f"relation {id_!r} has no facts: add some or remove it")
+            continue
+        spaces[id_] = _answer_space(path / "relations.jsonl", line, entry, facts[id_], faults)
+        cardinality = cardinality_of(answer for fact in facts[id_] for answer in fact.answers)
+        domains = tuple(entry.get("domains", ()))
+        templates = tuple(Template(str(text)) for text in entry["templates"])
+        relations[id_] = Relation(id_, entry.get("name", id_), templates, cardinality, domains)
+        queries += _queries(file, relations[id_], spaces[id_], facts[id_], faults)
+    _check_ids(file, queries, faults)
+    if not queries:
+        faults.add(file, None, "no facts: nothing to ask")
+    if faults.found:
+        return None
+    names = {id_: name for space in spaces.values() for id_, name in zip(space.ids, space.names, strict=True)}
+    names |= {query.subject_id: query.subject for query in queries}
+    return QuerySet(
+        name=about.get("name", path.name),
+        queries=tuple(queries),
+        candidates=spaces,
+        relations=relations,
+        version=str(about.get("version", "")),
+        licence=about.get("licence", "not stated"),
+        notes=tuple(faults.notes),
+        graph=KnowledgeGraph.from_triples(
+            ((query.subject_id, query.relation, answer) for query in queries for answer in query.gold), names
+        ),
+    )
+
+
+def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, dict[str, Any]]]:
+    entries: dict[str, tuple[int, dict[str, Any]]] = {}
+    for line, row in read_json_lines(file, {"relation": str, "templates": list}, faults):
+        if row["relation"] in entries:
+            faults.add(file, line, f"relation {row['relation']!r} stands here for the second time")
+        if not row["templates"]:
+            faults.add(file, line, f"relation {row['relation']!r} has no template: write at least one sentence")
+        for text in row["templates"]:
+            for fault in Template(str(text)).faults():
+                faults.add(file, line, fault)
+        entries[row["relation"]] = (line, row)
+    return entries
+
+
+def _fact_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    if file.suffix == ".jsonl":
+        rows: Iterator[tuple[int, dict[str, Any]]] = read_json_lines(file, _FACT, faults)
+    else:
+        rows = _parquet_rows(file, faults)
+    for line, row in rows:
+        unknown = sorted(set(row) - _KNOWN_FIELDS)
+        if unknown:
+            faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(_KNOWN_FIELDS))}")
+        else:
+            yield line, row
+
+
+def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        faults.add(file, None, f"not a Parquet file: {error}")
+        return
+    for number, row in enumerate(table.to_pylist(), start=1):
+        present = {name: value for name, value in row.items() if value is not None}
+        wrong = [f"'{name}' must be text" for name in _FACT if not isinstance(present.get(name), str)]
+        if wrong:
+            faults.add(file, number, "; ".join(wrong))
+        else:
+            yield number, present
+
+
+def _answers(file: Path, line: int, row: dict[str, Any], faults: Faults) -> list[str]:
+    answers = row.get("answers", [row["answer"]] if "answer" in row else [])
+    if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
+        faults.add(file, line, "expected 'answer': \"text\" or 'answers': [\"text\", …], none empty")
+        return []
+    return answers
+
+
+def _answer_space(
+    file: Path, line: int, entry: dict[str, Any], facts: list[_Fact], faults: Faults
+) -> CandidateSet:
+    """As given by the relation, else every answer of its facts, in order of appearance."""
+    if "candidates" in entry:
+        given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]
+        ids, names = [item.get("id", item.get("name")) for item in given], [item.get("name") for item in given]
+    else:
+        pairs = {
+            fact.row.get("answer_id", answer) if len(fact.answers) == 1 else answer: answer
+            for fact in facts
+            for answer in (*fact.answers, *fact.row.get("known", ()))
+        }
+        ids, names = list(pairs), list(pairs.values())
+    check_answer_space(file, f"line {line}, relation {entry['relation']!r}", ids, names, faults)
+    return CandidateSet(entry["relation"], tuple(map(str, ids)), tuple(map(str, names)))
+
+
+def _queries(
+    file: Path, relation: Relation, space: CandidateSet, facts: list[_Fact], faults: Faults
+) -> Iterator[Query]:
+    by_name = dict(zip(space.names, space.ids, strict=True))
+    for index, (line, row, answers) in enumerate(facts):
+        wanted = [row["answer_id"]] if "answer_id" in row else [by_name.get(answer, answer) for answer in answers]
+        known = [by_name.get(answer, answer) for answer in row.get("known", ())]
+        missing = [answer for answer in (*wanted, *known) if answer not in space.position]
+        if missing:
+            faults.add(file, line, f"answer {missing[0]!r} is not among the candidates of {relation.id!r}")
+            continue
+        if not row["subject"].strip():
+            faults.note(file, line, "the subject is empty: the query is kept as unscored")
+        yield Query(
+            id=str(row.get("id", f"{relation.id}/{index}")),
+            relation=relation.id,
+            subject=row["subject"],
+            subject_id=row.get("subject_id", row["subject"]),
+            gold=tuple(wanted),
+            candidates=relation.id,
+            known=tuple(known),
+            groups={"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
+            | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
+            unscored=None if row["subject"].strip() else "the subject has no name",
+        )
+
+
+def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
+    seen: set[str] = set()
+    for query in queries:
+        if query.id in seen:
+            faults.add(file, None, f"two facts have the id {query.id!r}: ids must differ")
+        seen.add(query.id)
+
+
+def _some(entries: dict[str, Any]) -> str:
+    return ", ".join(list(entries)[:10]) or "none"

@@ -1,0 +1,158 @@
+"""What is asked: queries, the answer spaces they share, and the relations whose templates put them into words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.templates import Template
+from fathom.errors import BadInput
+
+Direction = Literal["tail", "head"]
+
+
+@dataclass(frozen=True)
+class CandidateSet:
+    """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name)."""
+
+    name: str
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Place of each id in the order."""
+        return {id_: place for place, id_ in enumerate(self.ids)}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One thing to ask: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail).
+
+    :param subject: name of the known entity. :param subject_id: its id.
+    :param gold: ids of the right answers, within the candidate set.
+    :param candidates: name of the candidate set.
+    :param known: other right answers, taken out of the ranking (the filtered setting).
+    :param groups: what to break results down by, e.g. cardinality or domain; several values joined by "; ".
+    :param unscored: why it cannot be asked, where it cannot.
+    """
+
+    id: str
+    relation: str
+    subject: str
+    subject_id: str
+    gold: tuple[str, ...]
+    candidates: str
+    direction: Direction = "tail"
+    known: tuple[str, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    unscored: str | None = None
+
+    @property
+    def fact_id(self) -> str:
+        """``head|relation|tail``, with ``*`` for several answers: the same in every template, run and world."""
+        answer = self.gold[0] if len(self.gold) == 1 else "*"
+        head, tail = (self.subject_id, answer) if self.direction == "tail" else (answer, self.subject_id)
+        return f"{head}|{self.relation}|{tail}"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation and how it is put into words. :param cardinality: "1:1" where every answer occurs once, else "1:N"."""
+
+    id: str
+    name: str
+    templates: tuple[Template, ...]
+    cardinality: str
+    domains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries, candidate sets, relations, and where they come from. Every reader makes one.
+
+    :param subsets: named parts, as ids of queries (BEAR's ``lite``).
+    :param notes: what the reader found odd but could live with, each with file and line.
+    """
+
+    name: str
+    queries: tuple[Query, ...]
+    candidates: Mapping[str, CandidateSet]
+    relations: Mapping[str, Relation]
+    version: str = ""
+    licence: str = "not stated"
+    subsets: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    graph: KnowledgeGraph | None = None
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Digest of everything that can change a result: queries, answer spaces, templates, in their order."""
+        digest = hashlib.sha256()
+        for query in self.queries:
+            fields = (query.id, query.relation, query.subject, query.subject_id, query.gold, query.candidates)
+            digest.update(json.dumps([*fields, query.direction, query.known, dict(query.groups)]).encode())
+        for space in self.candidates.values():
+            digest.update(json.dumps([space.name, space.ids, space.names]).encode())
+        for relation in self.relations.values():
+            digest.update(json.dumps([relation.id, [template.text for template in relation.templates]]).encode())
+        return digest.hexdigest()[:16]
+
+    def select(
+        self,
+        relations: Collection[str] | None = None,
+        subset: str | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        ids: Collection[str] | None = None,
+    ) -> QuerySet:
+        """A part of the queries, in their order; answer spaces stay whole.
+
+        :param relations: ids of relations to keep. :param subset: name of one of :attr:`subsets`.
+        :param limit: keep so many, drawn at random by *seed*. :param ids: ids of the queries to keep.
+        :raises BadInput: an unknown relation or subset, or nothing left.
+        """
+        queries: Iterable[Query] = self.queries
+        if relations:
+            unknown = [relation for relation in relations if relation not in self.relations]
+            if unknown:
+                raise BadInput(
+                    f"{self.name} has no relation {', '.join(unknown)}: it has {', '.join(sorted(self.relations))}"
+                )
+            queries = [query for query in queries if query.relation in relations]
+        if subset is not None:
+            if subset not in self.subsets:
+                has = ", ".join(self.subsets) or "none"
+                raise BadInput(f"{self.name} has no subset '{subset}': it has {has}")
+            queries = [query for query in queries if query.id in self.subsets[subset]]
+        if ids is not None:
+            queries = [query for query in queries if query.id in ids]
+        kept = list(queries)
+        if limit is not None and limit < len(kept):
+            chosen = sorted(random.Random(seed).sample(range(len(kept)), limit))
+            kept = [kept[i] for i in chosen]
+        if not kept:
+            raise BadInput(f"no query of {self.name} is left after --relations, --subset and --limit")
+        return replace(self, queries=tuple(kept))
+
+    def by_relation(self) -> dict[str, list[Query]]:
+        """Queries of each relation that has any, in the order of the relations."""
+        grouped: dict[str, list[Query]] = {relation: [] for relation in self.relations}
+        for query in self.queries:
+            grouped[query.relation].append(query)
+        return {relation: queries for relation, queries in grouped.items() if queries}
+
+
+def cardinality_of(answers: Iterable[str]) -> str:
+    """"1:1" where every answer is given once, else "1:N" (the paper's terms)."""
+    return "1:1" if max(Counter(answers).values(), default=1) == 1 else "1:N"
