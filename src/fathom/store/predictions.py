@@ -1,0 +1,43 @@
+"""The one schema of predictions, and the files they stand in."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("template", pa.int32()),
+        ("scoring", pa.string()),
+        ("subject", pa.string()),
+        ("prompt", pa.string()),
+        ("rank", pa.float64()),
+        ("rank_optimistic", pa.int64()),
+        ("rank_pessimistic", pa.int64()),
+        ("rank_above", pa.int64()),
+        ("num_candidates", pa.int64()),
+        ("gold_scores", pa.list_(pa.float64())),
+        ("gold_tokens", pa.list_(pa.int64())),
+        ("gold_ranks", pa.list_(pa.float64())),
+        ("top_ids", pa.list_(pa.string())),
+        ("top_scores", pa.list_(pa.float64())),
+        ("scores", pa.list_(pa.float64())),
+        ("scored_tokens", pa.int64()),
+        ("mixed_tokens", pa.int64()),
+        ("answers", pa.list_(pa.string())),
+        ("answer_ids", pa.list_(pa.string())),
+        ("correct", pa.float64()),
+        ("unscored", pa.string()),
+    ]
+)
+"""One row per query, template and scoring.
+
+``template``: its index, −1 for none. ``rank``: of the best gold answer, 1-based, other known answers filtered, the mean
+of optimistic and pessimistic; null where there is none. ``rank_above``: the search stopped, the rank is greater.
+``gold_*``: lists in gold order, ranks unfiltered. ``scores``: all candidates in their order, kept up to 1,000.
+``scored_tokens``: tokens summed over in the best gold answer's statement. ``mixed_tokens``: tokens of that statement
+that hold letters from inside and outside the answer. ``unscored``: the reason why there is no rank.
+Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
+"""
+
+KEEP_SCORES_UP_TO = 1000
