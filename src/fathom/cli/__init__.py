@@ -1,0 +1,49 @@
+"""The command line. One file per command; none loads a model library before its command runs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from fathom.cli import data, demo, metrics, plant, probe, study
+from fathom.errors import FathomError
+
+app = typer.Typer(
+    name="fathom",
+    help="Fathom measures what a language model knows. Try: fathom demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(probe.app, name="probe")
+app.add_typer(data.app, name="data")
+app.add_typer(study.app, name="study")
+app.command("metrics")(metrics.metrics)
+app.command("plant")(plant.plant)
+app.command("demo")(demo.demo)
+
+
+@app.callback()
+def _root(debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.")) -> None:
+    if debug:
+        sys.tracebacklimit = 1000
+
+
+def main() -> None:
+    """Entry point: errors become one line each and an exit code (2: bad input, 1: a run that failed)."""
+    debug = "--debug" in sys.argv
+    try:
+        app()
+    except FathomError as error:
+        if debug:
+            raise
+        for line in str(error).splitlines():
+            print(f"error: {line}" if not line.startswith("  ") else line, file=sys.stderr)  # noqa: T201
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        print("\nstopped; what is finished is kept: the same command goes on from there", file=sys.stderr)  # noqa: T201
+        raise SystemExit(1) from None
+    except BrokenPipeError:
+        raise SystemExit(1) from None

@@ -1,0 +1,42 @@
+"""One file per way of asking. This table is their list; a probe's own module is loaded when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from fathom.errors import BadInput
+from fathom.probes.options import ProbeOptions, StatementOptions
+
+
+class Entry(NamedTuple):
+    """:param module: where the class is. :param does: one line for ``--help``."""
+
+    name: str
+    alias: str
+    options: type[ProbeOptions]
+    module: str
+    does: str
+
+    def load(self) -> Callable[..., Any]:
+        return getattr(import_module(self.module), "Probe")  # type: ignore[no-any-return]  # noqa: B009
+
+
+_ENTRIES = (
+    Entry(
+        "statement",
+        "bear",
+        StatementOptions,
+        "fathom.probes.statement",
+        "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
+    ),
+)
+PROBES: dict[str, Entry] = {name: entry for entry in _ENTRIES for name in (entry.name, entry.alias)}
+
+
+def find(name: str) -> Entry:
+    """:raises BadInput: no such probe."""
+    if name not in PROBES:
+        raise BadInput(f"no probe '{name}': there is {', '.join(PROBES)}")
+    return PROBES[name]

@@ -1,0 +1,125 @@
+"""Fathom in Python: ``fathom.probe("statement", model="gpt2", data="BEAR").summary()``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pydantic import BaseModel, ValidationError
+
+from fathom.data.formats import read
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput, FathomError, MissingExtra
+from fathom.models.base import Model
+from fathom.probes import find
+from fathom.probes.options import ProbeOptions
+from fathom.report.summary import Summary, metrics_json, summarise
+from fathom.run import Progress, run
+from fathom.store.files import write_json
+from fathom.store.folder import RunFolder
+
+Options = TypeVar("Options", bound=BaseModel)
+
+
+class Result:
+    """A finished run. :param folder: where it is kept."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def table(self) -> pa.Table:
+        """All predictions (schema in docs/run-folder.md) with the columns of their queries beside them."""
+        return self.folder.predictions().join(self.folder.queries(), "query_id")
+
+    def to_pandas(self) -> Any:
+        """:meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("pandas", "pandas") from error
+        columns = self.table()
+        groups = columns.column("groups").to_pylist()
+        frame = columns.drop_columns(["groups"]).to_pandas()
+        for name in dict.fromkeys(key for group in groups for key, _ in group):
+            frame[name] = [dict(group).get(name) for group in groups]
+        return frame
+
+    def summary(self, by: Sequence[str] = ()) -> Summary:
+        """Accuracy, ranks and confidence with intervals. :param by: e.g. "relation", "cardinality", "template"."""
+        return summarise(self.folder, by)
+
+
+def probe(
+    name: str,
+    model: str | Model,
+    data: str | Path | QuerySet,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Result:
+    """Ask a model what it knows of the facts in *data*.
+
+    :param name: "statement" (alias "bear").
+    :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``.
+    :param data: a folder, the name of an embedded data set, or a query set.
+    :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one.
+    :param options: see :class:`fathom.StatementOptions`.
+    :raises BadInput: everything that is wrong with options, data and model, at once.
+    """
+    entry = find(name)
+    faults: list[str] = []
+    chosen = _collect(faults, lambda: parse_options(entry.options, options))
+    queryset = _collect(faults, lambda: data if isinstance(data, QuerySet) else read(data))
+    if queryset is not None and chosen is not None:
+        _collect(faults, lambda: queryset.select(chosen.relations, chosen.subset, chosen.limit, chosen.seed))
+    local = _collect(faults, lambda: _model(model, chosen or entry.options()))
+    if faults or chosen is None or queryset is None or local is None:
+        raise BadInput(faults)
+    folder = run(entry.name, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
+    write_json(folder.path / "metrics.json", metrics_json(folder))
+    return Result(folder)
+
+
+def open_run(path: str | Path) -> Result:
+    """A run made before. :raises BadInput: not a run."""
+    return Result(RunFolder.open(path))
+
+
+def parse_options(kind: type[Options], given: dict[str, Any]) -> Options:
+    """:raises BadInput: one line per option that is unknown or out of range."""
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        raise BadInput([_option_fault(kind, fault) for fault in error.errors()]) from error
+
+
+def _option_fault(kind: type[BaseModel], fault: Any) -> str:
+    name = str(fault["loc"][0])
+    option = "--" + name.replace("_", "-")
+    if fault["type"] == "extra_forbidden":
+        return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
+    return f"{option}: {fault['msg']}, found {fault['input']!r}"
+
+
+def _model(model: str | Model, options: ProbeOptions) -> Model:
+    from fathom.models.loading import load
+
+    if not isinstance(model, str):
+        return model
+    return load(model, **options.loading())
+
+
+def _collect(faults: list[str], step: Any) -> Any:
+    """What *step* gives, or None with its faults added to the list: so that all of them are shown at once."""
+    try:
+        return step()
+    except MissingExtra:
+        raise
+    except BadInput as error:
+        faults += error.faults
+    except FathomError as error:
+        faults.append(str(error))
+    return None

@@ -1,0 +1,59 @@
+"""``fathom data info|check|list``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from fathom.errors import BadInput
+
+app = typer.Typer(help="Look at a data set before asking a model.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_() -> None:
+    """The data sets that come with Fathom."""
+    from fathom.data.formats import EMBEDDED, read
+
+    for name in EMBEDDED:
+        queryset = read(name)
+        typer.echo(f"{name}: {len(queryset.queries):,} facts, {len(queryset.relations)} relations, {queryset.licence}")
+
+
+@app.command()
+def check(path: str = typer.Argument(..., help="Folder of a data set.")) -> None:
+    """Every fault of a folder at once, each with file and line. Exit code 2 where there are any."""
+    from fathom.data.formats import examine
+
+    queryset, faults = examine(path)
+    for note in faults.notes:
+        typer.echo(f"note: {note}")
+    if faults.found:
+        raise BadInput(faults.found)
+    assert queryset is not None
+    typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
+
+
+@app.command()
+def info(
+    path: str = typer.Argument(..., help="Folder of a data set, or the name of an embedded one."),
+    tokenizer: str | None = typer.Option(None, help="Also the share of answers that are one token for this tokenizer."),
+    format: str = typer.Option("text", help="text, json, csv or md."),  # noqa: A002 - the name of the flag
+) -> None:
+    """Size, chance level, and how skewed the answers are, as a whole and by relation."""
+    from fathom.data.formats import read
+    from fathom.report.data import data_tables
+    from fathom.report.tables import render
+
+    queryset = read(path)
+    typer.echo(render(data_tables(queryset, _token_counter(tokenizer)), format))
+
+
+def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
+    if tokenizer is None:
+        return None
+    from fathom.models.loading import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer)
+    return lambda texts: [len(ids) for ids in loaded(texts, add_special_tokens=False)["input_ids"]]

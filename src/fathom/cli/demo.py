@@ -1,0 +1,16 @@
+"""``fathom demo``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def demo(out: Path = typer.Option(Path("demo"), help="Folder for the two models and their runs.")) -> None:
+    """See it work, offline, in a few minutes: two small models learn half of a geography book; a probe tells which half."""
+    from fathom.data.formats import read
+    from fathom.report.demo import demo_text
+    from fathom.studies.demo import demo as study
+
+    typer.echo(demo_text(study(read("geography"), out, lambda line: typer.echo(line, err=True)), out))

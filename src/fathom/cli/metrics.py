@@ -1,0 +1,51 @@
+"""``fathom metrics RUN``"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+
+class Format(StrEnum):
+    """How tables are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+def metrics(
+    run: Path = typer.Argument(..., help="Folder of a run."),
+    by: str = typer.Option("", help="Break down by relation, cardinality, domain, template, …, separated by commas."),
+    errors: int = typer.Option(0, min=0, help="Show so many of the surest wrong answers."),
+    reliability: bool = typer.Option(False, help="Show how often the model is right at each level of confidence."),
+    groups: Path | None = typer.Option(
+        None, help="JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model."
+    ),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write to this file instead of the screen."),
+) -> None:
+    """Accuracy, ranks and confidence of a run, with intervals; unscored queries are counted, never averaged."""
+    from fathom.report.summary import error_table, reliability_table, summarise
+    from fathom.report.tables import render
+    from fathom.store.files import write_text
+    from fathom.store.folder import RunFolder
+
+    folder = RunFolder.open(run)
+    if groups is not None:
+        folder = folder.grouped_by(groups)
+    tables = list(summarise(folder, tuple(name.strip() for name in by.split(",") if name.strip())).tables)
+    if reliability:
+        tables.append(reliability_table(folder))
+    if errors:
+        tables.append(error_table(folder, errors))
+    text = render(tables, str(format))
+    if not folder.is_complete():
+        typer.echo(f"note: {run} is unfinished: numbers are of the finished part only", err=True)
+    if output is None:
+        typer.echo(text)
+    else:
+        write_text(output, text + "\n")

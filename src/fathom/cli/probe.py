@@ -1,0 +1,38 @@
+"""``fathom probe PROBE --model M --data D --out RUN``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fathom.cli.options import merge, with_flags
+from fathom.cli.progress import progress_bar
+from fathom.probes import PROBES, Entry
+
+app = typer.Typer(help="Ask a model what it knows of a data set.", no_args_is_help=True)
+
+
+def _command(entry: Entry) -> Callable[..., None]:
+    def command(
+        model: str = typer.Option(..., help="Name or folder of a transformers model."),
+        data: str = typer.Option(..., help="Data folder, or the name of an embedded data set (geography)."),
+        out: Path = typer.Option(..., help="Folder of the run. The same command goes on where it stopped."),
+        config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+        **given: Any,
+    ) -> None:
+        from fathom.api import probe
+
+        with progress_bar(f"{entry.name} {Path(model).name}") as progress:
+            result = probe(entry.name, model, data, out, progress, **merge(config, given))
+        typer.echo(result.summary().to_text())
+        typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by relation,cardinality,domain,template")
+
+    command.__doc__ = entry.does
+    return with_flags(command, entry.options)
+
+
+for _name, _entry in PROBES.items():
+    app.command(_name, hidden=_name == _entry.alias, help=_entry.does)(_command(_entry))

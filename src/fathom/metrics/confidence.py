@@ -1,0 +1,151 @@
+"""How sure a model is of its answer, and whether it is right to be.
+
+Log-likelihoods over a closed set of N options become a distribution by softmax (Wiland et al. 2024, appendix D); from
+it the probability of the best option, its lead over the second, the normalised entropy, the Brier score, and over many
+queries the calibration. The functions on distributions work along the last axis: shape [..., N] → [...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import entr
+
+Floats = npt.NDArray[np.float64]
+
+
+def softmax(scores: npt.ArrayLike) -> Floats:
+    """Probabilities of natural-log scores [..., N]. −inf is an option of probability 0.
+
+    :raises ValueError: no option, a NaN, +inf, or every option at −inf.
+    """
+    logs = np.asarray(scores, float)
+    if logs.shape[-1] == 0:
+        raise ValueError("a query without options has no probabilities")
+    best = logs.max(axis=-1, keepdims=True)
+    if not np.all(np.isfinite(best)) or np.isnan(logs).any():  # max() passes a NaN on, but be plain about it
+        raise ValueError("scores hold NaN or infinity; take unscored queries out first")
+    # Statements have log-likelihoods of −100 and less: exp would give 0/0 without taking the best out first.
+    weights: Floats = np.exp(logs - best)
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def top_probability(probabilities: Floats) -> Floats:
+    """Probability of the best option."""
+    return np.asarray(probabilities.max(axis=-1))
+
+
+def margin(probabilities: Floats) -> Floats:
+    """Probability of the best option less that of the second; with a single option its probability, 1."""
+    if probabilities.shape[-1] == 1:
+        return np.asarray(probabilities[..., 0])
+    top = np.partition(probabilities, -2, axis=-1)
+    return np.asarray(top[..., -1] - top[..., -2])
+
+
+def uncertainty(probabilities: Floats) -> Floats:
+    """Entropy / log N: 0 for a point mass, 1 for the uniform distribution (Wiland et al. 2024, eq. 1 to 3: one minus
+    the divergence from uniform, itself divided by log N). A single option is certain: 0.
+
+    N is the number of options. lm-pub-quiz 0.3.3 divides by the logarithm of the number of *distinct gold answers*
+    among the instances given to it, which agrees only where every option is gold at least once; on a subset its score
+    exceeds 1 (and divides by zero where all instances share one answer).
+    """
+    options = probabilities.shape[-1]
+    if options == 1:
+        return np.zeros(probabilities.shape[:-1])
+    entropy: Floats = entr(probabilities).sum(axis=-1)
+    return np.asarray(np.clip(entropy / np.log(options), 0.0, 1.0))  # rounding can leave it 1e-16 above 1
+
+
+def brier(probabilities: Floats, target: Floats) -> Floats:
+    """Mean over *options* of (p − y)².
+
+    This is the convention of lm-pub-quiz (scikit-learn's ``brier_score_loss`` per option, then averaged); Brier's own
+    of 1950 sums over options instead and is N times larger. :param target: [..., N], sums to 1: the gold option, or
+    equal parts to several.
+    """
+    return np.asarray(np.mean((probabilities - target) ** 2, axis=-1))
+
+
+class Confidence(NamedTuple):
+    """One value per query, each of shape [queries]."""
+
+    top_probability: Floats
+    margin: Floats
+    uncertainty: Floats
+    brier: Floats
+
+
+def confidences(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) -> Confidence:
+    """All four of every query; queries may differ in their number of options.
+
+    :param scores: log-likelihoods of each query's options. :param gold: positions of the right ones, at least one.
+    :raises ValueError: unequal lengths, a query without gold, or scores :func:`softmax` refuses.
+    """
+    arrays = [np.asarray(row, float) for row in scores]
+    if len(arrays) != len(gold):
+        raise ValueError(f"{len(arrays)} queries with scores, but {len(gold)} with gold answers")
+    found = Confidence(*(np.zeros(len(arrays)) for _ in range(4)))
+    lengths = np.array([len(row) for row in arrays], dtype=int)
+    for length in np.unique(lengths):  # queries of one length at a time, as a matrix
+        places = np.flatnonzero(lengths == length).tolist()
+        probabilities = softmax(np.stack([arrays[place] for place in places]))
+        target = np.stack([_target(gold[place], int(length)) for place in places])
+        found.top_probability[places] = top_probability(probabilities)
+        found.margin[places] = margin(probabilities)
+        found.uncertainty[places] = uncertainty(probabilities)
+        found.brier[places] = brier(probabilities, target)
+    return found
+
+
+def _target(gold: Sequence[int], options: int) -> Floats:
+    if not len(gold):
+        raise ValueError("a query without a gold answer has no Brier score")
+    target = np.zeros(options)
+    target[list(gold)] = 1.0 / len(set(gold))
+    return target
+
+
+class Bin(NamedTuple):
+    """Answers whose confidence lies in (low, high]; the means are NaN where there are no *answers*."""
+
+    low: float
+    high: float
+    answers: int
+    confidence: float
+    accuracy: float
+
+
+def reliability(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 10) -> list[Bin]:
+    """Confidence against accuracy in *bins* equal widths of [0, 1] (Guo et al. 2017; 0 falls into the first).
+
+    :param confidence: probability of the answer given, [n]. :param accuracy: whether it is right, 0 to 1, [n].
+    :raises ValueError: different shapes, NaN, or a confidence outside [0, 1].
+    """
+    sure, right = np.asarray(confidence, float), np.asarray(accuracy, float)
+    if sure.shape != right.shape:
+        raise ValueError(f"{sure.size} confidences, but {right.size} accuracies")
+    if np.isnan(right).any() or not np.all((sure >= 0) & (sure <= 1)):
+        raise ValueError("confidence must lie in [0, 1] and neither may hold NaN; take unscored items out first")
+    edges = np.arange(bins + 1) / bins
+    place = np.maximum(np.searchsorted(edges, sure, side="left") - 1, 0)
+    counts = np.bincount(place, minlength=bins)
+    with np.errstate(invalid="ignore"):  # empty bins are NaN on purpose
+        sure_means = np.bincount(place, sure, bins) / counts
+        right_means = np.bincount(place, right, bins) / counts
+    return [
+        Bin(float(edges[i]), float(edges[i + 1]), int(counts[i]), float(sure_means[i]), float(right_means[i]))
+        for i in range(bins)
+    ]
+
+
+def expected_calibration_error(table: Sequence[Bin]) -> float:
+    """Mean gap between confidence and accuracy over the bins, weighted by their counts. :raises ValueError: no item."""
+    total = sum(row.answers for row in table)
+    if not total:
+        raise ValueError("the calibration of no answers is not defined")
+    return sum(row.answers * abs(row.confidence - row.accuracy) for row in table if row.answers) / total

@@ -1,0 +1,48 @@
+"""Ranks into numbers, with ties counted at their expected value.
+
+A rank comes as two: *optimistic* (the gold answer stands before all it is tied with) and *pessimistic* (after them);
+*realistic* is the mean of both. All are 1-based. Ties broken by the order of candidates would reward a file's order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def hits_at_k(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike, k: int) -> Floats:
+    """Chance that the gold answer is among the first *k* when tied candidates are put in random order.
+
+    :param optimistic: ranks, shape [n]. :param pessimistic: ranks, shape [n], none smaller.
+    :returns: shape [n], each in [0, 1]; Hits@1 is accuracy.
+    :raises ValueError: a rank below 1 or NaN, optimistic above pessimistic, or *k* below 1.
+    """
+    best, worst = np.asarray(optimistic, float), np.asarray(pessimistic, float)
+    if k < 1:
+        raise ValueError(f"k is {k}: expected 1 or more")
+    if not (np.all(best >= 1) and np.all(best <= worst)):
+        raise ValueError("ranks must be 1 or more, and no optimistic rank above its pessimistic one")
+    # The gold answer is equally likely at each of the (worst − best + 1) tied places; so many of them are within k.
+    return np.asarray(np.clip((k - best + 1) / (worst - best + 1), 0.0, 1.0))
+
+
+def reciprocal_rank(rank: npt.ArrayLike) -> Floats:
+    """1 / rank, of realistic ranks, shape [n] → [n]; its mean is the MRR."""
+    return 1.0 / _checked(rank)
+
+
+def mean_rank(rank: npt.ArrayLike) -> float:
+    """Mean of realistic ranks, shape [n]. :raises ValueError: no rank, one below 1 or NaN."""
+    ranks = _checked(rank)
+    if not ranks.size:
+        raise ValueError("the mean of no ranks is not defined")
+    return float(ranks.mean())
+
+
+def _checked(rank: npt.ArrayLike) -> Floats:
+    ranks = np.asarray(rank, float)
+    if not np.all(ranks >= 1):
+        raise ValueError("ranks must be 1 or more; take unscored items out first")
+    return ranks

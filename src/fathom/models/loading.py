@@ -1,0 +1,169 @@
+"""From a name or a folder to a model behind the seam, saying clearly what does not fit."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+from fathom.errors import BadInput, MissingExtra
+from fathom.models.base import Attention, Identity
+from fathom.models.local import LocalModel
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load(
+    name: str,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+    revision: str | None = None,
+    adapter: str | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+) -> LocalModel:
+    """A `transformers` causal or masked language model, by name or local folder, ready to be probed.
+
+    :param device: e.g. "cpu", "cuda:1"; None takes a GPU where there is one.
+    :param adapter: folder or name of a PEFT adapter to put on top.
+    :param trust_remote_code: run code that comes with the model. :param allow_pickle: read ``.bin`` weights too.
+    :raises BadInput: what is wrong with the model or the options, and what to type instead.
+    """
+    chosen = _device(device)
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    config = _pretrained(AutoConfig, name, options)
+    attention = attention_of(config, name)
+    tokenizer = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    if attention is Attention.BIDIRECTIONAL and tokenizer.mask_token_id is None:
+        raise BadInput(
+            f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
+            "set mask_token in its tokenizer_config.json"
+        )
+    auto = AutoModelForCausalLM if attention is Attention.CAUSAL else AutoModelForMaskedLM
+    quantised = getattr(config, "quantization_config", None) is not None
+    options |= {"dtype": DTYPES[dtype], "use_safetensors": None if allow_pickle else True}
+    if quantised:
+        options["device_map"] = {"": chosen}
+    network = _pretrained(auto, name, options)
+    if adapter is not None:
+        network = _with_adapter(network, adapter)
+    if not quantised:
+        network.to(chosen)
+    identity = Identity(name, revision, dtype, _content_hash(name, network, adapter))
+    return LocalModel(network, tokenizer, attention, identity)
+
+
+def wrap(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str = "in memory") -> LocalModel:
+    """A model that is already in memory, e.g. in the middle of its training. Its layers are taken over.
+
+    :raises BadInput: neither causal nor masked, or a tokenizer without offsets.
+    """
+    if not tokenizer.is_fast:
+        raise BadInput("Fathom needs a fast tokenizer: it works with character offsets and words")
+    digest = hashlib.blake2b(digest_size=8)
+    for key, value in network.state_dict().items():
+        digest.update(key.encode() + value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    identity = Identity(name, None, str(network.dtype).removeprefix("torch."), digest.hexdigest())
+    return LocalModel(network, tokenizer, _attention_of_network(network), identity)
+
+
+def load_tokenizer(
+    name: str, *, revision: str | None = None, trust_remote_code: bool = False
+) -> PreTrainedTokenizerBase:
+    """:raises BadInput: none is there, or only a slow one: offsets and words are needed."""
+    tokenizer = _pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
+    if not tokenizer.is_fast:
+        raise BadInput(f"the tokenizer of '{name}' has no fast version (tokenizer.json), which Fathom needs")
+    return tokenizer  # type: ignore[no-any-return]
+
+
+def attention_of(config: Any, name: str) -> Attention:
+    """Causal or masked, from the configuration: its architectures first, then what its type is known for.
+
+    :raises BadInput: neither.
+    """
+    architectures = " ".join(getattr(config, "architectures", None) or ())
+    type_ = config.model_type
+    if not getattr(config, "is_encoder_decoder", False):
+        if "ForMaskedLM" in architectures or "ForPreTraining" in architectures:
+            return Attention.BIDIRECTIONAL
+        if "ForCausalLM" in architectures or "LMHeadModel" in architectures or getattr(config, "is_decoder", False):
+            return Attention.CAUSAL
+        if type_ in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+            return Attention.BIDIRECTIONAL
+        if type_ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+            return Attention.CAUSAL
+    raise BadInput(
+        f"'{name}' is neither a causal nor a masked language model (type '{type_}', architectures "
+        f"'{architectures or 'not stated'}'): the statement probe needs one of the two"
+    )
+
+
+def _attention_of_network(network: PreTrainedModel) -> Attention:
+    """The class says it most surely; the configuration of a model built by hand often names no architecture."""
+    config = network.config
+    if not getattr(config, "architectures", None):
+        config.architectures = [type(network).__name__]
+    return attention_of(config, type(network).__name__)
+
+
+def _device(device: str | None) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=device)
+        return torch.device(device)
+    except (RuntimeError, AssertionError) as error:
+        raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
+
+
+def _pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
+    try:
+        return kind.from_pretrained(name, **options)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        hint = ""
+        if not Path(name).exists():
+            hint = " (no such folder here, and not found by that name on the hub)"
+        elif "safetensors" in str(error):
+            hint = " (only safetensors weights are read; --allow-pickle reads .bin files you trust)"
+        raise BadInput(f"cannot load '{name}': {reason}{hint}") from error
+
+
+def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise MissingExtra("peft", "peft") from error
+    try:
+        adapted = PeftModel.from_pretrained(network, adapter)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise BadInput(f"cannot load the adapter '{adapter}': {str(error).splitlines()[0]}") from error
+    if adapted.active_peft_config.is_prompt_learning:
+        raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
+    return adapted.get_base_model()  # type: ignore[no-any-return]
+
+
+def _content_hash(name: str, network: PreTrainedModel, adapter: str | None) -> str:
+    """The hub's commit, or a digest of the folder's configuration and weights (and the adapter's)."""
+    commit = getattr(network.config, "_commit_hash", None)
+    folders = [Path(folder) for folder in (name, adapter) if folder is not None and Path(folder).is_dir()]
+    digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
+    for folder in folders:
+        for file in sorted(folder.iterdir()):
+            if file.suffix in {".json", ".safetensors", ".bin", ".model"} and not file.name.startswith("plant"):
+                with file.open("rb") as content:
+                    digest.update(hashlib.file_digest(content, "blake2b").digest())
+    return digest.hexdigest()

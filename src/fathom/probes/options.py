@@ -1,0 +1,86 @@
+"""Options of probes: one frozen model each, from which command line, YAML and manifest are made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _split(value: Any) -> Any:
+    """"a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return (value,) if isinstance(value, int) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_split)]
+
+CIRCUMSTANCE = {"circumstance": True}
+"""Marks a field that changes how a run goes but none of its numbers: it may differ when a run is resumed."""
+
+
+class ProbeOptions(BaseModel):
+    """What every probe can be told: which model, loaded how, and which part of the data."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="Precision of the model; soft-max and sums stay in float32."
+    )
+    device: str | None = Field(
+        None, description="cpu, cuda, cuda:1, …; by default a GPU where there is one.", json_schema_extra=CIRCUMSTANCE
+    )
+    revision: str | None = Field(None, description="Revision of the model on the hub.")
+    adapter: str | None = Field(None, description="Folder or name of a PEFT adapter to put on the model.")
+    trust_remote_code: bool = Field(False, description="Run code that comes with the model.")
+    allow_pickle: bool = Field(
+        False, description="Read .bin weights (they can run code) besides safetensors.", json_schema_extra=CIRCUMSTANCE
+    )
+    relations: Words = Field((), description="Only these relations, separated by commas.")
+    subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR.")
+    limit: int | None = Field(None, ge=1, description="Only so many queries, drawn at random by --seed.")
+    seed: int = Field(0, description="Seed of every random choice.")
+    batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens per forward pass; by default 2,048 on a CPU and 16,384 elsewhere, halved where memory ends.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+
+    def loading(self) -> dict[str, Any]:
+        """What :func:`fathom.models.loading.load` is to be told."""
+        names = {"dtype", "device", "revision", "adapter", "trust_remote_code", "allow_pickle"}
+        return self.model_dump(include=names)
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that can change a number."""
+        hidden = {
+            name
+            for name, field in type(self).model_fields.items()
+            if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("circumstance")
+        }
+        return self.model_dump(mode="json", exclude=hidden)
+
+
+class StatementOptions(ProbeOptions):
+    """Options of the statement probe (BEAR)."""
+
+    templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
+    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(_split)] = Field(
+        ("sum",), min_length=1, description="sum (nats per statement) and/or mean (nats per token)."
+    )
+    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(_split)] = Field(
+        ("full",),
+        min_length=1,
+        description="full: all tokens; conditional: from the answer on (causal) or the answer given the rest (masked); "
+        "answer: its tokens alone (causal models then ignore a subject that stands behind it).",
+    )
+    pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
+        "within-word-l2r", description="Masked models: what is masked beside the scored token."
+    )
+    bos: Literal["auto", "add", "none"] = Field(
+        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
+    )
+    capitalize: bool = Field(True, description="First letter of every statement in upper case.")

@@ -1,0 +1,113 @@
+"""(probe, model, data) → a run folder: planned, asked shard by shard, resumed where it stopped."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import fathom
+from fathom.data.queries import QuerySet
+from fathom.models.base import Model
+from fathom.probes import find
+from fathom.probes.options import ProbeOptions
+from fathom.store.folder import RunFolder
+
+Progress = Callable[[int, int], None]
+"""Called with shards done and shards in all."""
+
+
+def run(
+    probe: str,
+    model: Model,
+    data: QuerySet,
+    options: ProbeOptions,
+    out: str | Path,
+    progress: Progress | None = None,
+) -> RunFolder:
+    """Ask every query that *options* select and leave the answers in *out*.
+
+    Where *out* holds the same run unfinished, it goes on; where it is finished, nothing is asked again.
+
+    :raises BadInput: *out* belongs to another run, or the probe cannot be asked of this model or data.
+    :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
+    """
+    entry = find(probe)
+    selected = data.select(options.relations, options.subset, options.limit, options.seed)
+    asked = entry.load()(options, model, selected)
+    folder = RunFolder(out)
+    plan = asked.plan()
+    done = folder.start(_identity(entry.name, model, data, options, asked.resolved()), plan, *_tables(selected))
+    started = time.perf_counter()
+    try:
+        for number, shard in enumerate(plan):
+            if progress is not None:
+                progress(number, len(plan))
+            if shard not in done:
+                folder.add_shard(shard, asked.ask(shard))
+    finally:
+        if set(plan) - done:
+            folder.add_circumstances(
+                seconds=round(time.perf_counter() - started, 3),
+                host=platform.node(),
+                device=str(model.device),
+                batch_tokens=str(options.batch_tokens or "default"),
+                sessions=1,
+                **asked.circumstances(),
+            )
+    if progress is not None:
+        progress(len(plan), len(plan))
+    return folder
+
+
+def _identity(
+    probe: str, model: Model, data: QuerySet, options: ProbeOptions, resolved: dict[str, Any]
+) -> dict[str, Any]:
+    about = model.identity
+    return {
+        "probe": probe,
+        "options": options.identity(),
+        "resolved": resolved,
+        "model": {
+            "name": about.name,
+            "revision": about.revision,
+            "dtype": about.dtype,
+            "content_hash": about.content_hash,
+        },
+        "data": {"name": data.name, "version": data.version, "content_hash": data.content_hash},
+        "seed": options.seed,
+        "version": fathom.__version__,
+    }
+
+
+def _tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
+    """queries.parquet and candidates.parquet."""
+    used = list(dict.fromkeys(query.candidates for query in data.queries))
+    queries = pa.table(
+        {
+            "query_id": [query.id for query in data.queries],
+            "fact_id": [query.fact_id for query in data.queries],
+            "relation": [query.relation for query in data.queries],
+            "direction": [query.direction for query in data.queries],
+            "subject_id": [query.subject_id for query in data.queries],
+            "gold": pa.array([list(query.gold) for query in data.queries], pa.list_(pa.string())),
+            "candidates": [query.candidates for query in data.queries],
+            "groups": pa.array(
+                [list(query.groups.items()) for query in data.queries], pa.map_(pa.string(), pa.string())
+            ),
+        }
+    )
+    spaces = [data.candidates[name] for name in used]
+    candidates = pa.table(
+        {
+            "set": pa.array([space.name for space in spaces for _ in space.ids], pa.string()),
+            "position": pa.array([place for space in spaces for place in range(len(space))], pa.int64()),
+            "id": pa.array([id_ for space in spaces for id_ in space.ids], pa.string()),
+            "name": pa.array([name for space in spaces for name in space.names], pa.string()),
+        }
+    )
+    return queries, candidates

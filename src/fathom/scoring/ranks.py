@@ -1,0 +1,44 @@
+"""The place of the right answers among all candidates, with ties said out loud."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Ranks(NamedTuple):
+    """Rank of the best right answer, 1-based, other right answers taken out.
+
+    :param optimistic: ties below it. :param pessimistic: ties above it. :param realistic: mean of the two.
+    """
+
+    optimistic: int
+    pessimistic: int
+
+    @property
+    def realistic(self) -> float:
+        return (self.optimistic + self.pessimistic) / 2
+
+
+def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
+    """:param scores: shape (candidates,). :param gold: places of the right answers. :param known: places to leave out."""
+    best = scores[list(gold)].max()
+    rivals = np.ones(len(scores), dtype=bool)
+    rivals[list(gold)] = rivals[list(known)] = False
+    above = int((scores[rivals] > best).sum())
+    return Ranks(above + 1, above + 1 + int((scores[rivals] == best).sum()))
+
+
+def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list[float]:
+    """Realistic rank of each place among all candidates."""
+    return [
+        float((scores > scores[place]).sum() + 1 + (scores >= scores[place]).sum()) / 2 for place in places
+    ]
+
+
+def top(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[int]:
+    """Places of the *count* best candidates; equal scores by id, so that the order of candidates decides nothing."""
+    return sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place]))[:count]

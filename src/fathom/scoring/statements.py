@@ -1,0 +1,73 @@
+"""From token scores to statement scores: what is summed (or averaged) over which tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.data.templates import Prompt
+from fathom.models.base import Attention, Model
+from fathom.scoring.causal import causal_log_probs
+from fathom.scoring.masked import Pll, masked_log_probs
+from fathom.scoring.memory import Budget
+from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+
+
+class Score(StrEnum):
+    """Which tokens count.
+
+    ``full``: all of the statement. ``conditional``: causal models from the answer's first token to the end, given what
+    stands before; masked models the answer's tokens, given the rest. ``answer``: the answer's tokens alone; a causal
+    model does not see a subject that stands behind them.
+    """
+
+    FULL = "full"
+    CONDITIONAL = "conditional"
+    ANSWER = "answer"
+
+
+class Reduction(StrEnum):
+    """How token scores become one: ``sum`` (nats per statement) or ``mean`` (nats per token)."""
+
+    SUM = "sum"
+    MEAN = "mean"
+
+
+def counted_tokens(tokens: Tokens, score: Score, attention: Attention) -> NDArray[np.bool_]:
+    """Which tokens *score* counts, shape (n,). Special tokens never, nor a first token that nothing stands before."""
+    scored = tokens.roles != Role.SPECIAL
+    if len(scored) and attention is Attention.CAUSAL:
+        scored[0] = False  # BOS, or a first token without one
+    answer = tokens.roles == Role.ANSWER
+    if score is Score.FULL:
+        return scored
+    if score is Score.CONDITIONAL and attention is Attention.CAUSAL:
+        return scored & np.logical_or.accumulate(answer)
+    return scored & answer
+
+
+def reduce_scores(log_probs: NDArray[np.float32], counted: NDArray[np.bool_], reduction: Reduction) -> float:
+    """One number for a statement; summed in float64. NaN where a token's score is NaN or no token counts."""
+    values = log_probs[counted].astype(np.float64)
+    if not len(values):
+        return float("nan")
+    return float(values.sum() if reduction is Reduction.SUM else values.mean())
+
+
+def encode_statements(model: Model, prompts: Sequence[Prompt], bos: int | None) -> list[Tokens]:
+    """:param bos: what causal models are shown first; masked models get their tokenizer's own special tokens."""
+    if model.attention is Attention.CAUSAL:
+        return encode_causal(model.tokenizer, prompts, bos)
+    return encode_masked(model.tokenizer, prompts)
+
+
+def statement_log_probs(
+    model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget
+) -> list[NDArray[np.float32]]:
+    """Token scores in nats of every statement, by the kind of the model; *pll* concerns masked models alone."""
+    if model.attention is Attention.CAUSAL:
+        return causal_log_probs(model, [tokens.ids.tolist() for tokens in statements], budget)
+    return masked_log_probs(model, statements, pll, budget)

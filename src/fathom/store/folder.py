@@ -1,0 +1,142 @@
+"""A run as a folder: what was asked of which model, the predictions so far, and enough to repeat or resume it.
+
+``manifest.json`` holds the *identity* (everything that can change a number), the *plan* (which shards there are, fixed
+before the first is asked) and the *circumstances* (where and how fast). ``predictions/part-<shard>.parquet`` are whole
+or absent, so a killed run has lost at most the shard in work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathom.errors import BadInput
+from fathom.store.files import write_json, write_table
+from fathom.store.predictions import SCHEMA
+
+FORMAT = 1
+
+
+class RunFolder:
+    """:param path: the folder; :meth:`start` makes or resumes it, reading needs it to exist."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._more_groups: dict[str, dict[str, str]] = {}
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """A run to read. :raises BadInput: not a run, or made by a newer Fathom."""
+        folder = cls(path)
+        if not (folder.path / "manifest.json").exists():
+            raise BadInput(f"{path} is not a run: it has no manifest.json; give the folder that --out named")
+        if folder.manifest.get("format", 0) > FORMAT:
+            raise BadInput(f"{path} was written by a newer version of Fathom: update with pip install -U fathom-lm")
+        return folder
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        try:
+            return json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        except json.JSONDecodeError as error:
+            raise BadInput(f"{self.path / 'manifest.json'}:{error.lineno}: not JSON: {error.msg}") from error
+
+    def start(
+        self, identity: Mapping[str, Any], plan: Sequence[str], queries: pa.Table, candidates: pa.Table
+    ) -> set[str]:
+        """Make the folder, or go on with it. :returns: the shards already finished.
+
+        :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
+        """
+        if (self.path / "manifest.json").exists():
+            differing = list(differences(self.manifest["identity"], json.loads(json.dumps(identity))))
+            if differing:
+                raise BadInput([f"{self.path} belongs to another run: choose another --out"] + differing)
+            return self.finished()
+        if self.path.exists() and any(self.path.iterdir()):
+            raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
+        write_table(self.path / "queries.parquet", queries)
+        write_table(self.path / "candidates.parquet", candidates)
+        manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
+        write_json(self.path / "manifest.json", manifest)
+        return set()
+
+    def finished(self) -> set[str]:
+        return {part.stem.removeprefix("part-") for part in (self.path / "predictions").glob("part-*.parquet")}
+
+    def is_complete(self) -> bool:
+        return set(self.manifest["plan"]) <= self.finished()
+
+    def add_shard(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        write_table(
+            self.path / "predictions" / f"part-{shard}.parquet", pa.Table.from_pylist(list(rows), schema=SCHEMA)
+        )
+
+    def add_circumstances(self, **facts: Any) -> None:
+        """Add to what is recorded; numbers add up over the sessions that a resumed run took."""
+        manifest = self.manifest
+        recorded = manifest["circumstances"]
+        for name, value in facts.items():
+            before = recorded.get(name)
+            numbers = isinstance(value, int | float) and isinstance(before, int | float)
+            recorded[name] = before + value if numbers else value
+        write_json(self.path / "manifest.json", manifest)
+
+    def predictions(self) -> pa.Table:
+        """All rows of the finished shards, in the order of the plan."""
+        done = self.finished()
+        parts = [self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done]
+        return pa.concat_tables([pq.read_table(part) for part in parts]) if parts else SCHEMA.empty_table()
+
+    def queries(self) -> pa.Table:
+        table = pq.read_table(self.path / "queries.parquet")
+        if not self._more_groups:
+            return table
+        ids, groups = table.column("query_id").to_pylist(), table.column("groups").to_pylist()
+        merged = [
+            list((dict(group) | self._more_groups.get(id_, {})).items()) for id_, group in zip(ids, groups, strict=True)
+        ]
+        column = pa.array(merged, table.schema.field("groups").type)
+        return table.set_column(table.schema.get_field_index("groups"), "groups", column)
+
+    def grouped_by(self, file: Path) -> RunFolder:
+        """The same run, its queries with further groups to break down by.
+
+        :param file: JSON Lines with ``query_id`` and any other fields, such as a planted model's ``planted.jsonl``.
+        :raises BadInput: the file is missing, or a line is not such an object.
+        """
+        grouped = RunFolder(self.path)
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise BadInput(f"{file}: {error.strerror}") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                grouped._more_groups[row.pop("query_id")] = {key: str(value) for key, value in row.items()}
+            except (json.JSONDecodeError, KeyError, AttributeError) as error:
+                raise BadInput(f'{file}:{number}: expected {{"query_id": …, "group": …}}, found {line[:40]}') from error
+        return grouped
+
+    def candidates(self) -> dict[str, tuple[list[str], list[str]]]:
+        """Ids and names of each candidate set, in order."""
+        sets: dict[str, tuple[list[str], list[str]]] = {}
+        for row in pq.read_table(self.path / "candidates.parquet").to_pylist():
+            ids, names = sets.setdefault(row["set"], ([], []))
+            ids.append(row["id"])
+            names.append(row["name"])
+        return sets
+
+
+def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
+    """One line for each field in which two identities differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from differences(old.get(key), new.get(key), f"{where}.{key}" if where else key)
+    elif old != new:
+        yield f"  {where}: there {old!r}, here {new!r}"

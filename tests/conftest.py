@@ -1,0 +1,143 @@
+"""What several test files share: the reference data, real tokenizers, and models small enough to build on the spot."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: no test may reach for the network
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import BertTokenizerFast, GPT2TokenizerFast, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from fathom.models.base import Attention, Identity
+from fathom.models.local import LocalModel
+
+
+def find_shared_data() -> Path | None:
+    """The reference data: ``FATHOM_DATA``, or ``shared/data`` next to the repository."""
+    given = os.environ.get("FATHOM_DATA")
+    folder = Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    folder = find_shared_data()
+    if folder is None:
+        pytest.skip("needs the reference data: set FATHOM_DATA to its folder")
+    return folder
+
+
+def load_gpt2(data: Path) -> PreTrainedTokenizerBase:
+    return GPT2TokenizerFast.from_pretrained(data / "tokenizers" / "gpt2")
+
+
+def load_roberta(data: Path) -> PreTrainedTokenizerBase:
+    file = data / "tokenizers" / "roberta-base" / "tokenizer.json"
+    return PreTrainedTokenizerFast(
+        tokenizer_file=str(file), bos_token="<s>", eos_token="</s>", pad_token="<pad>", mask_token="<mask>"
+    )
+
+
+def load_bert_cased(data: Path) -> PreTrainedTokenizerBase:
+    return BertTokenizerFast.from_pretrained(data / "tokenizers" / "bert-base-cased", do_lower_case=False)
+
+
+def load_bert_uncased(data: Path) -> PreTrainedTokenizerBase:
+    return BertTokenizerFast.from_pretrained(data / "tokenizers" / "bert-base-uncased")
+
+
+def load_neox(data: Path) -> PreTrainedTokenizerBase:
+    """As its folder has it, but for the names of its special tokens; it has no padding token."""
+    file = data / "tokenizers" / "gpt-neox-20b" / "tokenizer.json"
+    return PreTrainedTokenizerFast(tokenizer_file=str(file), bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+
+
+@pytest.fixture(scope="session")
+def gpt2(shared_data: Path) -> PreTrainedTokenizerBase:
+    return load_gpt2(shared_data)
+
+
+@pytest.fixture(scope="session")
+def roberta(shared_data: Path) -> PreTrainedTokenizerBase:
+    return load_roberta(shared_data)
+
+
+@pytest.fixture(scope="session")
+def bert_cased(shared_data: Path) -> PreTrainedTokenizerBase:
+    return load_bert_cased(shared_data)
+
+
+@pytest.fixture(scope="session")
+def bert_uncased(shared_data: Path) -> PreTrainedTokenizerBase:
+    return load_bert_uncased(shared_data)
+
+
+@pytest.fixture(scope="session")
+def neox(shared_data: Path) -> PreTrainedTokenizerBase:
+    return load_neox(shared_data)
+
+
+TINY_VOCABULARY = 509
+TINY_SPECIAL = 4
+"""How many ids of the tiny vocabulary are special: <s>, <pad>, </s>, <mask>, as RoBERTa numbers them."""
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerBase:
+    """Words w4, w5, … with the ids 4, 5, …; for tests that make their own ids and need no files."""
+    words = ["<s>", "<pad>", "</s>", "<mask>", *(f"w{i}" for i in range(TINY_SPECIAL, TINY_VOCABULARY))]
+    backend = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="<mask>"))
+    backend.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="<pad>", mask_token="<mask>"
+    )
+
+
+def make_local(
+    network: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    attention: Attention = Attention.CAUSAL,
+) -> LocalModel:
+    """*network* behind the seam. It is taken over: layers are exchanged in place."""
+    identity = Identity(type(network).__name__, None, str(network.dtype), "test")
+    return LocalModel(network, tokenizer or tiny_tokenizer(), attention, identity)
+
+
+def build(name: str, *, seed: int = 0, noise: float = 0.1, **options: Any) -> transformers.PreTrainedModel:
+    """A model class of `transformers` with random weights and the configuration *options*.
+
+    :param noise: added to every parameter, so that no bias is zero and no norm is one, and a path that drops one of
+        them, or mixes up positions, shows in the scores.
+    """
+    torch.manual_seed(seed)
+    kind = getattr(transformers, name)
+    config = kind.config_class(**options)
+    # On the configuration rather than through an argument: not every family takes it.
+    for field in ("initializer_range", "init_std"):
+        if hasattr(config, field):
+            setattr(config, field, 0.2)
+    network = kind(config).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=noise)
+    return network
+
+
+def own_log_probs(network: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
+    """What *network* itself says of a causal sequence, called as any user would; shape (n − 1,)."""
+    tokens = torch.tensor([list(ids)])
+    with torch.no_grad():
+        log_probs = torch.log_softmax(network(input_ids=tokens).logits[0, :-1].float(), dim=-1)
+    return log_probs.gather(1, tokens[0, 1:, None])[:, 0]
+
+
+Builder = Callable[..., transformers.PreTrainedModel]
