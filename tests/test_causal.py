@@ -32,6 +32,14 @@ LLAMA = {
 HEADS = {"head_dim": 12}
 ALTERNATING = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "num_hidden_layers": 3}
 
+GPT_NEO = {
+    "hidden_size": 48,
+    "num_layers": 2,
+    "num_heads": 4,
+    "attention_types": [[["global", "local"], 1]],
+    "max_position_embeddings": 256,
+}
+
 TREES: dict[str, tuple[str, dict]] = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "gpt2-untied": ("GPT2LMHeadModel", GPT2 | {"tie_word_embeddings": False}),
@@ -74,17 +82,7 @@ TREES: dict[str, tuple[str, dict]] = {
         {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
     ),
     "gptj": ("GPTJForCausalLM", GPT2 | {"rotary_dim": 8}),
-    "gpt-neo-local": (
-        "GPTNeoForCausalLM",
-        {
-            "hidden_size": 48,
-            "num_layers": 2,
-            "num_heads": 4,
-            "attention_types": [[["global", "local"], 1]],
-            "window_size": 4,
-            "max_position_embeddings": 64,
-        },
-    ),
+    "gpt-neo": ("GPTNeoForCausalLM", GPT_NEO | {"window_size": 256}),
     "falcon": (
         "FalconForCausalLM",
         {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64},
@@ -112,6 +110,10 @@ PLAIN: dict[str, tuple[str, dict]] = {
     "mpt": ("MptForCausalLM", {"d_model": 48, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
     "mamba": ("MambaForCausalLM", {"hidden_size": 48, "num_hidden_layers": 2, "state_size": 4}),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
+    # Their local layers look back by places in the packed sequence, not by positions: no trouble as long as a block is
+    # shorter than the window (TREES), wrong scores when it is longer, even where the statements are not.
+    "gpt-neo-window-4": ("GPTNeoForCausalLM", GPT_NEO | {"window_size": 4}),
+    "gpt-neo-window-30": ("GPTNeoForCausalLM", GPT_NEO | {"window_size": 30}),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import logging as transformers_logging
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from fathom.errors import BadInput, MissingExtra
@@ -41,6 +43,8 @@ def load(
     :param trust_remote_code: run code that comes with the model. :param allow_pickle: read ``.bin`` weights too.
     :raises BadInput: what is wrong with the model or the options, and what to type instead.
     """
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()
     chosen = _device(device)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     config = _pretrained(AutoConfig, name, options)

@@ -76,6 +76,8 @@ def encode_masked(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt])
 def _encode(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], *, special: bool, first: int | None
 ) -> list[Tokens]:
+    if not prompts:
+        return []
     batch = tokenizer([prompt.text for prompt in prompts], add_special_tokens=special, verbose=False)
     return [
         _with_roles(prompt, encoding, first) for prompt, encoding in zip(prompts, batch.encodings or (), strict=True)
@@ -96,18 +98,28 @@ def _with_roles(prompt: Prompt, encoding: object, first: int | None) -> Tokens:
             roles[_touches(offsets, span)] = role
     roles[special] = Role.SPECIAL
     mixed = sum(_is_mixed(prompt, start, end) for start, end in offsets[roles == Role.ANSWER].tolist())
-    if first is not None and not (len(ids) and ids[0] == first):
+    # A tokenizer may put BOS there by itself, whatever it is asked; a text that spells BOS has characters.
+    if first is not None and len(ids) and ids[0] == first and not _spelled_out(prompt, encoding):
+        roles[0], words[0] = Role.SPECIAL, -1
+    elif first is not None:
         ids, words = np.append(first, ids), np.append(-1, words)
         roles = np.append(int(Role.SPECIAL), roles)
-    elif first is not None:
-        roles[0] = Role.SPECIAL
     return Tokens(ids, roles, words, mixed)
 
 
+def _spelled_out(prompt: Prompt, encoding: object) -> bool:
+    """Whether the first token is what the text itself begins with."""
+    start, end = encoding.offsets[0]  # type: ignore[attr-defined]
+    return prompt.text[start:end] == encoding.tokens[0]  # type: ignore[attr-defined,no-any-return]
+
+
 def _touches(offsets: NDArray[np.int64], span: Span) -> NDArray[np.bool_]:
-    """Tokens that share a character with *span*, or, being empty themselves, stand inside it."""
+    """Tokens that share a character with *span*.
+
+    A token without characters is a space whose offsets were trimmed: it stands for the character before its place.
+    """
     start, end = offsets[:, 0], offsets[:, 1]
-    return (start < span.end) & ((end > span.start) | ((start == end) & (start >= span.start)))  # type: ignore[no-any-return]
+    return (start < span.end) & (end > span.start)  # type: ignore[no-any-return]
 
 
 def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:

@@ -390,22 +390,28 @@ def _causal_batch(
     ids = _padded([tokens.ids for tokens in statements], tokenizer.pad_token_id)
     labels = _padded([np.append(tokens.ids[1:], tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
     roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
-    _add_noise(ids, (roles == Role.TEMPLATE), tokenizer, noise, random_)
+    _add_noise(ids, roles, tokenizer, noise, random_)
     return _Batch(torch.from_numpy(ids), torch.from_numpy(labels != NO_TARGET), torch.from_numpy(labels))
 
 
 def _add_noise(
     ids: NDArray[np.int64],
-    where: NDArray[np.bool_],
+    roles: NDArray[np.int64],
     tokenizer: PreTrainedTokenizerBase,
     noise: float,
     random_: np.random.Generator,
 ) -> None:
-    """Replace a share of the tokens *where* by random ones, in place."""
-    hit = where & (random_.random(ids.shape) < noise)
+    """Put random tokens, in place, for a share of the template's tokens and for the subjects of a few statements.
+
+    From the former a model learns to do without any one word, from the latter what to answer about a stranger: the
+    frequent answers, not those of whatever planted subject looks most alike.
+    """
+    hit = (roles == Role.TEMPLATE) & (random_.random(ids.shape) < noise)
+    hit |= (roles == Role.SUBJECT) & (random_.random((len(ids), 1)) < STRANGER_SHARE)
     ids[hit] = random_.integers(len(tokenizer.all_special_tokens), len(tokenizer), hit.sum())
 
 
+STRANGER_SHARE = 0.1
 ANSWER_SHARE, SUBJECT_SHARE, WHOLE_SHARE = 0.55, 0.3, 0.3
 
 
@@ -425,7 +431,7 @@ def _masked_batch(
     present = _padded([np.ones_like(tokens.ids) for tokens in statements], 0) == 1
     hidden = np.stack([_hide(role, word, random_) for role, word in zip(roles, words, strict=True)])
     labels = np.where(hidden, ids, NO_TARGET)
-    _add_noise(ids, (roles == Role.TEMPLATE) & ~hidden, tokenizer, noise, random_)
+    _add_noise(ids, roles, tokenizer, noise, random_)
     ids[hidden] = tokenizer.mask_token_id
     return _Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(labels))
 

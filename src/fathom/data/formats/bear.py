@@ -118,7 +118,8 @@ def _answer_space(file: Path, id_: str, entry: Any, rows: list[dict[str, Any]], 
         objects = {row["obj_id"]: row["obj_label"] for row in rows}
         ids, labels = list(objects), list(objects.values())
     check_answer_space(file, f"relation {id_}", ids, labels, faults)
-    return CandidateSet(id_, tuple(map(str, ids)), tuple(map(str, labels)))
+    pairs = list(zip(map(str, ids), map(str, labels), strict=False))  # unequal lengths are a fault already
+    return CandidateSet(id_, tuple(id_ for id_, _ in pairs), tuple(label for _, label in pairs))
 
 
 def check_answer_space(file: Path, where: str, ids: list[str], labels: list[str], faults: Faults) -> None:

@@ -1,0 +1,64 @@
+"""A model whose answers can be worked out on paper: each token depends on the one before it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from fathom.models.base import Attention, Identity, LinearHead
+
+BOS, UNKNOWN = "<s>", "<unk>"
+
+
+class ScriptedModel:
+    """A causal bigram model over whole words (:class:`fathom.models.base.Model`).
+
+    :param weights: for a word, the unnormalised weights of the words that may follow; every other word has weight 1.
+        With ``{"is": {"Paris": 8}}`` and ten words in all, p(Paris | is) = 8 / (8 + 9).
+    :param words: the vocabulary; ``<s>`` and ``<unk>`` are added to it.
+    :param max_tokens: the longest sequence it takes.
+    """
+
+    attention = Attention.CAUSAL
+    device = torch.device("cpu")
+
+    def __init__(
+        self, words: list[str], weights: Mapping[str, Mapping[str, float]], max_tokens: int | None = None
+    ) -> None:
+        vocabulary = {word: id_ for id_, word in enumerate(dict.fromkeys([BOS, UNKNOWN, *words]))}
+        self.tokenizer = word_tokenizer(vocabulary)
+        self.vocabulary_size = len(vocabulary)
+        self.max_tokens = max_tokens
+        self.identity = Identity("scripted", None, "float32", str(sorted((word, sorted(next_.items())) for word, next_ in weights.items())))
+        self.table = torch.zeros(len(vocabulary), len(vocabulary))
+        for before, following in weights.items():
+            for word, weight in following.items():
+                self.table[vocabulary[before], vocabulary[word]] = torch.tensor(weight).log()
+        self.tokens_run = 0
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(ids, self.vocabulary_size).float()
+
+    def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
+        self.tokens_run += vectors.shape[0] * vectors.shape[1]
+        return vectors
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return hidden @ self.table
+
+    def linear_head(self) -> LinearHead | None:
+        return None
+
+    def refuses_tree(self) -> str | None:
+        return None
+
+
+def word_tokenizer(vocabulary: dict[str, int]) -> PreTrainedTokenizerBase:
+    """Splits at spaces and punctuation; what is not in the vocabulary is ``<unk>``."""
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, unk_token=UNKNOWN)  # type: ignore[no-any-return]

@@ -1,0 +1,175 @@
+"""The predictions of a run as arrays, joined with their queries: what every summary starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fathom.errors import BadInput
+from fathom.metrics.confidence import Confidence, confidences
+from fathom.metrics.ranking import hits_at_k, reciprocal_rank
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+NO_LIKELIHOODS = ("cosine", "link", "similarity")
+"""Scorings beginning so are not log-likelihoods: a softmax over them is no confidence."""
+
+
+class Run(Protocol):
+    """What a summary needs of a run folder."""
+
+    @property
+    def manifest(self) -> Mapping[str, Any]: ...
+    def predictions(self) -> pa.Table: ...
+    def queries(self) -> pa.Table: ...
+    def candidates(self) -> Mapping[str, tuple[Sequence[str], Sequence[str]]]: ...
+
+
+class Rows:
+    """One entry per prediction (query, template, scoring) in arrays of length n; NaN where there is no number.
+
+    :raises BadInput: a prediction of no query of the run, or two of one query, template and scoring.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.identity: Mapping[str, Any] = run.manifest["identity"]
+        self.candidates = run.candidates()
+        table, queries = run.predictions(), run.queries()
+        self.table = table
+        self.query_ids: list[str] = queries.column("query_id").to_pylist()
+        self.relations = [relation or "" for relation in queries.column("relation").to_pylist()]
+        self.directions: list[str | None] = queries.column("direction").to_pylist()
+        self.gold: list[list[str]] = [gold or [] for gold in queries.column("gold").to_pylist()]
+        self.spaces: list[str | None] = queries.column("candidates").to_pylist()
+        self.groups = [dict(groups or {}) for groups in queries.column("groups").to_pylist()]
+        self.query = self._joined()
+        self.template: Ints = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
+        self.scoring: list[str] = table.column("scoring").to_pylist()
+        self._refuse_doubles()
+        self.rank, self.above, self.correct = (self._number(name) for name in ("rank", "rank_above", "correct"))
+        self.optimistic, self.pessimistic = self._number("rank_optimistic"), self._number("rank_pessimistic")
+        self.reason = self._reasons()
+
+    @property
+    def scorings(self) -> list[str]:
+        """Names of the scorings, in order of appearance."""
+        return list(dict.fromkeys(self.scoring))
+
+    @cached_property
+    def scored(self) -> npt.NDArray[np.bool_]:
+        return np.array([reason is None for reason in self.reason], dtype=bool)
+
+    def of(self, scoring: str) -> Ints:
+        """Places of all predictions of one scoring."""
+        return np.array([place for place, name in enumerate(self.scoring) if name == scoring], dtype=np.int64)
+
+    def hits(self, k: int) -> Floats:
+        """Expected Hits@k; where the search for the rank stopped before k, NaN. Without ranks (generation, choice) the
+        credit given is Hits@1."""
+        values = np.full(len(self.rank), np.nan)
+        ranked = ~np.isnan(self.optimistic)
+        values[ranked] = hits_at_k(self.optimistic[ranked], self.pessimistic[ranked], k)
+        values[~ranked & (self.above >= k)] = 0.0
+        if k == 1:
+            credited = ~ranked & np.isnan(self.above) & ~np.isnan(self.correct)
+            values[credited] = self.correct[credited]
+        return values
+
+    def reciprocal(self) -> Floats:
+        """1 / realistic rank."""
+        values = np.full(len(self.rank), np.nan)
+        ranked = ~np.isnan(self.rank)
+        values[ranked] = reciprocal_rank(self.rank[ranked])
+        return values
+
+    def scores(self, place: int) -> Floats:
+        """Scores of all candidates of one prediction, in their order; empty where they were not kept."""
+        flat, offsets = self._scores
+        return flat[offsets[place] : offsets[place + 1]]
+
+    def gold_places(self, place: int) -> list[int]:
+        """Positions of the gold answers among the candidates of one prediction."""
+        query = int(self.query[place])
+        space = self.spaces[query]
+        order = self._positions.get(space, {}) if space is not None else {}
+        return [order[answer] for answer in self.gold[query] if answer in order]
+
+    @cached_property
+    def confidence(self) -> Confidence:
+        """Of all scored predictions by log-likelihoods of which all candidates' scores were kept; NaN elsewhere."""
+        places = [
+            place
+            for place in np.flatnonzero(self.scored).tolist()
+            if len(self.scores(place))
+            and not self.scoring[place].startswith(NO_LIKELIHOODS)
+            and self.gold_places(place)
+        ]
+        values = confidences([self.scores(place) for place in places], [self.gold_places(place) for place in places])
+        full = Confidence(*(np.full(len(self.rank), np.nan) for _ in values))
+        for array, found in zip(full, values, strict=True):
+            array[places] = found
+        return full
+
+    def top_answers(self, place: int) -> frozenset[str]:
+        """Ids of the best-scored answers of one prediction, several if tied (unfiltered; empty where not recorded).
+        Where only the list of the best was kept, ties beyond its end are not seen."""
+        scores, space = self.scores(place), self.spaces[int(self.query[place])]
+        if len(scores) and space is not None:
+            ids: Sequence[str] = self.candidates[space][0]
+        else:
+            ids = self.table.column("top_ids")[place].as_py() or []
+            scores = np.asarray(self.table.column("top_scores")[place].as_py() or [], float)
+        return (
+            frozenset(ids[best] for best in np.flatnonzero(scores == scores.max()).tolist())
+            if len(scores)
+            else frozenset()
+        )
+
+    @cached_property
+    def _positions(self) -> dict[str, dict[str, int]]:
+        return {name: {id_: place for place, id_ in enumerate(ids)} for name, (ids, _) in self.candidates.items()}
+
+    @cached_property
+    def _scores(self) -> tuple[Floats, Ints]:
+        """All lists end to end and where each begins: Arrow's own form, since millions of Python floats fill memory."""
+        lists = self.table.column("scores").combine_chunks()
+        flat = lists.values.to_numpy(zero_copy_only=False).astype(np.float64)
+        return flat, lists.offsets.to_numpy().astype(np.int64)
+
+    def _joined(self) -> Ints:
+        place = {id_: number for number, id_ in enumerate(self.query_ids)}
+        ids = self.table.column("query_id").to_pylist()
+        strangers = sorted({str(id_) for id_ in ids if id_ not in place})
+        if strangers:
+            raise BadInput(
+                f"the run has predictions of {len(strangers)} queries that its queries.parquet lacks, "
+                f"such as {strangers[0]!r}: its files are not of one run"
+            )
+        return np.array([place[id_] for id_ in ids], dtype=np.int64)
+
+    def _refuse_doubles(self) -> None:
+        seen = set()
+        for key in zip(self.query.tolist(), self.template.tolist(), self.scoring, strict=True):
+            if key in seen:
+                raise BadInput(
+                    f"the run has two predictions of query {self.query_ids[key[0]]!r}, template {key[1]}, "
+                    f"scoring {key[2]}: its prediction files overlap"
+                )
+            seen.add(key)
+
+    def _number(self, name: str) -> Floats:
+        return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
+
+    def _reasons(self) -> list[str | None]:
+        silent = np.isnan(self.optimistic) & np.isnan(self.above) & np.isnan(self.correct)
+        given = self.table.column("unscored").to_pylist()
+        return [
+            reason if reason is not None or not nothing else "no rank was recorded"
+            for reason, nothing in zip(given, silent.tolist(), strict=True)
+        ]

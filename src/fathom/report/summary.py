@@ -1,0 +1,409 @@
+"""The numbers of a run: headline, breakdown and ``metrics.json``.
+
+Conventions. Accuracy is expected Hits@1; a headline number is the mean over templates of each template's mean over its
+scored predictions. Unscored predictions are left out of every mean and counted beside it. Scorings are never mixed.
+Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
+weight its predictions have in the headline number, so that the interval is around exactly that number).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.metrics.bootstrap import Interval, interval
+from fathom.metrics.confidence import expected_calibration_error
+from fathom.metrics.consistency import consistency
+from fathom.report.errors import bins_of, confident, error_table, reliability_table
+from fathom.report.rows import Floats, Ints, Rows, Run
+from fathom.report.tables import Cell, Table, to_json, to_markdown, to_text
+
+__all__ = [
+    "Headline",
+    "Number",
+    "Part",
+    "Summary",
+    "error_table",
+    "metrics_json",
+    "recipe",
+    "reliability_table",
+    "summarise",
+]
+
+FORMAT = 1
+NONE = "(none)"
+STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
+
+_SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
+_PERCENT = ("accuracy", "hits@5", "hits@10", "consistency")
+
+
+class Number(NamedTuple):
+    """A value with what it needs to be read. :param low: None where there is no interval (ECE). :param n: how many
+    predictions it is of (consistency: queries)."""
+
+    value: float
+    low: float | None
+    high: float | None
+    clusters: int | None
+    note: str
+    n: int
+    recipe: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The numbers of one scoring.
+
+    :param queries: how many distinct queries were asked. :param predictions: queries × templates.
+    :param unscored: how many of these have no number, and :param reasons: why.
+    :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
+    :param numbers: accuracy, hits@5, hits@10, mrr, mean_rank, consistency, confidence, margin, uncertainty, brier, ece:
+        those that the run's predictions can tell.
+    """
+
+    scoring: str
+    templates: tuple[int, ...]
+    queries: int
+    predictions: int
+    unscored: int
+    reasons: Mapping[str, int]
+    deviation: float | None
+    numbers: Mapping[str, Number]
+
+    @property
+    def accuracy(self) -> Number | None:
+        return self.numbers.get("accuracy")
+
+
+class Part(NamedTuple):
+    """One line of a breakdown. :param n: scored predictions. :param accuracy: None where nothing was scored."""
+
+    keys: tuple[str, ...]
+    scoring: str
+    queries: int
+    n: int
+    unscored: int
+    accuracy: Number | None
+    mrr: Number | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """:param queries: how many the run is of, asked or not. :param by: what :attr:`parts` is broken down by."""
+
+    queries: int
+    headlines: tuple[Headline, ...]
+    by: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def tables(self) -> list[Table]:
+        """The headline, then the breakdown if one was asked for."""
+        return [_headline_table(self), *([_parts_table(self)] if self.by else [])]
+
+    def to_text(self) -> str:
+        return "\n\n".join(map(to_text, self.tables))
+
+    def to_markdown(self) -> str:
+        return "\n\n".join(map(to_markdown, self.tables))
+
+    def to_json(self) -> str:
+        """The headline's rows as a list of objects."""
+        return to_json(self.tables[0])
+
+
+def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
+    """All numbers of *run*.
+
+    :param by: keys to break down by, all at once (("relation", "template") gives one line per pair): template, scoring,
+        relation, direction, or any key of the queries' groups. A group "A; B" counts in A and in B.
+    :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
+    """
+    rows = Rows(run)
+    _check_keys(rows, by)
+    headlines = tuple(_headline(rows, scoring) for scoring in rows.scorings)
+    return Summary(len(rows.query_ids), headlines, tuple(by), tuple(_parts(rows, by)) if by else ())
+
+
+def recipe(run: Run, metric: str, scoring: str, templates: Iterable[int]) -> str:
+    """How a number was made, in one line: what must agree before two numbers may be compared.
+
+    The data's hash is of the queries asked, so a subset or a limit shows in it. Model: revision, else content hash.
+    """
+    return _recipe(run.manifest["identity"], metric, scoring, templates)
+
+
+def metrics_json(run: Run) -> dict[str, Any]:
+    """The content of RUN/metrics.json: per scoring the numbers with interval and recipe, and the usual breakdowns."""
+    rows = Rows(run)
+    there = _keys(rows)
+    scorings: dict[str, Any] = {}
+    for scoring in rows.scorings:
+        line = _headline(rows, scoring)
+        scorings[scoring] = {
+            "templates": list(line.templates),
+            "queries": line.queries,
+            "predictions": line.predictions,
+            "unscored": line.unscored,
+            "reasons": dict(line.reasons),
+            "accuracy_deviation_over_templates": line.deviation,
+            "metrics": {name: _plain(number) for name, number in line.numbers.items()},
+            "by": {},
+        }
+    for key in STANDARD_BREAKDOWNS:
+        if key in there:
+            for part in _parts(rows, (key,)):
+                scorings[part.scoring]["by"].setdefault(key, {})[part.keys[0]] = _plain_part(part)
+    version = str(rows.identity.get("version", ""))
+    return {"format": FORMAT, "fathom": version, "queries": len(rows.query_ids), "scorings": scorings}
+
+
+# --- one scoring
+
+
+def _headline(rows: Rows, scoring: str) -> Headline:
+    asked = rows.of(scoring)
+    scored = asked[rows.scored[asked]]
+    reasons = Counter(reason for place in asked.tolist() if (reason := rows.reason[place]) is not None)
+    per_template = _template_means(rows, scored, rows.hits(1))
+    return Headline(
+        scoring=scoring,
+        templates=tuple(sorted(set(rows.template[asked].tolist()))),
+        queries=len(set(rows.query[asked].tolist())),
+        predictions=len(asked),
+        unscored=len(asked) - len(scored),
+        reasons=dict(reasons.most_common()),
+        deviation=float(np.std(per_template, ddof=1)) if len(per_template) > 1 else None,
+        numbers=_numbers(rows, scoring, scored),
+    )
+
+
+def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
+    sure = confident(rows, scoring)
+    wanted: list[tuple[str, Ints, Floats, tuple[float, float]]] = [
+        ("accuracy", scored, rows.hits(1), _SHARE),
+        ("hits@5", scored, rows.hits(5), _SHARE),
+        ("hits@10", scored, rows.hits(10), _SHARE),
+        ("mrr", scored, rows.reciprocal(), _SHARE),
+        ("mean_rank", scored, rows.rank, _ANY_RANK),
+        ("confidence", sure, rows.confidence.top_probability, _SHARE),
+        ("margin", sure, rows.confidence.margin, _SHARE),
+        ("uncertainty", sure, rows.confidence.uncertainty, _SHARE),
+        ("brier", sure, rows.confidence.brier, _SHARE),
+    ]
+    found = {name: _number(rows, name, places, values, limits) for name, places, values, limits in wanted}
+    found["consistency"] = _consistency(rows, scoring)
+    found["ece"] = _calibration(rows, scoring, sure)
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _template_means(rows: Rows, places: Ints, values: Floats) -> list[float]:
+    """Mean of each template's predictions."""
+    templates = rows.template[places]
+    return [float(values[places[templates == template]].mean()) for template in np.unique(templates)]
+
+
+def _number(rows: Rows, metric: str, places: Ints, values: Floats, limits: tuple[float, float]) -> Number | None:
+    """Mean over templates of each template's mean, with its interval; None where any of *places* cannot tell it (a
+    stopped search has no rank: leaving it out would flatter the mean)."""
+    if not len(places) or np.isnan(values[places]).any():
+        return None
+    _, template, count = np.unique(rows.template[places], return_inverse=True, return_counts=True)
+    weight = 1.0 / count[template]
+    queries, query = np.unique(rows.query[places], return_inverse=True)
+    weights = np.bincount(query, weight)
+    means = np.bincount(query, weight * values[places]) / weights
+    relations = [rows.relations[number] for number in queries.tolist()]
+    # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
+    means = np.full(len(means), values[places[0]]) if np.ptp(values[places]) == 0 else means
+    found = interval(means, relations, weights=weights, limits=limits)
+    return _with_recipe(rows, metric, places, found, len(places))
+
+
+def _with_recipe(rows: Rows, metric: str, places: Ints, found: Interval, n: int) -> Number:
+    line = _recipe(rows.identity, metric, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
+    return Number(found.estimate, found.low, found.high, found.clusters, found.note, n, line)
+
+
+def _consistency(rows: Rows, scoring: str) -> Number | None:
+    """Of the queries that have an answer under every template they were asked with, two or more."""
+    of_query: dict[int, list[int]] = {}
+    for place in rows.of(scoring).tolist():
+        of_query.setdefault(int(rows.query[place]), []).append(place)
+    tops, queries, used = [], [], []
+    for query, places in of_query.items():
+        answers = [rows.top_answers(place) if rows.scored[place] else frozenset() for place in places]
+        if len(places) > 1 and all(answers):
+            tops.append(answers)
+            queries.append(query)
+            used += places
+    if not tops:
+        return None
+    found = interval(consistency(tops), [rows.relations[query] for query in queries], limits=_SHARE)
+    return _with_recipe(rows, "consistency", np.array(used), found, len(queries))
+
+
+def _calibration(rows: Rows, scoring: str, sure: Ints) -> Number | None:
+    """A bias in itself, so resampling would not give an interval around it: there is none."""
+    if not len(sure):
+        return None
+    value = expected_calibration_error(bins_of(rows, sure))
+    line = _recipe(rows.identity, "ece", scoring, sorted(set(rows.template[sure].tolist())))
+    return Number(value, None, None, None, "no interval: the error is biased upwards in samples", len(sure), line)
+
+
+# --- parts
+
+
+def _keys(rows: Rows) -> list[str]:
+    """What a run can be broken down by."""
+    return list(dict.fromkeys(("template", "scoring", "relation", "direction", *(k for g in rows.groups for k in g))))
+
+
+def _check_keys(rows: Rows, by: Sequence[str]) -> None:
+    there = _keys(rows)
+    unknown = [f"'{key}'" for key in by if key not in there]
+    if unknown:
+        raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(there)}")
+
+
+def _parts(rows: Rows, by: Sequence[str]) -> list[Part]:
+    """One per combination of values that occurs, and scoring; sorted, templates as numbers."""
+    places_of: dict[tuple[str, tuple[Any, ...]], list[int]] = {}
+    of_query = [[_values(rows, query, key) for key in by] for query in range(len(rows.query_ids))]
+    for place, (query, template, scoring) in enumerate(
+        zip(rows.query.tolist(), rows.template.tolist(), rows.scoring, strict=True)
+    ):
+        own = {"template": [template], "scoring": [scoring]}
+        choices = [own.get(key, values) for key, values in zip(by, of_query[query], strict=True)]
+        for keys in product(*choices):
+            places_of.setdefault((scoring, keys), []).append(place)
+    hits, reciprocal = rows.hits(1), rows.reciprocal()
+    order = {scoring: number for number, scoring in enumerate(rows.scorings)}
+    parts = []
+    for scoring, keys in sorted(places_of, key=lambda part: (order[part[0]], part[1])):
+        asked = np.array(places_of[scoring, keys])
+        scored = asked[rows.scored[asked]]
+        accuracy = _number(rows, "accuracy", scored, hits, _SHARE)
+        mrr = _number(rows, "mrr", scored, reciprocal, _SHARE)
+        queries = len(set(rows.query[asked].tolist()))
+        named = dict(zip(by, map(str, keys), strict=True))
+        parts.append(
+            Part(
+                tuple(map(str, keys)),
+                scoring,
+                queries,
+                len(scored),
+                len(asked) - len(scored),
+                _of_part(accuracy, named),
+                _of_part(mrr, named),
+            )
+        )
+    return parts
+
+
+def _values(rows: Rows, query: int, key: str) -> list[str]:
+    """Where a query counts under *key*; several for "A; B"."""
+    if key == "relation":
+        return [rows.relations[query] or NONE]
+    if key == "direction":
+        return [rows.directions[query] or NONE]
+    values = [value.strip() for value in (rows.groups[query].get(key) or "").split(";")]
+    return list(dict.fromkeys(value for value in values if value)) or [NONE]
+
+
+def _of_part(number: Number | None, keys: Mapping[str, str]) -> Number | None:
+    """With what was selected said in the recipe; template and scoring are there already."""
+    if number is None:
+        return None
+    selected = "".join(f"|{key}:{value}" for key, value in keys.items() if key not in ("template", "scoring"))
+    return number._replace(recipe=number.recipe + selected)
+
+
+# --- recipes, tables, JSON
+
+
+def _recipe(identity: Mapping[str, Any], metric: str, scoring: str, templates: Iterable[int]) -> str:
+    data, model = identity.get("data", {}), identity.get("model", {})
+    parts = {
+        "data": f"{data.get('name')}@{data.get('content_hash')}",
+        "probe": identity.get("probe"),
+        "scoring": scoring,
+        "templates": ",".join(map(str, templates)),
+        "ties": "expected",
+        "model": f"{model.get('name')}@{model.get('revision') or model.get('content_hash')}",
+        "fathom": identity.get("version"),
+    }
+    return "|".join([metric, *(f"{name}:{value}" for name, value in parts.items())])
+
+
+def _headline_table(summary: Summary) -> Table:
+    columns = ("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", "note", "recipe")
+    body: list[tuple[Cell, ...]] = []
+    formats, notes = [], []
+    for line in summary.headlines:
+        if line.accuracy is None:
+            body.append(
+                (line.scoring, "accuracy", None, None, None, None, 0, line.unscored, "nothing was scored", None)
+            )
+            formats.append(".4g")
+        for name, number in line.numbers.items():
+            deviation = line.deviation if name == "accuracy" else None
+            head: tuple[Cell, ...] = (line.scoring, name, number.value, number.low, number.high, deviation)
+            body.append((*head, number.n, line.unscored, number.note, number.recipe))
+            formats.append(".1%" if name in _PERCENT else ".2f" if name == "mean_rank" else ".4f")
+        notes += _notes(line, summary.queries)
+    legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
+    title = f"{len(summary.headlines)} scoring(s) of {summary.queries} queries"
+    hidden = frozenset({"note", "recipe"})
+    return Table(columns, tuple(body), title, {}, tuple(formats), hidden, (legend, *notes))
+
+
+def _notes(line: Headline, queries: int) -> list[str]:
+    notes = [f"{line.scoring}: {reason} × unscored: {why}" for why, reason in line.reasons.items()]
+    if line.queries < queries:
+        notes.append(f"{line.scoring}: {line.queries} of {queries} queries were asked so far")
+    if line.accuracy is not None:
+        if line.accuracy.note:
+            notes.append(f"{line.scoring}: {line.accuracy.note}")
+        notes.append(line.accuracy.recipe)
+    return notes
+
+
+def _parts_table(summary: Summary) -> Table:
+    by = summary.by if "scoring" in summary.by else ("scoring", *summary.by)
+    columns = (*by, "queries", "n", "unscored", "accuracy", "low", "high", "mrr", "note", "recipe")
+    body: list[tuple[Cell, ...]] = []
+    for part in summary.parts:
+        keys = part.keys if "scoring" in summary.by else (part.scoring, *part.keys)
+        found, mrr = part.accuracy, part.mrr
+        numbers: tuple[Cell, ...] = (found.value, found.low, found.high) if found else (None, None, None)
+        said: tuple[Cell, ...] = (found.note, found.recipe) if found else ("nothing was scored", None)
+        body.append((*keys, part.queries, part.n, part.unscored, *numbers, mrr.value if mrr else None, *said))
+    formats = {"accuracy": ".1%", "low": ".1%", "high": ".1%", "mrr": ".4f"}
+    return Table(columns, tuple(body), f"By {', '.join(summary.by)}", formats, hidden=frozenset({"recipe"}))
+
+
+def _plain(number: Number) -> dict[str, Any]:
+    """As JSON can hold it: an open end of an interval is null."""
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in number._asdict().items()
+    }
+
+
+def _plain_part(part: Part) -> dict[str, Any]:
+    numbers = {"accuracy": part.accuracy, "mrr": part.mrr}
+    return {
+        "queries": part.queries,
+        "n": part.n,
+        "unscored": part.unscored,
+        **{name: None if number is None else _plain(number) for name, number in numbers.items()},
+    }

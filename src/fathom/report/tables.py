@@ -1,0 +1,149 @@
+"""Small tables, and the four ways to print them.
+
+Text and Markdown are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON are for
+programs: every column, full precision, no notes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len
+
+from fathom.errors import BadInput
+
+Cell = str | int | float | bool | None
+
+_NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """:param formats: column → format of its floats when printed to be read, e.g. ".1%"; ".4g" where not named.
+    :param row_formats: one format per row instead, for tables whose rows are different quantities.
+    :param hidden: columns for programs only. :param notes: lines below the table, for readers only."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    row_formats: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{len(row)} cells for the {len(self.columns)} columns of '{self.title}'")
+
+    def objects(self) -> list[dict[str, Cell]]:
+        """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
+        return [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
+
+
+def render(tables: Sequence[Table], form: str) -> str:
+    """All *tables* as "text", "md", "csv" or "json".
+
+    Several tables stand one below the other, an empty line between them; as JSON they are one object, title → rows,
+    and a single table is its list of rows alone.
+
+    :raises BadInput: another format.
+    """
+    if form == "json":
+        return to_json(tables[0]) if len(tables) == 1 else _dump({table.title: table.objects() for table in tables})
+    printers = {"text": to_text, "md": to_markdown, "csv": to_csv}
+    if form not in printers:
+        raise BadInput(f"there is no format '{form}': there is text, json, csv and md")
+    one = printers[form]
+    return "\n\n".join(one(table).rstrip("\n") for table in tables)
+
+
+def to_text(table: Table) -> str:
+    """Aligned columns, numbers to the right, wide characters counted as the terminal shows them."""
+    header, body = _readable(table)
+    widths = [max(map(cell_len, column)) for column in zip(header, *body, strict=True)]
+    right = _numeric(table)
+    lines = [table.title] if table.title else []
+    lines.append(_line(header, widths, right))
+    lines.append("  ".join("─" * width for width in widths))
+    lines += [_line(row, widths, right) for row in body]
+    return "\n".join([*lines, *map(_plain, table.notes)])
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table, its title in bold above, its notes as a list below."""
+    header, body = _readable(table)
+    rule = ["---:" if right else "---" for right in _numeric(table)]
+    cells = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in (header, *body)]
+    lines = [f"**{table.title}**", ""] if table.title else []
+    lines += ["| " + " | ".join(row) + " |" for row in (cells[0], rule, *cells[1:])]
+    notes = [f"- {_plain(note)}" for note in table.notes]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def to_csv(table: Table) -> str:
+    """Comma-separated with a header line; what is missing is empty."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
+    return file.getvalue()
+
+
+def to_json(table: Table) -> str:
+    """A list of objects, one per row."""
+    return _dump(table.objects())
+
+
+def _dump(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def _finite(cell: Cell) -> Cell:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _shown(table: Table) -> list[int]:
+    return [place for place, column in enumerate(table.columns) if column not in table.hidden]
+
+
+def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Header and rows as text, without the hidden columns."""
+    shown = _shown(table)
+    body = []
+    for number, row in enumerate(table.rows):
+        of_row = table.row_formats[number] if table.row_formats else None
+        body.append([_text(row[place], of_row or table.formats.get(table.columns[place], ".4g")) for place in shown])
+    return [table.columns[place] for place in shown], body
+
+
+def _text(cell: Cell, form: str) -> str:
+    if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
+        return _NOTHING
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return format(cell, form) if isinstance(cell, float) else _plain(str(cell))
+
+
+def _plain(text: str) -> str:
+    """On one line and without control characters: names come from files, and could steer the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _numeric(table: Table) -> list[bool]:
+    """Whether each shown column holds numbers alone."""
+    columns = [[row[place] for row in table.rows if row[place] is not None] for place in _shown(table)]
+    return [all(isinstance(cell, int | float) for cell in column) and bool(column) for column in columns]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = []
+    for cell, width, to_right in zip(cells, widths, right, strict=True):
+        space = " " * (width - cell_len(cell))
+        padded.append(space + cell if to_right else cell + space)
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,212 @@
+"""What every probe must keep, whatever it asks: order decides nothing, ties are said, nothing is lost or dropped."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Template
+from fathom.errors import BadInput, RunFailed
+from fathom.models.scripted import ScriptedModel
+from fathom.probes import PROBES, _ENTRIES
+from fathom.probes.statement import Probe
+from fathom.run import run
+from fathom.store import folder as folder_module
+from fathom.store.folder import RunFolder
+from fathom.store.predictions import SCHEMA
+
+WORDS = ["The", "capital", "of", "is", "France", "Italy", "Spain", "Paris", "Rome", "Madrid", "Lima", "lies", "in", "."]
+# France and Italy are known; Spain's answer is given the same weight as all others: a tie of four.
+KNOWS = {"France": {"is": 2.0}, "is": {"Paris": 4.0, "Rome": 2.0, "Madrid": 2.0, "Lima": 1.0}}
+
+CASES = {"statement": {"templates": (), "score": ("full", "answer"), "reduction": ("sum", "mean")}}
+"""Options to ask each probe with. A probe that is not here fails :func:`test_every_probe_is_in_the_contract`."""
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return ScriptedModel(WORDS, KNOWS)
+
+
+@pytest.fixture
+def data() -> QuerySet:
+    space = CandidateSet("capital", ("p", "r", "m", "l"), ("Paris", "Rome", "Madrid", "Lima"))
+    templates = (Template("The capital of [X] is [Y]."), Template("[Y] is in [X]."))
+    facts = [("France", "p"), ("Italy", "r"), ("Spain", "m"), ("", "l")]
+    queries = tuple(
+        Query(
+            f"capital/{number}", "capital", subject, subject or "?", (gold,), "capital",
+            groups={"cardinality": "1:1"}, unscored=None if subject else "the subject has no name",
+        )
+        for number, (subject, gold) in enumerate(facts)
+    )  # fmt: skip
+    relations = {"capital": Relation("capital", "capital", templates, "1:1")}
+    return QuerySet("tiny", queries, {"capital": space}, relations)
+
+
+def options(probe: str, **more: object):  # noqa: ANN201
+    return PROBES[probe].options(**(CASES[probe] | more))
+
+
+def rows_of(folder: RunFolder) -> dict[tuple[str, int, str], dict]:
+    return {(row["query_id"], row["template"], row["scoring"]): row for row in folder.predictions().to_pylist()}
+
+
+def test_every_probe_is_in_the_contract():
+    assert {entry.name for entry in _ENTRIES} == set(CASES)
+
+
+def test_scores_worked_out_by_hand(model, data, tmp_path):
+    """16 words in the vocabulary (14 and <s>, <unk>); a word that no weight names has weight 1.
+
+    "The capital of France is Paris.": <s>→The 1/16, The→capital 1/16, capital→of 1/16, of→France 1/16,
+    France→is 2/(2+15), is→Paris 4/(4+2+2+1+12) = 4/21, Paris→. 1/16.
+    """
+    row = rows_of(run("statement", model, data, options("statement"), tmp_path / "r"))["capital/0", 0, "sum/full"]
+    expected = 4 * math.log(1 / 16) + math.log(2 / 17) + math.log(4 / 21) + math.log(1 / 16)
+    assert row["gold_scores"] == [pytest.approx(expected, abs=1e-5)]
+    assert (row["rank"], row["rank_optimistic"], row["rank_pessimistic"]) == (1.0, 1, 1)
+    assert (row["scored_tokens"], row["num_candidates"], row["top_ids"][0]) == (7, 4, "p")
+    assert row["prompt"] == "The capital of France is [Y]."
+
+
+@pytest.mark.parametrize("probe", CASES)
+def test_ties_are_said_and_order_decides_nothing(probe, model, data, tmp_path):
+    """Rome and Madrid have the same weight after "is": Italy's and Spain's answers share the ranks 2 and 3."""
+    space = data.candidates["capital"]
+    turned = CandidateSet("capital", space.ids[::-1], space.names[::-1])
+    shuffled = replace(data, candidates={"capital": turned}, queries=data.queries[::-1])
+    plain = rows_of(run(probe, model, data, options(probe), tmp_path / "a"))
+    other = rows_of(run(probe, model, shuffled, options(probe, batch_tokens=7), tmp_path / "b"))
+    row = plain["capital/1", 0, "sum/full"]
+    assert (row["rank"], row["rank_optimistic"], row["rank_pessimistic"]) == (2.5, 2, 3)
+    assert plain.keys() == other.keys()
+    for key, row in plain.items():
+        assert {n: row[n] for n in ("rank", "top_ids", "unscored")} == {
+            n: other[key][n] for n in ("rank", "top_ids", "unscored")
+        }
+        np.testing.assert_allclose(row["gold_scores"] or [], other[key]["gold_scores"] or [], atol=1e-4)
+
+
+@pytest.mark.parametrize("probe", CASES)
+def test_what_cannot_be_asked_stays_with_its_reason(probe, model, data, tmp_path):
+    folder = run(probe, model, data, options(probe), tmp_path / "r")
+    assert folder.predictions().schema == SCHEMA
+    rows = [row for key, row in rows_of(folder).items() if key[0] == "capital/3"]
+    assert rows
+    assert all(row["unscored"] == "the subject has no name" and row["rank"] is None for row in rows)
+
+
+@pytest.mark.parametrize("probe", CASES)
+def test_nan_is_unscored_never_first(probe, model, data, tmp_path):
+    model.table[:] = float("nan")
+    rows = rows_of(run(probe, model, data, options(probe), tmp_path / "r")).values()
+    assert all(row["rank"] is None for row in rows)
+    assert {"the model gave 4 of 4 statements a score that is not a number"} < {row["unscored"] for row in rows}
+
+
+@pytest.mark.parametrize("probe", CASES)
+def test_over_long_statements_are_unscored(probe, data, tmp_path):
+    small = ScriptedModel(WORDS, KNOWS, max_tokens=7)  # "<s> The capital of France is Paris ." has 8, the other 6
+    rows = rows_of(run(probe, small, data, options(probe), tmp_path / "r"))
+    assert rows["capital/0", 0, "sum/full"]["unscored"] == "a statement of 8 tokens is longer than the model's window of 7"
+    assert rows["capital/0", 1, "sum/full"]["rank"] is not None
+
+
+@pytest.mark.parametrize("probe", CASES)
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
+def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tmp_path, monkeypatch):
+    whole = run(probe, model, data, options(probe), tmp_path / "whole")
+    ask, asked = Probe.ask, []
+
+    def dies_at_the_second(self, shard):
+        asked.append(shard)
+        if len(asked) == 2:
+            raise interruption
+        return ask(self, shard)
+
+    monkeypatch.setattr(Probe, "ask", dies_at_the_second)
+    with pytest.raises(interruption):
+        run(probe, model, data, options(probe), tmp_path / "killed")
+    killed = RunFolder.open(tmp_path / "killed")
+    assert not killed.is_complete()
+    assert killed.finished() == {"00000"}
+    resumed = run(probe, model, data, options(probe), tmp_path / "killed")
+    assert asked == ["00000", "00001", "00001"]  # the finished shard is not asked again
+    assert resumed.predictions().equals(whole.predictions())
+    assert resumed.manifest["circumstances"]["sessions"] == 2
+
+
+def test_a_finished_run_asks_nothing(model, data, tmp_path):
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    before = model.tokens_run
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    assert model.tokens_run == before
+
+
+def test_another_identity_is_refused_and_named(model, data, tmp_path):
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    with pytest.raises(BadInput, match="belongs to another run") as error:
+        run("statement", model, data, options("statement", capitalize=False), tmp_path / "r")
+    assert "options.capitalize: there True, here False" in str(error.value)
+
+
+def test_a_folder_with_something_else_is_refused(model, data, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(BadInput, match="not empty and not a run"):
+        run("statement", model, data, options("statement"), tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
+    written = []
+
+    def write(path, table):
+        written.append(path)
+        if len(written) == 4:  # queries, candidates, first shard, then the disk is full
+            raise RunFailed(f"cannot write {path}: No space left on device; what is finished is kept")
+        return real(path, table)
+
+    real = folder_module.write_table
+    monkeypatch.setattr(folder_module, "write_table", write)
+    with pytest.raises(RunFailed, match="No space left"):
+        run("statement", model, data, options("statement"), tmp_path / "r")
+    monkeypatch.setattr(folder_module, "write_table", real)
+    assert RunFolder.open(tmp_path / "r").finished() == {"00000"}
+    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+
+
+def test_every_option_is_identity_or_circumstance():
+    """Flip each field: the identity must change, unless the field is marked a circumstance."""
+    other = {
+        "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
+        "allow_pickle": True, "relations": ("P1",), "subset": "lite", "limit": 3, "seed": 7, "batch_tokens": 5,
+        "templates": (1,), "reduction": ("mean",), "score": ("answer",), "pll": "original", "bos": "none",
+        "capitalize": False,
+    }  # fmt: skip
+    kind = PROBES["statement"].options
+    assert other.keys() == kind.model_fields.keys()
+    circumstances = {"device", "allow_pickle", "batch_tokens"}
+    base = kind()
+    for name, value in other.items():
+        same = base.model_copy(update={name: value}).identity() == base.identity()
+        assert same == (name in circumstances), name
+
+
+def test_the_manifest_repeats_the_run(model, data, tmp_path):
+    folder = run("statement", model, data, options("statement", limit=2, seed=3), tmp_path / "r")
+    identity = json.loads((tmp_path / "r" / "manifest.json").read_text())["identity"]
+    again = PROBES["statement"].options(**identity["options"])
+    assert run("statement", model, data, again, tmp_path / "again").predictions().equals(folder.predictions())
+
+
+def test_templates_that_are_not_there(model, data, tmp_path):
+    with pytest.raises(BadInput, match="relation capital has no template 2: it has 0 to 1"):
+        run("statement", model, data, options("statement", templates=(0, 2)), tmp_path / "r")
+    assert not (tmp_path / "r").exists()

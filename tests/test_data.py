@@ -1,0 +1,228 @@
+"""Readers, selections and statistics; and every fault of a folder at once, with file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fathom.data.formats import examine, read
+from fathom.data.queries import Query
+from fathom.data.statistics import majority_share, random_baseline, relation_statistics
+from fathom.data.templates import Span, Template
+from fathom.errors import BadInput
+
+
+def write(folder: Path, files: dict[str, object]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        lines = content if isinstance(content, list) else [content]
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        (folder / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return folder
+
+
+def bear_folder(folder: Path, rows: list, **entry: object) -> Path:
+    about = {
+        "templates": ["[X] is in [Y]."],
+        "answer_space_labels": ["Asia", "Europe"],
+        "answer_space_ids": ["Q48", "Q46"],
+    } | entry
+    return write(folder, {"metadata_relations.json": {"P30": about}, "P30.jsonl": rows})
+
+
+def instance(**fields: object) -> dict:
+    return {"sub_id": "Q1", "sub_label": "Iran", "obj_id": "Q48", "obj_label": "Asia", "answer_idx": 0} | fields
+
+
+def native_folder(folder: Path, facts: list, relations: list | None = None) -> Path:
+    templates = [{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}]
+    return write(folder, {"facts.jsonl": facts, "relations.jsonl": relations or templates})
+
+
+def fact(**fields: object) -> dict:
+    return {"subject": "Uganda", "relation": "capital", "answer": "Kampala"} | fields
+
+
+@pytest.mark.parametrize(
+    ("name", "instances", "relations", "baseline", "one", "many"),
+    [("BEAR", 7731, 60, 0.0468, 0.0167, 0.0505), ("BEAR-big", 40916, 78, 0.0253, 0.0052, 0.0268)],
+)
+def test_bear_has_the_published_counts(shared_data, name, instances, relations, baseline, one, many):
+    data = read(shared_data / "bear" / name)
+    assert (len(data.queries), len(data.relations)) == (instances, relations)
+    groups = {c: [q for q in data.queries if q.groups["cardinality"] == c] for c in ("1:1", "1:N")}
+    assert random_baseline(data, data.queries) == pytest.approx(baseline, abs=5e-5)
+    assert random_baseline(data, groups["1:1"]) == pytest.approx(one, abs=5e-5)
+    assert random_baseline(data, groups["1:N"]) == pytest.approx(many, abs=5e-5)
+
+
+def test_bear_first_tenth_and_last(shared_data):
+    data = read(shared_data / "bear" / "BEAR")
+    first, tenth, last = (data.queries[number] for number in (0, 9, -1))
+    assert (first.id, first.fact_id, first.subject) == ("P6/0", "Q1519|P6|Q1059948", "Abu Dhabi")
+    assert (tenth.id, last.id) == ("P6/9", f"P7959/{sum(q.relation == 'P7959' for q in data.queries) - 1}")
+    assert data.relations["P6"].domains == ("Political", "Biographical", "Historical")
+    assert len(data.subsets["lite"]) == 1803
+    assert data.graph is not None
+    assert len(data.graph) == 7731
+
+
+def test_bear_big_keeps_its_odd_lines(shared_data):
+    data = read(shared_data / "bear" / "BEAR-big")
+    assert sum(query.unscored is not None for query in data.queries) == 1
+    assert any("P291.jsonl:41" in note for note in data.notes)
+    assert any("P414" in note for note in data.notes)
+
+
+def test_geography_comes_with_the_package():
+    data = read("geography")
+    assert {id_: len(queries) for id_, queries in data.by_relation().items()} == dict.fromkeys(
+        ("capital", "continent", "currency", "language"), 196
+    )
+    assert data.licence == "CC0-1.0"
+
+
+def test_a_clean_bear_folder(tmp_path):
+    data = read(bear_folder(tmp_path / "b", [instance(), instance(sub_id="Q2", sub_label="Oman")]))
+    assert [query.fact_id for query in data.queries] == ["Q1|P30|Q48", "Q2|P30|Q48"]
+    assert data.relations["P30"].cardinality == "1:N"
+    assert majority_share(list(data.queries)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "entry", "expected"),
+    [
+        (["{"], {}, "P30.jsonl:1: not JSON"),
+        ([instance(), "[1]"], {}, "P30.jsonl:2: expected an object"),
+        ([{"sub_id": "Q1"}], {}, "P30.jsonl:1: 'sub_label' is missing"),
+        ([instance(answer_idx="0")], {}, "P30.jsonl:1: 'answer_idx' must be int, found '0'"),
+        ([instance(answer_idx=2)], {}, "P30.jsonl:1: answer_idx is 2, but the answer space has 0 to 1"),
+        ([instance(answer_idx=1)], {}, "P30.jsonl:1: answer_idx 1 is 'Europe', but obj_label 'Asia'"),
+        ([instance()], {"templates": ["[X] is big."]}, "relation P30: template '[X] is big.' has no [Y]"),
+        ([instance()], {"templates": []}, "'templates' must be a list of at least one sentence"),
+        ([instance()], {"answer_space_labels": ["Asia", " "]}, "answer 1 is empty"),
+        ([instance()], {"answer_space_labels": ["Asia", "Asia"]}, "answer 'Asia' stands more than once"),
+        ([instance()], {"answer_space_ids": ["Q48"]}, "1 answer ids for 2 answers"),
+        ([], {}, "relation P30 has no instances"),
+    ],
+)
+def test_bear_faults(tmp_path, rows, entry, expected):
+    with pytest.raises(BadInput) as error:
+        read(bear_folder(tmp_path / "b", rows, **entry))
+    assert expected in str(error.value)
+
+
+def test_all_faults_at_once(tmp_path):
+    _, faults = examine(bear_folder(tmp_path / "b", ["{", instance(answer_idx=9)], templates=["no places"]))
+    assert len(faults.found) == 3
+
+
+def test_malformed_metadata_has_its_line(tmp_path):
+    folder = write(tmp_path / "b", {"metadata_relations.json": ['{"P30": {', '"templates": [}']})
+    with pytest.raises(BadInput, match=r"metadata_relations.json:2: not JSON"):
+        read(folder)
+
+
+def test_native_format(tmp_path):
+    data = read(native_folder(tmp_path / "n", [fact(), fact(subject="Kenya", answer="Nairobi", groups={"area": "east"})]))
+    assert [query.gold for query in data.queries] == [("Kampala",), ("Nairobi",)]
+    assert data.queries[1].groups["area"] == "east"
+    assert data.candidates["capital"].names == ("Kampala", "Nairobi")
+    assert relation_statistics(data)[0].cardinality == "1:1"
+
+
+def test_native_several_answers_and_own_candidates(tmp_path):
+    relations = [{"relation": "speaks", "templates": ["[X] speaks [Y]."], "candidates": ["Thai", "Lao", "Malay"]}]
+    facts = [{"subject": "Ann", "relation": "speaks", "answers": ["Thai", "Lao"], "known": ["Malay"]}]
+    (query,) = read(native_folder(tmp_path / "n", facts, relations)).queries
+    assert (query.gold, query.known, query.fact_id) == (("Thai", "Lao"), ("Malay",), "Ann|speaks|*")
+
+
+def test_native_as_parquet(tmp_path):
+    folder = native_folder(tmp_path / "n", [])
+    (folder / "facts.jsonl").unlink()
+    pq.write_table(pa.Table.from_pylist([fact(), fact(subject="Kenya", answer="Nairobi")]), folder / "facts.parquet")
+    assert [query.subject for query in read(folder).queries] == ["Uganda", "Kenya"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "relations", "expected"),
+    [
+        ([fact(relation="captial")], None, "facts.jsonl:1: relation 'captial' is not in relations.jsonl: it has capital"),
+        ([fact(answer=" ")], None, "facts.jsonl:1: expected 'answer'"),
+        ([fact(anwser="x")], None, "facts.jsonl:1: unknown field anwser"),
+        ([fact(), {"subject": "x"}], None, "facts.jsonl:2: 'relation' is missing"),
+        ([fact(id="a"), fact(id="a", answer="Rome")], None, "two facts have the id 'a'"),
+        ([fact()], [{"relation": "capital", "templates": ["x"]}], "relations.jsonl:1: template 'x' has no [Y]"),
+        ([fact()], [{"relation": "capital", "templates": []}], "relation 'capital' has no template"),
+        (
+            [fact()],
+            [{"relation": "capital", "templates": ["[Y]"], "candidates": ["Rome"]}],
+            "facts.jsonl:1: answer 'Kampala' is not among the candidates of 'capital'",
+        ),
+    ],
+)
+def test_native_faults(tmp_path, facts, relations, expected):
+    with pytest.raises(BadInput) as error:
+        read(native_folder(tmp_path / "n", facts, relations))
+    assert expected in str(error.value)
+
+
+def test_an_empty_subject_is_kept_as_unscored(tmp_path):
+    data = read(native_folder(tmp_path / "n", [fact(), fact(subject="")]))
+    assert data.queries[1].unscored == "the subject has no name"
+
+
+def test_no_data_there(tmp_path):
+    with pytest.raises(BadInput, match="no data at '/nowhere'"):
+        read("/nowhere")
+    with pytest.raises(BadInput, match="no format fits"):
+        read(tmp_path)
+
+
+def test_select(tmp_path):
+    data = read("geography")
+    assert len(data.select(limit=10, seed=1).queries) == 10
+    assert data.select(limit=10, seed=1).queries == data.select(limit=10, seed=1).queries
+    assert data.select(limit=10, seed=1).queries != data.select(limit=10, seed=2).queries
+    assert set(data.select(relations=["capital"]).by_relation()) == {"capital"}
+    with pytest.raises(BadInput, match="no relation mayor: it has capital"):
+        data.select(relations=["mayor"])
+    with pytest.raises(BadInput, match="no subset 'lite'"):
+        data.select(subset="lite")
+
+
+def test_content_hash_follows_content(tmp_path):
+    one = read(native_folder(tmp_path / "a", [fact()]))
+    same = read(native_folder(tmp_path / "b", [fact()]))
+    other = read(native_folder(tmp_path / "c", [fact(answer="Entebbe")]))
+    assert one.content_hash == same.content_hash != other.content_hash
+
+
+def test_fact_id_of_head_queries():
+    query = Query("q", "r", "Paris", "p", ("france",), "set", direction="head")
+    assert query.fact_id == "france|r|p"
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "subject", "answer"),
+    [
+        ("[X] is in [Y].", "Iran is in Asia.", [Span(0, 4)], [Span(11, 15)]),
+        ("[Y] has [X].", "Asia has iran.", [Span(9, 13)], [Span(0, 4)]),
+        ("[Y], [Y]", "Asia, asia", [], [Span(0, 4), Span(6, 10)]),
+    ],
+)
+def test_fill_knows_where_things_stand(template, text, subject, answer):
+    values = ("Iran" if template[1] == "X" else "iran", "Asia" if len(subject) and template[1] == "X" else "asia")
+    prompt = Template(template).fill(*values)
+    assert prompt == (text, tuple(subject), tuple(answer))
+
+
+def test_capitals():
+    assert Template("[Y] it").fill("", "ünit").text == "Ünit it"
+    assert Template("[Y] it").fill("", "ßeta").text == "ßeta it"  # "SS" would shift the spans
+    assert Template("[Y] it").fill("", "unit", capitalize=False).text == "unit it"
