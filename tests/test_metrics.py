@@ -253,11 +253,11 @@ def test_values_that_cannot_be_resampled_are_refused(values: list[float]) -> Non
 def test_paired_difference(draw: np.random.Generator) -> None:
     values, labels = clustered(draw, 30, 10, 1.0)
     same = bootstrap.paired_difference(values, values, labels)
-    assert same.interval[:3] == (0, 0, 0)
+    assert same.difference[:3] == (0, 0, 0)
     assert same.p_value == 1
     shifted = bootstrap.paired_difference(values + 1 + draw.normal(0, 0.5, 300), values, labels)
-    assert shifted.interval.low < 1.1
-    assert shifted.interval.high > 0.9
+    assert shifted.difference.low < 1.1
+    assert shifted.difference.high > 0.9
     assert shifted.p_value == pytest.approx(2 / 2001)  # no resample on the far side: 2 · (0 + 1) / (2000 + 1)
     assert bootstrap.paired_difference([1], [0], ["a"]).p_value == 1
 

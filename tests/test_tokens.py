@@ -266,7 +266,9 @@ def bpe_with_bytes() -> PreTrainedTokenizerBase:
     backend = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, show_progress=False)
-    backend.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")  # for training: no piece of several words
+    # For the training only: no piece of several words, none with a full stop.
+    words = pre_tokenizers.Split("▁", "merged_with_next")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation()])
     backend.train_from_iterator(CORPUS, trainer)
     # Only <unk>, <s> and </s> are special: the bytes must be pieces like any other, or text would spell them.
     vocabulary = backend.get_vocab()

@@ -32,9 +32,9 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """:param interval: of the mean of a − b. :param p_value: two-sided, that the mean is zero."""
+    """:param difference: mean of a − b with its interval. :param p_value: two-sided, that the mean is zero."""
 
-    interval: Interval
+    difference: Interval
     p_value: float
 
 

@@ -172,7 +172,7 @@ def check_tree(model: LocalModel) -> str | None:
 def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]]) -> Tensor:
     """log p of tokens 2 to 4 of each branch of :func:`check_tree`. :returns: shape (branches, 3)."""
     rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in range(len(branches))])
-    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(3, 3, -1)
+    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(branches), 3, -1)
     wanted = torch.tensor([branch[1:] for branch in branches], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
 

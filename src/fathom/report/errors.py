@@ -45,8 +45,8 @@ def error_table(run: Run, count: int, scoring: str | None = None) -> Table:
         wrong = places[rows.hits(1)[places] == 0].tolist()
         wrong.sort(key=lambda place: _surest_first(rows, place))
         body += [_error(rows, place) for place in wrong[:count]]
-    columns = ("scoring", "relation", "query", "template", "winner", "winner_rank", "winner_probability")
-    columns += ("gold", "gold_rank", "gold_probability", "uncertainty")
+    which, winner = ("scoring", "relation", "query", "template"), ("winner", "winner_rank", "winner_probability")
+    columns = (*which, *winner, "gold", "gold_rank", "gold_probability", "uncertainty")
     formats = dict.fromkeys(("winner_probability", "gold_probability", "uncertainty"), ".4f")
     ranks = dict.fromkeys(("winner_rank", "gold_rank"), "g")
     notes = () if body else ("no wrong prediction with the log-likelihoods of all its candidates",)

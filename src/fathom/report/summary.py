@@ -361,7 +361,7 @@ def _headline_table(summary: Summary) -> Table:
             formats.append(".1%" if name in _PERCENT else ".2f" if name == "mean_rank" else ".4f")
         notes += _notes(line, summary.queries)
     legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
-    title = f"{len(summary.headlines)} scoring(s) of {summary.queries} queries"
+    title = f"Results on {summary.queries:,} queries"
     hidden = frozenset({"note", "recipe"})
     return Table(columns, tuple(body), title, {}, tuple(formats), hidden, (legend, *notes))
 

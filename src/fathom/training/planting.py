@@ -299,6 +299,7 @@ def _network(options: PlantOptions, tokenizer: PreTrainedTokenizerBase, longest:
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
+        "initializer_range": INIT or options.hidden_size**-0.5,
     }
     if options.kind == "causal":
         config = LlamaConfig(**shape, intermediate_size=2 * options.hidden_size, tie_word_embeddings=True)
@@ -412,6 +413,7 @@ def _add_noise(
 
 
 STRANGER_SHARE = 0.1
+INIT = 0.0
 ANSWER_SHARE, SUBJECT_SHARE, WHOLE_SHARE = 0.55, 0.3, 0.3
 
 

@@ -1,0 +1,340 @@
+"""Summaries of a hand-made run: every number derived in the comments."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fathom.errors import BadInput
+from fathom.report.summary import error_table, metrics_json, recipe, reliability_table, summarise
+from fathom.report.tables import Table, render, to_csv, to_json, to_markdown, to_text
+from fathom.store.predictions import SCHEMA
+
+IDENTITY = {
+    "probe": "statement",
+    "options": {},
+    "model": {"name": "toy", "revision": None, "dtype": "float32", "content_hash": "cafe"},
+    "data": {"name": "Mini", "content_hash": "3f2a"},
+    "seed": 0,
+    "version": "0.1.0",
+}
+SPACES = {"R1": (["a", "b", "c"], ["Aachen", "Bonn", "Celle"]), "R2": (["x", "y"], ["xylem", "yew"])}
+QUERIES = [
+    ("q1", "R1", "a", {"cardinality": "1:N", "domain": "Geo; Art"}),
+    ("q2", "R1", "b", {"cardinality": "1:N", "domain": "Geo; Art"}),
+    ("q3", "R2", "y", {"cardinality": "1:1", "domain": "Geo"}),
+]
+
+
+class Fake:
+    """A run that lies in memory."""
+
+    manifest: Mapping[str, Any]
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.manifest = {"identity": IDENTITY}
+        self.rows = rows
+
+    def predictions(self) -> pa.Table:
+        # two chunks, as two shards would give
+        parts = [list(self.rows[:2]), list(self.rows[2:])]
+        return pa.concat_tables([pa.Table.from_pylist(part, schema=SCHEMA) for part in parts])
+
+    def queries(self) -> pa.Table:
+        return pa.table(
+            {
+                "query_id": [query[0] for query in QUERIES],
+                "fact_id": [f"s|{query[1]}|{query[2]}" for query in QUERIES],
+                "relation": [query[1] for query in QUERIES],
+                "direction": ["tail"] * len(QUERIES),
+                "subject_id": ["s"] * len(QUERIES),
+                "gold": pa.array([[query[2]] for query in QUERIES], pa.list_(pa.string())),
+                "candidates": [query[1] for query in QUERIES],
+                "groups": pa.array([list(query[3].items()) for query in QUERIES], pa.map_(pa.string(), pa.string())),
+            }
+        )
+
+    def candidates(self) -> Mapping[str, tuple[Sequence[str], Sequence[str]]]:
+        return SPACES
+
+
+def scored(query: str, template: int, probabilities: list[float], best: int, worst: int, **more: Any) -> dict[str, Any]:
+    return {
+        "query_id": query,
+        "template": template,
+        "scoring": "sum/full",
+        "prompt": "[Y] is it." if template else "It is [Y].",
+        "rank": (best + worst) / 2,
+        "rank_optimistic": best,
+        "rank_pessimistic": worst,
+        "num_candidates": len(probabilities),
+        "scores": (np.log(probabilities) - 40).tolist(),
+        **more,
+    }
+
+
+def unscored(query: str, template: int, why: str | None) -> dict[str, Any]:
+    row = {"query_id": query, "template": template, "scoring": "sum/full", "unscored": why}
+    return row | {"scores": [math.nan, 1.0]}
+
+
+#            template 0                    Hits@1  1/rank | template 1                       Hits@1  1/rank
+# q1, gold a (.5, .25, .25)  rank 1           1      1    | (.4, .4, .2)    rank 1–2, 1.5     1/2     2/3
+# q2, gold b (.75, .15, .1)  rank 2           0     1/2   | (.25, .65, .1)  rank 1             1       1
+# q3, gold y (.1, .9)        rank 1           1      1    | unscored
+ROWS = [
+    scored("q1", 0, [0.5, 0.25, 0.25], 1, 1),
+    scored("q2", 0, [0.75, 0.15, 0.1], 2, 2),
+    scored("q3", 0, [0.1, 0.9], 1, 1),
+    scored("q1", 1, [0.4, 0.4, 0.2], 1, 2),
+    scored("q2", 1, [0.25, 0.65, 0.1], 1, 1),
+    unscored("q3", 1, "scores are not numbers"),
+]
+
+
+def values(run: Fake) -> dict[str, float]:
+    return {name: number.value for name, number in summarise(run).headlines[0].numbers.items()}
+
+
+def test_headline_by_hand() -> None:
+    line = summarise(Fake(ROWS)).headlines[0]
+    assert (line.scoring, line.templates, line.queries, line.predictions) == ("sum/full", (0, 1), 3, 6)
+    assert (line.unscored, line.reasons) == (1, {"scores are not numbers": 1})
+    # accuracy per template: (1 + 0 + 1)/3 = 2/3 and (1/2 + 1)/2 = 3/4: mean 17/24; sample deviation (1/12)/√2
+    assert line.accuracy is not None
+    assert line.accuracy.value == pytest.approx(17 / 24)
+    assert line.deviation == pytest.approx(1 / 12 / math.sqrt(2))
+    assert line.accuracy.low is not None
+    assert line.accuracy.high is not None
+    assert 0 <= line.accuracy.low <= 17 / 24 <= line.accuracy.high <= 1
+    assert (line.accuracy.clusters, line.accuracy.n) == (2, 5)
+    assert line.accuracy.note == "only 2 clusters: the interval is rough"
+    assert values(Fake(ROWS)) == pytest.approx(
+        {
+            "accuracy": 17 / 24,
+            "hits@5": 1,
+            "hits@10": 1,
+            "mrr": ((1 + 1 / 2 + 1) / 3 + (2 / 3 + 1) / 2) / 2,
+            "mean_rank": ((1 + 2 + 1) / 3 + (1.5 + 1) / 2) / 2,
+            "consistency": (1 / 2 + 0) / 2,  # q1: {a} and {a, b}, a half; q2: a and b; q3 lacks an answer: left out
+            "confidence": ((0.5 + 0.75 + 0.9) / 3 + (0.4 + 0.65) / 2) / 2,
+            "margin": ((0.25 + 0.6 + 0.8) / 3 + (0 + 0.4) / 2) / 2,
+            "uncertainty": values(Fake(ROWS))["uncertainty"],
+            # mean over options of (p − y)²: q1 .375/3, q2 1.295/3, q3 .02/2; template 1: .56/3 and .195/3
+            "brier": ((0.375 / 3 + 1.295 / 3 + 0.01) / 3 + (0.56 / 3 + 0.195 / 3) / 2) / 2,
+            # gaps: |.4 − .5|, |.5 − 1|, |.65 − 1|, |.75 − 0|, |.9 − 1|, each a fifth
+            "ece": (0.1 + 0.5 + 0.35 + 0.75 + 0.1) / 5,
+        }
+    )
+
+
+def test_uncertainty_by_hand() -> None:
+    # q3, template 0: H(.1, .9)/log 2 = 0.468996 bits
+    assert values(Fake(ROWS[2:3]))["uncertainty"] == pytest.approx(0.4689956)
+
+
+def test_order_of_predictions_does_not_matter() -> None:
+    ours, theirs = metrics_json(Fake(ROWS)), metrics_json(Fake(ROWS[::-1]))
+    a, b = ours["scorings"]["sum/full"]["metrics"], theirs["scorings"]["sum/full"]["metrics"]
+    for name in a:
+        assert [a[name][key] for key in ("value", "low", "high")] == pytest.approx(
+            [b[name][key] for key in ("value", "low", "high")]
+        )
+
+
+def test_breakdown_counts_a_query_in_all_its_domains() -> None:
+    parts = {part.keys: part for part in summarise(Fake(ROWS), ["domain"]).parts}
+    # Art is R1: templates (1 + 0)/2 and (1/2 + 1)/2: mean 5/8. Geo is everything.
+    art, geo = parts["Art",], parts["Geo",]
+    assert art.accuracy is not None
+    assert geo.accuracy is not None
+    assert (art.queries, art.n, art.unscored, art.accuracy.value) == (2, 4, 0, pytest.approx(5 / 8))
+    assert (geo.queries, geo.n, geo.unscored, geo.accuracy.value) == (3, 5, 1, pytest.approx(17 / 24))
+    assert art.accuracy.note == "only 1 cluster: its values were resampled instead"
+    assert art.accuracy.recipe.endswith("|domain:Art")
+
+
+def test_breakdown_by_two_keys_and_a_part_without_scores() -> None:
+    parts = {part.keys: part for part in summarise(Fake(ROWS), ["relation", "template"]).parts}
+    assert list(parts) == [("R1", "0"), ("R1", "1"), ("R2", "0"), ("R2", "1")]
+    empty = parts["R2", "1"]
+    assert (empty.n, empty.unscored, empty.accuracy, empty.mrr) == (0, 1, None, None)
+    text = summarise(Fake(ROWS), ["relation", "template"]).to_text()
+    assert "nothing was scored" in text
+    assert "1 × unscored: scores are not numbers" in text
+
+
+def test_unknown_key_names_those_there_are() -> None:
+    for key in ("", "colour"):
+        with pytest.raises(BadInput, match="it has template, scoring, relation, direction, cardinality, domain"):
+            summarise(Fake(ROWS), [key])
+
+
+def test_nothing_scored() -> None:
+    run = Fake([unscored("q3", 0, "no name"), unscored("q3", 1, None)])
+    line = summarise(run).headlines[0]
+    assert (line.accuracy, line.deviation, line.unscored) == (None, None, 2)
+    assert line.reasons == {"no name": 1, "no rank was recorded": 1}
+    assert "–" in summarise(run, ["relation"]).to_text()
+    assert metrics_json(run)["scorings"]["sum/full"]["metrics"] == {}
+    assert error_table(run, 5).rows == ()
+    assert "no confidence" in reliability_table(run).notes[0]
+
+
+def test_an_empty_run() -> None:
+    assert summarise(Fake([])).headlines == ()
+    assert summarise(Fake([])).to_text()
+    assert metrics_json(Fake([]))["scorings"] == {}
+
+
+def test_scorings_are_never_mixed_and_cosines_are_no_confidence() -> None:
+    cosine = [{**row, "scoring": "cosine"} for row in ROWS[:2]]
+    first, second = summarise(Fake([*ROWS, *cosine])).headlines
+    assert first.accuracy is not None
+    assert first.accuracy.value == pytest.approx(17 / 24)
+    assert second.accuracy is not None
+    assert second.accuracy.value == 0.5
+    assert "confidence" not in second.numbers
+    assert "ece" not in second.numbers
+
+
+def test_a_stopped_search_tells_hits_but_no_mean_rank() -> None:
+    stopped = {"query_id": "q2", "template": 0, "scoring": "sum/full", "rank_above": 5}
+    numbers = values(Fake([ROWS[0], stopped]))
+    # ranks 1 and more than 5: Hits@1 and Hits@5 are 1/2, Hits@10 cannot be told
+    assert (numbers["accuracy"], numbers["hits@5"]) == (0.5, 0.5)
+    assert not {"hits@10", "mrr", "mean_rank"} & numbers.keys()
+
+
+def test_credit_of_answers_without_ranks_is_accuracy() -> None:
+    rows = [
+        {"query_id": f"q{n}", "template": -1, "scoring": "match", "correct": credit} for n, credit in ((1, 1), (2, 0))
+    ]
+    numbers = values(Fake(rows))
+    assert numbers == {"accuracy": 0.5}
+
+
+def test_tops_come_from_the_list_where_scores_were_not_kept() -> None:
+    lists = {"scores": None, "top_ids": ["a", "b"], "top_scores": [-1.0, -2.0]}
+    rows = [scored("q1", template, [0.5, 0.5], 1, 1) | lists for template in (0, 1)]
+    numbers = values(Fake(rows))
+    assert numbers["consistency"] == 1
+    assert "confidence" not in numbers
+
+
+def test_rows_that_are_not_of_one_run_are_refused() -> None:
+    with pytest.raises(BadInput, match="two predictions of query 'q1', template 0"):
+        summarise(Fake([ROWS[0], ROWS[0]]))
+    with pytest.raises(BadInput, match="'elsewhere'"):
+        summarise(Fake([scored("elsewhere", 0, [1.0], 1, 1)]))
+
+
+def test_recipe() -> None:
+    assert recipe(Fake(ROWS), "accuracy", "sum/full", (0, 1)) == (
+        "accuracy|data:Mini@3f2a|probe:statement|scoring:sum/full|templates:0,1|ties:expected|model:toy@cafe|fathom:0.1.0"
+    )
+
+
+def test_error_table_shows_the_surest_mistake() -> None:
+    table = error_table(Fake(ROWS), 5)
+    # only q2, template 0 has no chance: .75 on Aachen, .15 on the right Bonn. q1's tie at template 1 may be right.
+    entropy = -(0.75 * math.log(0.75) + 0.15 * math.log(0.15) + 0.1 * math.log(0.1)) / math.log(3)
+    assert len(table.rows) == 1
+    assert table.rows[0][:5] == ("sum/full", "R1", "q2", 0, "It is Aachen.")
+    assert table.rows[0][5:7] == (1, pytest.approx(0.75))
+    assert table.rows[0][7] == "It is Bonn."
+    assert table.rows[0][8:] == (2, pytest.approx(0.15), pytest.approx(entropy))
+    with pytest.raises(BadInput, match="it has sum/full"):
+        error_table(Fake(ROWS), 5, "cosine")
+
+
+def test_error_table_sorts_by_confidence_and_counts_ties() -> None:
+    rows = [
+        scored("q2", 0, [0.4, 0.2, 0.4], 3, 3),  # winners a and c share rank 1.5; a has the smaller id
+        scored("q3", 1, [0.8, 0.2], 2, 2),
+    ]
+    first, second = error_table(Fake(rows), 5).rows
+    assert (first[2], first[4]) == ("q3", "Xylem is it.")  # a capital where the answer begins the sentence
+    assert (second[4], second[5], second[8]) == ("It is Aachen.", 1.5, 3)
+    assert len(error_table(Fake(rows), 1).rows) == 1
+
+
+def test_reliability_table() -> None:
+    table = reliability_table(Fake(ROWS), "sum/full")
+    assert len(table.rows) == 10
+    assert sum(row[3] for row in table.rows if isinstance(row[3], int)) == 5
+    assert table.rows[7][3:] == (1, pytest.approx(0.75), 0)  # (.7, .8]: q2, wrong
+    assert table.rows[0][3:] == (0, None, None)
+    assert table.notes == ("sum/full: expected calibration error 0.3600",)
+
+
+def test_metrics_json_is_json_with_recipes_and_breakdowns() -> None:
+    content = json.loads(json.dumps(metrics_json(Fake(ROWS)), allow_nan=False))
+    scoring = content["scorings"]["sum/full"]
+    assert scoring["metrics"]["accuracy"]["value"] == pytest.approx(17 / 24)
+    assert scoring["metrics"]["accuracy"]["recipe"].startswith("accuracy|data:Mini@3f2a|")
+    assert set(scoring["by"]) == {"template", "relation", "cardinality", "domain"}
+    assert scoring["by"]["template"]["1"]["unscored"] == 1
+    assert scoring["by"]["relation"]["R2"]["accuracy"]["value"] == 1
+    assert metrics_json(Fake(ROWS[:1]))["scorings"]["sum/full"]["metrics"]["mean_rank"]["high"] is None
+
+
+# --- tables
+
+TABLE = Table(
+    ("name", "share", "secret"),
+    (("東京", 0.123456, 1), ("a|b\x1b[31m", None, 2), ("c", math.nan, 3)),
+    "Title",
+    {"share": ".1%"},
+    hidden=frozenset({"secret"}),
+    notes=("careful",),
+)
+
+
+def test_text_is_aligned_rounded_and_harmless() -> None:
+    assert to_text(TABLE).splitlines() == [
+        "Title",
+        "name      share",
+        "────────  ─────",
+        "東京      12.3%",
+        "a|b [31m      –",
+        "c             –",
+        "careful",
+    ]
+
+
+def test_markdown() -> None:
+    assert to_markdown(TABLE).splitlines() == [
+        "**Title**",
+        "",
+        "| name | share |",
+        "| --- | ---: |",
+        "| 東京 | 12.3% |",
+        "| a\\|b [31m | – |",
+        "| c | – |",
+        "",
+        "- careful",
+    ]
+
+
+def test_csv_and_json_keep_everything() -> None:
+    assert to_csv(TABLE).splitlines()[:2] == ["name,share,secret", "東京,0.123456,1"]
+    objects = json.loads(to_json(TABLE))
+    assert objects[0] == {"name": "東京", "share": 0.123456, "secret": 1}
+    assert objects[2]["share"] is None
+
+
+def test_render() -> None:
+    assert render([TABLE], "json") == to_json(TABLE)
+    assert list(json.loads(render([TABLE, Table(("a",), (), "Other")], "json"))) == ["Title", "Other"]
+    assert "\n\nOther" in render([TABLE, Table(("a",), (), "Other")], "text")
+    with pytest.raises(BadInput, match="there is text, json, csv and md"):
+        render([TABLE], "xml")
+    with pytest.raises(ValueError, match="2 cells"):
+        Table(("a",), ((1, 2),))
