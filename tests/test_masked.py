@@ -65,7 +65,7 @@ def network(name: str) -> PreTrainedModel:
 
 def statement(pieces: str) -> Tokens:
     """From a drawing: ``the cap+ital is New* Del*+hi* .``, where + continues a word and * is the answer's."""
-    rng = np.random.default_rng(abs(hash(pieces)) % 2**32)
+    rng = np.random.default_rng(0)
     ids, roles, words = [CLS], [int(Role.SPECIAL)], [-1]
     for word, text in enumerate(pieces.split()):
         for piece in text.split("+"):
@@ -233,6 +233,7 @@ def test_a_pass_serves_every_statement_that_needs_it(monkeypatch: pytest.MonkeyP
     ids[3] = 100
     second = Tokens(ids, first.roles, first.words, 0)
     model = make_local(network("bert"), attention=Attention.BIDIRECTIONAL)
+    model.linear_head()  # its own look at the model is over before we count
     run = []
     hidden = model.hidden
 

@@ -149,7 +149,7 @@ def test_order_of_predictions_does_not_matter() -> None:
 
 
 def test_breakdown_counts_a_query_in_all_its_domains() -> None:
-    parts = {part.keys: part for part in summarise(Fake(ROWS), ["domain"]).parts}
+    parts = {part.keys: part for part in summarise(Fake(ROWS), ["domain"]).breakdowns[0].parts}
     # Art is R1: templates (1 + 0)/2 and (1/2 + 1)/2: mean 5/8. Geo is everything.
     art, geo = parts["Art",], parts["Geo",]
     assert art.accuracy is not None
@@ -161,11 +161,11 @@ def test_breakdown_counts_a_query_in_all_its_domains() -> None:
 
 
 def test_breakdown_by_two_keys_and_a_part_without_scores() -> None:
-    parts = {part.keys: part for part in summarise(Fake(ROWS), ["relation", "template"]).parts}
+    parts = {part.keys: part for part in summarise(Fake(ROWS), ["relation+template"]).breakdowns[0].parts}
     assert list(parts) == [("R1", "0"), ("R1", "1"), ("R2", "0"), ("R2", "1")]
     empty = parts["R2", "1"]
     assert (empty.n, empty.unscored, empty.accuracy, empty.mrr) == (0, 1, None, None)
-    text = summarise(Fake(ROWS), ["relation", "template"]).to_text()
+    text = summarise(Fake(ROWS), ["relation+template"]).to_text()
     assert "nothing was scored" in text
     assert "1 × unscored: scores are not numbers" in text
 

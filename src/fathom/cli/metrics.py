@@ -19,7 +19,7 @@ class Format(StrEnum):
 
 def metrics(
     run: Path = typer.Argument(..., help="Folder of a run."),
-    by: str = typer.Option("", help="Break down by relation, cardinality, domain, template, …, separated by commas."),
+    by: str = typer.Option("", help="Break down by relation, cardinality, domain, template, …: one table each; a+b crosses."),
     errors: int = typer.Option(0, min=0, help="Show so many of the surest wrong answers."),
     reliability: bool = typer.Option(False, help="Show how often the model is right at each level of confidence."),
     groups: Path | None = typer.Option(
@@ -37,7 +37,7 @@ def metrics(
     folder = RunFolder.open(run)
     if groups is not None:
         folder = folder.grouped_by(groups)
-    tables = list(summarise(folder, tuple(name.strip() for name in by.split(",") if name.strip())).tables)
+    tables = list(summarise(folder, [name for name in by.split(",") if name.strip()]).tables)
     if reliability:
         tables.append(reliability_table(folder))
     if errors:

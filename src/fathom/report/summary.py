@@ -25,6 +25,7 @@ from fathom.report.rows import Floats, Ints, Rows, Run
 from fathom.report.tables import Cell, Table, to_json, to_markdown, to_text
 
 __all__ = [
+    "Breakdown",
     "Headline",
     "Number",
     "Part",
@@ -94,19 +95,25 @@ class Part(NamedTuple):
     mrr: Number | None
 
 
+class Breakdown(NamedTuple):
+    """A run in parts. :param by: the keys whose combinations they are."""
+
+    by: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+
 @dataclass(frozen=True)
 class Summary:
-    """:param queries: how many the run is of, asked or not. :param by: what :attr:`parts` is broken down by."""
+    """:param queries: how many the run is of, asked or not."""
 
     queries: int
     headlines: tuple[Headline, ...]
-    by: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    breakdowns: tuple[Breakdown, ...] = ()
 
     @property
     def tables(self) -> list[Table]:
-        """The headline, then the breakdown if one was asked for."""
-        return [_headline_table(self), *([_parts_table(self)] if self.by else [])]
+        """The headline, then the breakdowns that were asked for."""
+        return [_headline_table(self), *map(_parts_table, self.breakdowns)]
 
     def to_text(self) -> str:
         return "\n\n".join(map(to_text, self.tables))
@@ -122,20 +129,23 @@ class Summary:
 def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
     """All numbers of *run*.
 
-    :param by: keys to break down by, all at once (("relation", "template") gives one line per pair): template, scoring,
-        relation, direction, or any key of the queries' groups. A group "A; B" counts in A and in B.
+    :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys joined
+        by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
     rows = Rows(run)
-    _check_keys(rows, by)
+    crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
+    _check_keys(rows, [key for keys in crossed for key in keys])
     headlines = tuple(_headline(rows, scoring) for scoring in rows.scorings)
-    return Summary(len(rows.query_ids), headlines, tuple(by), tuple(_parts(rows, by)) if by else ())
+    breakdowns = tuple(Breakdown(keys, tuple(_parts(rows, keys))) for keys in crossed)
+    return Summary(len(rows.query_ids), headlines, breakdowns)
 
 
 def recipe(run: Run, metric: str, scoring: str, templates: Iterable[int]) -> str:
     """How a number was made, in one line: what must agree before two numbers may be compared.
 
-    The data's hash is of the queries asked, so a subset or a limit shows in it. Model: revision, else content hash.
+    The data's hash is of the whole data set; what was selected from it stands behind. Model: revision, else content
+    hash.
     """
     return _recipe(run.manifest["identity"], metric, scoring, templates)
 
@@ -341,7 +351,13 @@ def _recipe(identity: Mapping[str, Any], metric: str, scoring: str, templates: I
         "model": f"{model.get('name')}@{model.get('revision') or model.get('content_hash')}",
         "fathom": identity.get("version"),
     }
-    return "|".join([metric, *(f"{name}:{value}" for name, value in parts.items())])
+    options = identity.get("options", {})
+    chosen = {name: options[name] for name in ("relations", "subset", "limit") if options.get(name)}
+    if "limit" in chosen:
+        chosen["seed"] = identity.get("seed")
+    if "relations" in chosen:
+        chosen["relations"] = ",".join(chosen["relations"])
+    return "|".join([metric, *(f"{name}:{value}" for name, value in (parts | chosen).items())])
 
 
 def _headline_table(summary: Summary) -> Table:
@@ -377,18 +393,18 @@ def _notes(line: Headline, queries: int) -> list[str]:
     return notes
 
 
-def _parts_table(summary: Summary) -> Table:
-    by = summary.by if "scoring" in summary.by else ("scoring", *summary.by)
+def _parts_table(found: Breakdown) -> Table:
+    by = found.by if "scoring" in found.by else ("scoring", *found.by)
     columns = (*by, "queries", "n", "unscored", "accuracy", "low", "high", "mrr", "note", "recipe")
     body: list[tuple[Cell, ...]] = []
-    for part in summary.parts:
-        keys = part.keys if "scoring" in summary.by else (part.scoring, *part.keys)
-        found, mrr = part.accuracy, part.mrr
-        numbers: tuple[Cell, ...] = (found.value, found.low, found.high) if found else (None, None, None)
-        said: tuple[Cell, ...] = (found.note, found.recipe) if found else ("nothing was scored", None)
+    for part in found.parts:
+        keys = part.keys if "scoring" in found.by else (part.scoring, *part.keys)
+        share, mrr = part.accuracy, part.mrr
+        numbers: tuple[Cell, ...] = (share.value, share.low, share.high) if share else (None, None, None)
+        said: tuple[Cell, ...] = (share.note, share.recipe) if share else ("nothing was scored", None)
         body.append((*keys, part.queries, part.n, part.unscored, *numbers, mrr.value if mrr else None, *said))
     formats = {"accuracy": ".1%", "low": ".1%", "high": ".1%", "mrr": ".4f"}
-    return Table(columns, tuple(body), f"By {', '.join(summary.by)}", formats, hidden=frozenset({"recipe"}))
+    return Table(columns, tuple(body), f"By {' and '.join(found.by)}", formats, hidden=frozenset({"recipe"}))
 
 
 def _plain(number: Number) -> dict[str, Any]:

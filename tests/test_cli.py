@@ -1,0 +1,256 @@
+"""The command line as a user meets it: results, messages, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from fathom.cli import main
+from fathom.data.formats import read
+
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
+
+
+def save(folder: Path, network, **without) -> Path:
+    """A model folder with a word tokenizer of the geography facts."""
+    texts = [t.text for r in read("geography").relations.values() for t in r.templates]
+    words = {word for text in texts for word in text.replace(".", " .").split()}
+    vocabulary = {word: number for number, word in enumerate([*SPECIAL.values(), *sorted(words)])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    special = {name: token for name, token in SPECIAL.items() if name not in without}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    network.save_pretrained(folder)
+    return folder
+
+
+def gpt2(**more) -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2, **more))
+
+
+def bert() -> BertForMaskedLM:
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    return BertForMaskedLM(BertConfig(vocab_size=100, **shape))
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory) -> Path:
+    return save(tmp_path_factory.mktemp("models") / "causal", gpt2())
+
+
+@pytest.fixture
+def fathom(monkeypatch, capsys):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fathom", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call
+
+
+ASK = ("--data", "geography", "--limit", "12")
+
+
+def test_probe_then_metrics(fathom, causal, tmp_path):
+    run = tmp_path / "run"
+    code, out, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", run, "--templates", "0,1")
+    assert (code, err) == (0, "")
+    assert "accuracy" in out
+    assert f"fathom metrics {run}" in out
+    recipe = json.loads((run / "metrics.json").read_text())
+    assert "probe:statement" in json.dumps(recipe)
+    for extra in (["--by", "relation,template"], ["--errors", "3"], ["--reliability"]):
+        for form in ("text", "json", "csv", "md"):
+            code, out, _ = fathom("metrics", run, *extra, "--format", form)
+            assert (code, bool(out.strip())) == (0, True)
+            if form == "json":
+                json.loads(out)
+    code, _, _ = fathom("metrics", run, "--format", "csv", "-o", tmp_path / "m.csv")
+    assert (tmp_path / "m.csv").read_text().count("\n") > 1
+
+
+def test_config_file_and_flags_that_win(fathom, causal, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("templates: [0]\nreduction: [sum, mean]\nlimit: 3\nbatch-tokens: 64\n")
+    code, *_ = fathom(
+        "probe", "bear", "--model", causal, "--data", "geography", "--out", tmp_path / "r", "--config", config, "--limit", "5"
+    )  # fmt: skip
+    options = json.loads((tmp_path / "r" / "manifest.json").read_text())["identity"]["options"]
+    assert (code, options["limit"], options["templates"], options["reduction"]) == (0, 5, [0], ["sum", "mean"])
+
+
+def test_masked_and_ablation(fathom, tmp_path):
+    model = save(tmp_path / "masked", bert())
+    code, out, _ = fathom("study", "ablation", "--model", model, *ASK, "--templates", "0", "--out", tmp_path / "a")
+    assert code == 0
+    assert "sentence-l2r" in out
+    assert {file.name for file in (tmp_path / "a").glob("ablation.*")} == {f"ablation.{e}" for e in ("json", "csv", "md")}
+    tables = json.loads((tmp_path / "a" / "ablation.json").read_text())
+    assert [len(rows) for rows in tables.values()] == [16, 8]  # 4 variants × 2 × 2; 2 + 3 × 2 questions
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--model", "MODEL", "--data", "/nowhere"], "no data at '/nowhere'"),
+        (["--model", "/no/model", "--data", "geography"], "cannot load '/no/model'"),
+        (["--model", "MODEL", "--data", "geography", "--reduction", "median"], "--reduction"),
+        (["--model", "MODEL", "--data", "geography", "--relations", "mayor"], "no relation mayor"),
+        (["--model", "MODEL", "--data", "geography", "--templates", "0,9"], "has no template 9"),
+        (["--model", "MODEL", "--data", "geography", "--limit", "0"], "--limit"),
+        (["--model", "MODEL", "--data", "geography", "--device", "toaster"], "--device toaster"),
+        (["--model", "MODEL", "--data", "geography", "--subset", "lite"], "no subset 'lite'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(fathom, causal, tmp_path, arguments, expected):
+    given = [str(causal) if word == "MODEL" else word for word in arguments]
+    code, out, err = fathom("probe", "statement", *given, "--out", tmp_path / "r")
+    assert (code, out) == (2, "")
+    assert expected in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "r").exists()
+
+
+def test_all_mistakes_at_once(fathom, tmp_path):
+    code, _, err = fathom(
+        "probe", "statement", "--model", "/no/model", "--data", "/nowhere", "--limit", "0", "--out", tmp_path / "r"
+    )
+    assert code == 2
+    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 3
+
+
+def test_neither_causal_nor_masked(fathom, tmp_path):
+    shape = {"vocab_size": 100, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    model = save(tmp_path / "t5", T5ForConditionalGeneration(T5Config(**shape)))
+    code, _, err = fathom("probe", "statement", "--model", model, *ASK, "--out", tmp_path / "r")
+    assert code == 2
+    assert "neither a causal nor a masked language model (type 't5'" in err
+
+
+def test_masked_model_without_mask_token(fathom, tmp_path):
+    model = save(tmp_path / "m", bert(), mask_token=None)
+    code, _, err = fathom("probe", "statement", "--model", model, *ASK, "--out", tmp_path / "r")
+    assert code == 2
+    assert "has no mask token" in err
+
+
+def test_bos_asked_of_a_tokenizer_without(fathom, tmp_path):
+    model = save(tmp_path / "m", gpt2(), bos_token=None)
+    code, _, err = fathom("probe", "statement", "--model", model, *ASK, "--out", tmp_path / "r", "--bos", "add")
+    assert code == 2
+    assert "the tokenizer has no BOS token" in err
+
+
+def test_nan_weights_and_short_windows_are_counted(fathom, tmp_path):
+    network = gpt2()
+    network.transformer.h[0].mlp.c_fc.weight.data.fill_(float("nan"))
+    code, out, _ = fathom(
+        "probe", "statement", "--model", save(tmp_path / "nan", network), *ASK, "--out", tmp_path / "r"
+    )
+    assert code == 0
+    assert "a score that is not a number" in out
+    short = save(tmp_path / "short", gpt2(n_positions=6))
+    code, out, _ = fathom("probe", "statement", "--model", short, *ASK, "--out", tmp_path / "r2")
+    assert code == 0
+    assert "longer than the model's window of 6" in out
+
+
+def test_pickled_weights_only_when_asked(fathom, causal, tmp_path):
+    folder = save(tmp_path / "pickled", gpt2())
+    (folder / "model.safetensors").unlink()
+    torch.save(gpt2().state_dict(), folder / "pytorch_model.bin")
+    code, _, err = fathom("probe", "statement", "--model", folder, *ASK, "--out", tmp_path / "r")
+    assert code == 2
+    assert "safetensors" in err
+    code, *_ = fathom("probe", "statement", "--model", folder, *ASK, "--out", tmp_path / "r", "--allow-pickle")
+    assert code == 0
+
+
+def test_another_run_in_the_way(fathom, causal, tmp_path):
+    fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
+    code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r", "--seed", "5")
+    assert code == 2
+    assert "options.seed: there 0, here 5" in err
+
+
+def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fathom.probes.statement.Probe.ask", interrupted)
+    code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
+    assert code == 1
+    assert "the same command goes on from there" in err
+
+
+def test_metrics_of_nothing(fathom, tmp_path):
+    code, _, err = fathom("metrics", tmp_path)
+    assert code == 2
+    assert "is not a run" in err
+
+
+def test_data_commands(fathom, tmp_path):
+    code, out, _ = fathom("data", "info", "geography")
+    assert code == 0
+    assert "784" in out
+    code, out, _ = fathom("data", "check", "geography")
+    assert (code, "no faults" in out) == (0, True)
+    code, out, _ = fathom("data", "list")
+    assert "geography" in out
+    (tmp_path / "facts.jsonl").write_text("{\n")
+    code, _, err = fathom("data", "check", tmp_path)
+    assert code == 2
+    assert "facts.jsonl:1" in err
+    assert "relations.jsonl: file is missing" in err
+
+
+def test_single_token_answers(fathom, causal):
+    code, out, _ = fathom("data", "info", "geography", "--tokenizer", causal, "--format", "json")
+    assert code == 0
+    rows = json.loads(out)["by relation"]
+    assert rows[0].keys() >= {"one token", "one token after a space", "majority"}
+
+
+def test_help_teaches_and_loads_no_model_library():
+    script = (
+        "import sys, fathom, fathom.cli\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules), 'a model library was loaded'\n"
+        "sys.argv = ['fathom', 'probe', 'statement', '--help']\n"
+        "fathom.cli.main()\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    for word in ("--model", "--reduction", "--pll", "--no-capitalize", "--batch-tokens", "within-word-l2r"):
+        assert word in found.stdout
+
+
+def test_exported_names():
+    import fathom
+
+    assert fathom.__all__ == ["__version__", *sorted(fathom.__all__[1:])]
+    for name in fathom.__all__:
+        assert getattr(fathom, name) is not None
+    with pytest.raises(AttributeError, match="fathom has no 'porbe'"):
+        _ = fathom.porbe

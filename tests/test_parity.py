@@ -1,0 +1,232 @@
+"""Parity with lm-pub-quiz 0.3.3, the reference implementation of BEAR, on the same randomly initialised models.
+
+``python tests/test_parity.py`` prints the greatest deviation per model, score and reduction.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from conftest import build, find_shared_data, load_bert_cased, load_gpt2, load_roberta, make_local, own_log_probs
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from fathom.data.templates import Prompt, Template
+from fathom.models.base import Attention
+from fathom.models.local import LocalModel
+from fathom.scoring.masked import Pll
+from fathom.scoring.memory import Budget
+from fathom.scoring.statements import (
+    Reduction,
+    Score,
+    counted_tokens,
+    encode_statements,
+    reduce_scores,
+    statement_log_probs,
+)
+from fathom.scoring.tokens import Bos, resolve_bos
+
+pytest.importorskip("lm_pub_quiz", reason="parity needs lm-pub-quiz 0.3.3 (extra: test)")
+# It asks pandas and transformers for things in ways they have come to warn about.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RELATIONS = ("P36", "P30", "P103", "P19", "P131", "P6")  # P6, P30 and others have templates that begin with [Y]
+SUBJECTS, ANSWERS = 2, 25
+WIDTH = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+
+
+class Peers(NamedTuple):
+    """A model twice: ours behind the seam, and untouched for lm-pub-quiz with a tokenizer of its own to alter."""
+
+    ours: LocalModel
+    theirs: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+
+def _peers(kind: str, options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> Peers:
+    attention = Attention.BIDIRECTIONAL if kind.endswith("MaskedLM") else Attention.CAUSAL
+    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    options = options | special | {"vocab_size": len(tokenizer)}
+    ours = make_local(build(kind, noise=0.05, **options), tokenizer, attention)
+    # lm-pub-quiz gives tokenizers a padding token and another post-processor: it gets one of its own.
+    return Peers(ours, build(kind, noise=0.05, **options), copy.deepcopy(tokenizer))
+
+
+CAUSAL: dict[str, Callable[[Path], Peers]] = {
+    "GPT-2": lambda data: _peers("GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4}, load_gpt2(data)),
+    # OPT's tokenizer is GPT-2's with other special tokens; RoBERTa's has them all, <pad> among them.
+    "OPT": lambda data: _peers(
+        "OPTForCausalLM",
+        {
+            "hidden_size": 32,
+            "word_embed_proj_dim": 32,
+            "ffn_dim": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 128,
+        },
+        load_roberta(data),
+    ),
+    "Llama": lambda data: _peers("LlamaForCausalLM", WIDTH | {"num_key_value_heads": 2}, load_gpt2(data)),
+}
+MASKED: dict[str, Callable[[Path], Peers]] = {
+    "BERT": lambda data: _peers(
+        "BertForMaskedLM", WIDTH | {"max_position_embeddings": 128}, load_bert_cased(data)
+    ),
+    "RoBERTa": lambda data: _peers("RobertaForMaskedLM", WIDTH | {"max_position_embeddings": 128}, load_roberta(data)),
+}
+METRICS = {
+    "original": Pll.ORIGINAL,
+    "within_word_l2r": Pll.WITHIN_WORD_L2R,
+    "answer_l2r+word_l2r": Pll.ANSWER_L2R,
+}
+
+
+@cache
+def peers(name: str) -> Peers:
+    data = find_shared_data()
+    assert data is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return (CAUSAL | MASKED)[name](data)
+
+
+class Question(NamedTuple):
+    template: str
+    subject: str
+    answers: list[str]
+
+
+def questions(data: Path, relations: tuple[str, ...], subjects: int, answers: int) -> list[Question]:
+    """Every template of each relation with its first subjects, over the beginning of its answer space."""
+    folder = data / "bear" / "BEAR"
+    metadata = json.loads((folder / "metadata_relations.json").read_text(encoding="utf-8"))
+    found = []
+    for relation in relations:
+        lines = (folder / f"{relation}.jsonl").read_text(encoding="utf-8").splitlines()[:subjects]
+        found += [
+            Question(template, json.loads(line)["sub_label"], metadata[relation]["answer_space_labels"][:answers])
+            for template in metadata[relation]["templates"]
+            for line in lines
+        ]
+    return found
+
+
+def evaluator(pair: Peers, **options: Any) -> Any:
+    from lm_pub_quiz import Evaluator
+
+    kind = "CLM" if pair.ours.attention is Attention.CAUSAL else "MLM"
+    return Evaluator.from_model(pair.theirs, model_type=kind, tokenizer=pair.tokenizer, device="cpu", **options)
+
+
+def their_scores(judge: Any, question: Question) -> dict[Reduction, list[float]]:
+    """Both reductions by lm-pub-quiz's own functions, from one pass (``reduction=None`` gives its token scores)."""
+    tokens = judge.score_answers(
+        template=question.template,
+        answers=question.answers,
+        subject=question.subject,
+        reduction=None,
+        batch_size=32,
+    )
+    values = [[value for _, value in pairs] for pairs, _ in tokens]
+    return {reduction: [judge._get_reduction_function(reduction)(v) for v in values] for reduction in Reduction}
+
+
+def our_scores(model: LocalModel, question: Question, score: Score, pll: Pll) -> dict[Reduction, list[float]]:
+    prompts = [Template(question.template).fill(question.subject, answer) for answer in question.answers]
+    statements = encode_statements(model, prompts, resolve_bos(model.tokenizer, Bos.AUTO))
+    log_probs = statement_log_probs(model, statements, pll, Budget(None, torch.device("cpu")))
+    counted = [counted_tokens(tokens, score, model.attention) for tokens in statements]
+    return {
+        reduction: [reduce_scores(values, mask, reduction) for values, mask in zip(log_probs, counted, strict=True)]
+        for reduction in Reduction
+    }
+
+
+class Deviation(NamedTuple):
+    """:param greatest: nats. :param beyond: how far beyond what is allowed; not positive where all is well."""
+
+    greatest: float
+    beyond: float
+    statements: int
+
+
+def compare(
+    name: str, score: Score, data: Path, metric: str = "", relations: tuple[str, ...] = RELATIONS, subjects: int = 1
+) -> dict[Reduction, Deviation]:
+    pair = peers(name)
+    options = {"pll_metric": metric} if metric else {}
+    judge = evaluator(pair, conditional_score=score is Score.CONDITIONAL, **options)
+    ours: dict[Reduction, list[float]] = {reduction: [] for reduction in Reduction}
+    theirs: dict[Reduction, list[float]] = {reduction: [] for reduction in Reduction}
+    for question in questions(data, relations, subjects, ANSWERS):
+        found = our_scores(pair.ours, question, score, METRICS.get(metric, Pll.ORIGINAL))
+        expected = their_scores(judge, question)
+        for reduction in Reduction:
+            ours[reduction] += found[reduction]
+            theirs[reduction] += expected[reduction]
+    table = {}
+    for reduction in Reduction:
+        found, expected = np.array(ours[reduction]), np.array(theirs[reduction])
+        off = np.abs(found - expected)
+        assert not np.isnan(off).any()
+        table[reduction] = Deviation(off.max(), (off - 1e-4 - 2e-6 * np.abs(expected)).max(), len(off))
+    return table
+
+
+def check(table: dict[Reduction, Deviation]) -> None:
+    for reduction, deviation in table.items():
+        assert deviation.beyond <= 0, f"{reduction}: off by {deviation.greatest:.1e} nats"
+
+
+@pytest.mark.parametrize("score", [Score.FULL, Score.CONDITIONAL])
+@pytest.mark.parametrize("name", CAUSAL)
+def test_causal_scores_are_lm_pub_quizs(name: str, score: Score, shared_data: Path) -> None:
+    check(compare(name, score, shared_data, subjects=SUBJECTS))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_scores_are_lm_pub_quizs(name: str, metric: str, shared_data: Path) -> None:
+    check(compare(name, Score.FULL, shared_data, metric, MASKED_RELATIONS))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_conditional_scores_are_lm_pub_quizs(name: str, metric: str, shared_data: Path) -> None:
+    check(compare(name, Score.CONDITIONAL, shared_data, metric, subjects=SUBJECTS))
+
+
+MASKED_RELATIONS = RELATIONS
+
+
+def main() -> None:
+    data = find_shared_data()
+    assert data is not None, "set FATHOM_DATA"
+    print("| model | score | variant | statements | sum: greatest deviation | mean |\n|---|---|---|---|---|---|")  # noqa: T201
+    runs = [(name, score, "", SUBJECTS) for name in CAUSAL for score in (Score.FULL, Score.CONDITIONAL)]
+    runs += [
+        (name, score, metric, SUBJECTS if score is Score.CONDITIONAL else 1)
+        for name in MASKED
+        for score in (Score.FULL, Score.CONDITIONAL)
+        for metric in METRICS
+    ]
+    for name, score, metric, subjects in runs:
+        table = compare(name, score, data, metric, RELATIONS, subjects)
+        total, mean = table[Reduction.SUM], table[Reduction.MEAN]
+        print(  # noqa: T201
+            f"| {name} | {score} | {metric or '–'} | {total.statements} | {total.greatest:.1e} | {mean.greatest:.1e} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
