@@ -29,8 +29,14 @@ RELATION = "P36"
 
 def network_and_tokenizer(kind: str):
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast, RobertaConfig, RobertaForMaskedLM
-    from transformers import PreTrainedTokenizerFast
+    from transformers import (
+        GPT2Config,
+        GPT2LMHeadModel,
+        GPT2TokenizerFast,
+        PreTrainedTokenizerFast,
+        RobertaConfig,
+        RobertaForMaskedLM,
+    )
 
     torch.manual_seed(0)
     if kind == "causal":
@@ -134,11 +140,10 @@ ENGINES = {
 def measure(kind: str, engine: str, count: int, pipe) -> None:
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - peers draw bars
     score = ENGINES[kind][engine](count)
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     scores = score()
     seconds = time.perf_counter() - start
-    pipe.send((seconds / count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, base, scores))
+    pipe.send((seconds / count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, scores))
 
 
 def in_own_process(kind: str, engine: str, count: int):
@@ -164,12 +169,14 @@ def ranks_changed(one: list[float], other: list[float], answers: int) -> str:
 def compare(kind: str, count: int) -> list[dict]:
     rows = []
     for engine in ENGINES[kind]:
-        per_query, peak, base, scores = in_own_process(kind, engine, count)
+        per_query, peak, scores = in_own_process(kind, engine, count)
         rows.append({"engine": engine, "s/query": per_query, "peak MiB": peak // 1024, "scores": scores})
         print(f"  {engine}: {per_query:.3f} s/query", file=sys.stderr)
     ours = rows[0]
     answers = len(ours["scores"]) // count
-    print(f"\n{kind}, {RELATION}, {count} queries, {answers} answers each; {platform.processor() or platform.machine()}")
+    print(
+        f"\n{kind}, {RELATION}, {count} queries, {answers} answers each; {platform.processor() or platform.machine()}"
+    )
     print("| engine | s/query | Fathom is … times as fast | peak memory, MiB | largest difference, nats |")
     print("|---|---:|---:|---:|---:|")
     for row in rows:

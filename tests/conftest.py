@@ -6,7 +6,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: no test may reach for the network
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from transformers import BertTokenizerFast, GPT2TokenizerFast, PreTrainedTokeniz
 
 from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
+
+torch.set_num_threads(1)  # the models are so small that threads would only wait for one another
 
 
 def find_shared_data() -> Path | None:
@@ -138,6 +140,3 @@ def own_log_probs(network: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
     with torch.no_grad():
         log_probs = torch.log_softmax(network(input_ids=tokens).logits[0, :-1].float(), dim=-1)
     return log_probs.gather(1, tokens[0, 1:, None])[:, 0]
-
-
-Builder = Callable[..., transformers.PreTrainedModel]

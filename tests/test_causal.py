@@ -7,16 +7,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local, own_log_probs
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 import fathom.scoring.causal
 from fathom.errors import RunFailed
 from fathom.models.base import token_log_probs
-from fathom.models.local import LocalModel
+from fathom.models.local import CHECKED_BRANCHES, LocalModel
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
+from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local, own_log_probs
 
 CPU = torch.device("cpu")
 
@@ -107,9 +107,9 @@ TREES: dict[str, tuple[str, dict]] = {
 
 PLAIN: dict[str, tuple[str, dict]] = {
     "bloom": ("BloomForCausalLM", {"hidden_size": 48, "n_layer": 2, "n_head": 4}),
-    "mpt": ("MptForCausalLM", {"d_model": 48, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
+    "mpt": ("MptForCausalLM", {"d_model": 48, "n_layers": 2, "n_heads": 4, "max_seq_len": 256}),
     "mamba": ("MambaForCausalLM", {"hidden_size": 48, "num_hidden_layers": 2, "state_size": 4}),
-    "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2 | {"n_positions": 256}),
     # Their local layers look back by places in the packed sequence, not by positions: no trouble as long as a block is
     # shorter than the window (TREES), wrong scores when it is longer, even where the statements are not.
     "gpt-neo-window-4": ("GPTNeoForCausalLM", GPT_NEO | {"window_size": 4}),
@@ -173,6 +173,11 @@ def test_models_that_cannot_take_a_tree_run_plain(name: str) -> None:
     assert model.refuses_tree()
     for found, wanted in zip(score(model, ids), expected, strict=True):
         close(found, wanted)
+
+
+def test_the_self_check_is_as_long_as_a_block() -> None:
+    # A model that looks back by places in the packed sequence fails only beyond its window: the check must go there.
+    assert 7 + 4 * CHECKED_BRANCHES >= fathom.scoring.causal.BLOCK
 
 
 def test_scores_tell_statements_apart() -> None:

@@ -33,7 +33,9 @@ def save(folder: Path, network, **without) -> Path:
     vocabulary = {word: number for number, word in enumerate([*SPECIAL.values(), *sorted(words)])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
     special = {name: token for name, token in SPECIAL.items() if name not in without}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
     network.save_pretrained(folder)
@@ -95,9 +97,8 @@ def test_probe_then_metrics(fathom, causal, tmp_path):
 def test_config_file_and_flags_that_win(fathom, causal, tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("templates: [0]\nreduction: [sum, mean]\nlimit: 3\nbatch-tokens: 64\n")
-    code, *_ = fathom(
-        "probe", "bear", "--model", causal, "--data", "geography", "--out", tmp_path / "r", "--config", config, "--limit", "5"
-    )  # fmt: skip
+    where = ("--model", causal, "--data", "geography", "--out", tmp_path / "r")
+    code, *_ = fathom("probe", "bear", *where, "--config", config, "--limit", "5")
     options = json.loads((tmp_path / "r" / "manifest.json").read_text())["identity"]["options"]
     assert (code, options["limit"], options["templates"], options["reduction"]) == (0, 5, [0], ["sum", "mean"])
 
@@ -107,7 +108,9 @@ def test_masked_and_ablation(fathom, tmp_path):
     code, out, _ = fathom("study", "ablation", "--model", model, *ASK, "--templates", "0", "--out", tmp_path / "a")
     assert code == 0
     assert "sentence-l2r" in out
-    assert {file.name for file in (tmp_path / "a").glob("ablation.*")} == {f"ablation.{e}" for e in ("json", "csv", "md")}
+    assert {file.name for file in (tmp_path / "a").glob("ablation.*")} == {
+        f"ablation.{e}" for e in ("json", "csv", "md")
+    }
     tables = json.loads((tmp_path / "a" / "ablation.json").read_text())
     assert [len(rows) for rows in tables.values()] == [16, 8]  # 4 variants × 2 × 2; 2 + 3 × 2 questions
 

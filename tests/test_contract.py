@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
 from fathom.models.scripted import ScriptedModel
-from fathom.probes import PROBES, _ENTRIES
+from fathom.probes import _ENTRIES, PROBES
 from fathom.probes.statement import Probe
 from fathom.run import run
 from fathom.store import folder as folder_module
@@ -50,7 +49,7 @@ def data() -> QuerySet:
     return QuerySet("tiny", queries, {"capital": space}, relations)
 
 
-def options(probe: str, **more: object):  # noqa: ANN201
+def options(probe: str, **more: object):
     return PROBES[probe].options(**(CASES[probe] | more))
 
 
@@ -115,7 +114,9 @@ def test_nan_is_unscored_never_first(probe, model, data, tmp_path):
 def test_over_long_statements_are_unscored(probe, data, tmp_path):
     small = ScriptedModel(WORDS, KNOWS, max_tokens=7)  # "<s> The capital of France is Paris ." has 8, the other 6
     rows = rows_of(run(probe, small, data, options(probe), tmp_path / "r"))
-    assert rows["capital/0", 0, "sum/full"]["unscored"] == "a statement of 8 tokens is longer than the model's window of 7"
+    assert (
+        rows["capital/0", 0, "sum/full"]["unscored"] == "a statement of 8 tokens is longer than the model's window of 7"
+    )
     assert rows["capital/0", 1, "sum/full"]["rank"] is not None
 
 

@@ -128,7 +128,9 @@ def test_malformed_metadata_has_its_line(tmp_path):
 
 
 def test_native_format(tmp_path):
-    data = read(native_folder(tmp_path / "n", [fact(), fact(subject="Kenya", answer="Nairobi", groups={"area": "east"})]))
+    data = read(
+        native_folder(tmp_path / "n", [fact(), fact(subject="Kenya", answer="Nairobi", groups={"area": "east"})])
+    )
     assert [query.gold for query in data.queries] == [("Kampala",), ("Nairobi",)]
     assert data.queries[1].groups["area"] == "east"
     assert data.candidates["capital"].names == ("Kampala", "Nairobi")
@@ -152,7 +154,11 @@ def test_native_as_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("facts", "relations", "expected"),
     [
-        ([fact(relation="captial")], None, "facts.jsonl:1: relation 'captial' is not in relations.jsonl: it has capital"),
+        (
+            [fact(relation="captial")],
+            None,
+            "facts.jsonl:1: relation 'captial' is not in relations.jsonl: it has capital",
+        ),
         ([fact(answer=" ")], None, "facts.jsonl:1: expected 'answer'"),
         ([fact(anwser="x")], None, "facts.jsonl:1: unknown field anwser"),
         ([fact(), {"subject": "x"}], None, "facts.jsonl:2: 'relation' is missing"),

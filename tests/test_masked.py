@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
@@ -13,6 +12,7 @@ from fathom.models.base import Attention
 from fathom.scoring.masked import Pll, is_masked_with, masked_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Role, Tokens
+from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local
 
 CPU = torch.device("cpu")
 CLS, SEP, MASK = 0, 2, 3  # <s>, </s>, <mask> of the tiny vocabulary
@@ -259,9 +259,7 @@ def test_out_of_memory_halves_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(model, "hidden", limited)
     budget = Budget(400, CPU)
-    for ours, theirs in zip(
-        masked_log_probs(model, statements(), Pll.WITHIN_WORD_L2R, budget), expected, strict=True
-    ):
+    for ours, theirs in zip(masked_log_probs(model, statements(), Pll.WITHIN_WORD_L2R, budget), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
     assert budget.halvings >= 2
 
@@ -286,3 +284,12 @@ def test_gradients_reach_the_vectors() -> None:
     torch.log_softmax(model.logits(model.hidden(vectors)[0, 3:4]), dim=-1)[0, 9].backward()
     assert vectors.grad is not None
     assert (vectors.grad[0].abs().sum(dim=-1) > 0).all()
+
+
+def test_longest_sequence() -> None:
+    # Both have 64 position vectors; RoBERTa's first two stand for padding and for "before the first token".
+    for name, longest in (("bert", 64), ("roberta", 62)):
+        model = make_local(network(name), attention=Attention.BIDIRECTIONAL)
+        assert model.max_tokens == longest
+        with torch.inference_mode():
+            model.hidden(model.embed(torch.full((1, longest), 7)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -104,7 +103,9 @@ def test_uncased_normaliser_keeps_the_spans(bert_uncased: PreTrainedTokenizerBas
 def test_a_batch_is_encoded_as_each_alone(neox: PreTrainedTokenizerBase) -> None:
     # NeoX has no padding token: nothing here may ask for one.
     assert neox.pad_token_id is None
-    prompts = [Template("[X] lies in [Y].").fill(s, a) for s, a in (("Oslo", "Norway"), ("Ouagadougou", "Burkina Faso"))]
+    prompts = [
+        Template("[X] lies in [Y].").fill(s, a) for s, a in (("Oslo", "Norway"), ("Ouagadougou", "Burkina Faso"))
+    ]
     batch = encode_causal(neox, prompts, neox.bos_token_id)
     assert len(batch[0].ids) < len(batch[1].ids)
     for together, prompt in zip(batch, prompts, strict=True):
@@ -127,9 +128,9 @@ def test_space_before_the_answer_is_not_mixed(gpt2: PreTrainedTokenizerBase) -> 
 
 
 def test_mixed_tokens_are_the_answers_and_are_counted(gpt2: PreTrainedTokenizerBase) -> None:
-    # GPT-2 has "football" as one token: half of it is template. One in front of the answer and one behind it.
-    tokens = one(gpt2, Template("foot[Y]").fill("", "ball"))
-    assert labelled(gpt2, tokens) == [("football", "answer")] or tokens.mixed == 1
+    # GPT-2 has " football" as one token: half of it is template, in front of the answer or behind it.
+    tokens = one(gpt2, Template("The foot[Y]").fill("", "ball"))
+    assert labelled(gpt2, tokens)[-1] == ("Ġfootball", "answer")
     assert tokens.mixed == 1
     tokens = one(gpt2, Template("The [Y]ball").fill("", "foot"))
     assert labelled(gpt2, tokens)[-1] == ("Ġfootball", "answer")
@@ -285,13 +286,13 @@ def bpe_with_bytes() -> PreTrainedTokenizerBase:
 
 
 @pytest.fixture(scope="module", params=["unigram", "unigram-bytes", "bpe-bytes"])
-def sentencepiece(request: pytest.FixtureRequest) -> Iterator[tuple[str, PreTrainedTokenizerBase]]:
+def sentencepiece(request: pytest.FixtureRequest) -> tuple[str, PreTrainedTokenizerBase]:
     makers = {
         "unigram": lambda: unigram(byte_fallback=False),
         "unigram-bytes": lambda: unigram(byte_fallback=True),
         "bpe-bytes": bpe_with_bytes,
     }
-    yield request.param, makers[request.param]()
+    return request.param, makers[request.param]()
 
 
 @pytest.mark.parametrize("text", ["The capital of [X] is [Y].", "[Y] is the capital of [X]."])
@@ -321,13 +322,13 @@ def test_sentencepiece_unknown_characters(sentencepiece: tuple[str, PreTrainedTo
     assert tokenizer.decode(tokens.ids[tokens.roles == SUBJECT].tolist()).strip() == "Oslo"
 
 
-def test_space_of_its_own_before_the_answer(neox: PreTrainedTokenizerBase, gpt2: PreTrainedTokenizerBase) -> None:
+def test_space_of_its_own_before_the_answer(neox: PreTrainedTokenizerBase) -> None:
     # NeoX trims its offsets: the token "Ġ" before "東" has no characters and the answer's first place. It is a space
     # in front of the answer, hence the template's, and one within the answer is the answer's.
     tokens = one(neox, Template("Is it [Y]?").fill("", "東"))
     assert labelled(neox, tokens)[2] == ("Ġ", "template")
     tokens = one(neox, Template("Is it [Y]?").fill("", "de 東"))
-    assert "answer" == dict(labelled(neox, tokens))["Ġ"]
+    assert dict(labelled(neox, tokens))["Ġ"] == "answer"
 
 
 def test_lone_space_piece_before_the_answer() -> None:

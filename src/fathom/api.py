@@ -32,7 +32,12 @@ class Result:
 
     def table(self) -> pa.Table:
         """All predictions (schema in docs/run-folder.md) with the columns of their queries beside them."""
-        return self.folder.predictions().join(self.folder.queries(), "query_id")
+        predictions, queries = self.folder.predictions(), self.folder.queries()
+        row = {query: number for number, query in enumerate(queries.column("query_id").to_pylist())}
+        beside = queries.take([row[query] for query in predictions.column("query_id").to_pylist()])
+        for name in beside.column_names[1:]:
+            predictions = predictions.append_column(name, beside.column(name))
+        return predictions
 
     def to_pandas(self) -> Any:
         """:meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""

@@ -42,8 +42,5 @@ def main() -> None:
         for line in str(error).splitlines():
             print(f"error: {line}" if not line.startswith("  ") else line, file=sys.stderr)  # noqa: T201
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        print("\nstopped; what is finished is kept: the same command goes on from there", file=sys.stderr)  # noqa: T201
-        raise SystemExit(1) from None
     except BrokenPipeError:
         raise SystemExit(1) from None

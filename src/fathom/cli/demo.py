@@ -6,11 +6,15 @@ from pathlib import Path
 
 import typer
 
+from fathom.cli.options import stoppable
+
 
 def demo(out: Path = typer.Option(Path("demo"), help="Folder for the two models and their runs.")) -> None:
-    """See it work, offline, in a few minutes: two small models learn half of a geography book; a probe tells which half."""
+    """See it work offline, in minutes: two small models learn half of a geography book; a probe tells which half."""
     from fathom.data.formats import read
     from fathom.report.demo import demo_text
     from fathom.studies.demo import demo as study
 
-    typer.echo(demo_text(study(read("geography"), out, lambda line: typer.echo(line, err=True)), out))
+    with stoppable():
+        lines = study(read("geography"), out, lambda line: typer.echo(line, err=True))
+    typer.echo(demo_text(lines, out))

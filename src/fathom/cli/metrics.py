@@ -19,7 +19,9 @@ class Format(StrEnum):
 
 def metrics(
     run: Path = typer.Argument(..., help="Folder of a run."),
-    by: str = typer.Option("", help="Break down by relation, cardinality, domain, template, …: one table each; a+b crosses."),
+    by: str = typer.Option(
+        "", help="Break down by relation, cardinality, domain, template, …: one table each; a+b crosses."
+    ),
     errors: int = typer.Option(0, min=0, help="Show so many of the surest wrong answers."),
     reliability: bool = typer.Option(False, help="Show how often the model is right at each level of confidence."),
     groups: Path | None = typer.Option(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, RunFailed
 
 
 def flags_of(options: type[BaseModel]) -> list[inspect.Parameter]:
@@ -38,12 +39,22 @@ def with_flags(
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
 
     def command(*args: Any, **kwargs: Any) -> None:
-        function(*args, **kwargs)
+        with stoppable():
+            function(*args, **kwargs)
 
     command.__doc__ = function.__doc__
     command.__name__ = function.__name__
     command.__signature__ = signature.replace(parameters=own + offered)  # type: ignore[attr-defined]
     return command
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C ends in one line; Typer would take it for its own and say "Aborted!"."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise RunFailed("stopped; what is finished is kept: the same command goes on from there") from stop
 
 
 def merge(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +95,11 @@ def _help(field: FieldInfo) -> str:
         default = ",".join(map(str, default))
     choices = _choices(field.annotation)
     extra = f" One of: {', '.join(choices)}." if choices else ""
-    shown = "" if default in (None, "", ()) else f" [default: {str(default).lower() if default in (True, False) else default}]"
+    shown = (
+        ""
+        if default in (None, "", ())
+        else f" [default: {str(default).lower() if default in (True, False) else default}]"
+    )
     return f"{field.description or ''}{extra}{shown}".replace("[default", "\\[default")
 
 

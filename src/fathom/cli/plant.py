@@ -18,14 +18,14 @@ def _plant(
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
     **given: Any,
 ) -> None:
-    """Train a small model from scratch on half of the facts, and record which half: a model whose knowledge is known."""
+    """Train a small model from scratch on half of the facts and record which: a model whose knowledge is known."""
     from fathom.api import parse_options
     from fathom.data.formats import read
     from fathom.training.planting import plant
 
     options = parse_options(PlantOptions, merge(config, given))
     with progress_bar(f"planting a {options.kind} model") as progress:
-        plant(read(data), options, out, progress)
+        plant(read(data), options, out, lambda _, share: progress(round(100 * share), 100))
     typer.echo(
         f"planted in {out}; ask it: fathom probe statement --model {out} --data {data} --out runs/planted\n"
         f"then: fathom metrics runs/planted --groups {out / 'planted.jsonl'} --by planted,template"

@@ -18,7 +18,9 @@ app = typer.Typer(help="Plans of runs, and questions to them.", no_args_is_help=
 def _ablation(
     model: str = typer.Option(..., help="Name or folder of a transformers model."),
     data: str = typer.Option(..., help="Data folder, or the name of an embedded data set."),
-    out: Path = typer.Option(..., help="Folder for the runs and the tables. The same command goes on where it stopped."),
+    out: Path = typer.Option(
+        ..., help="Folder for the runs and the tables. The same command goes on where it stopped."
+    ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
     format: str = typer.Option("text", help="text, json, csv or md."),  # noqa: A002 - the name of the flag
     **given: Any,

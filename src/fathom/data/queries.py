@@ -154,5 +154,5 @@ class QuerySet:
 
 
 def cardinality_of(answers: Iterable[str]) -> str:
-    """"1:1" where every answer is given once, else "1:N" (the paper's terms)."""
+    """ "1:1" where every answer is given once, else "1:N" (the paper's terms)."""
     return "1:1" if max(Counter(answers).values(), default=1) == 1 else "1:N"

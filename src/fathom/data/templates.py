@@ -42,11 +42,10 @@ class Template:
         text = ""
         spans: dict[str, list[Span]] = {SUBJECT: [], ANSWER: []}
         for part in _SLOTS.split(self.text):
+            value = {SUBJECT: subject, ANSWER: answer}.get(part, part)
             if part in spans:
-                value = subject if part == SUBJECT else answer
                 spans[part].append(Span(len(text), len(text) + len(value)))
-                part = value
-            text += part
+            text += value
         if capitalize:
             text = capitalized(text)
         return Prompt(text, tuple(spans[SUBJECT]), tuple(spans[ANSWER]))

@@ -8,6 +8,8 @@ inference only: with gradients on, the layers run torch's own path.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -41,7 +43,7 @@ class FastLinear(nn.Linear):
     """``nn.Linear`` through :func:`linear`. Takes over the tensors of the layer it replaces, so it costs no memory."""
 
     @classmethod
-    def taking_over(cls, weight: nn.Parameter, bias: nn.Parameter | None) -> FastLinear:
+    def taking_over(cls, weight: Tensor, bias: Tensor | None) -> FastLinear:
         layer = cls.__new__(cls)
         nn.Module.__init__(layer)
         layer.out_features, layer.in_features = weight.shape
@@ -53,9 +55,10 @@ class FastLinear(nn.Linear):
 
 
 def use_fast_kernels(model: nn.Module) -> None:
-    """Exchange the layers of *model* in place where a faster equal one is known. No-op off the CPU or in half precision.
+    """Exchange the layers of *model* in place where a faster equal one is known. No-op off the CPU.
 
-    Tied weights stay tied. Quantised and adapter layers are sub-classes and are left alone.
+    Half precision keeps its linear layers. Tied weights stay tied. Quantised and adapter layers are sub-classes and
+    are left alone.
     """
     first = next(model.parameters())
     if first.device.type != "cpu":
@@ -70,8 +73,9 @@ def use_fast_kernels(model: nn.Module) -> None:
             elif type(child) is nn.Linear:
                 setattr(parent, name, FastLinear.taking_over(child.weight, child.bias))
             elif type(child) is Conv1D:  # GPT-2 keeps its weights transposed
-                weight = nn.Parameter(child.weight.detach().t().contiguous(), requires_grad=False)
-                setattr(parent, name, FastLinear.taking_over(weight, child.bias))
+                conv: Any = child
+                weight = nn.Parameter(conv.weight.detach().t().contiguous(), requires_grad=False)
+                setattr(parent, name, FastLinear.taking_over(weight, conv.bias))
 
 
 ONEDNN = _onednn_works()

@@ -16,8 +16,8 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging as transformers_logging
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
+from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput, MissingExtra
 from fathom.models.base import Attention, Identity
@@ -90,7 +90,7 @@ def load_tokenizer(
     tokenizer = _pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
     if not tokenizer.is_fast:
         raise BadInput(f"the tokenizer of '{name}' has no fast version (tokenizer.json), which Fathom needs")
-    return tokenizer  # type: ignore[no-any-return]
+    return tokenizer
 
 
 def attention_of(config: Any, name: str) -> Attention:
@@ -157,7 +157,7 @@ def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
         raise BadInput(f"cannot load the adapter '{adapter}': {str(error).splitlines()[0]}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
-    return adapted.get_base_model()  # type: ignore[no-any-return]
+    return adapted.get_base_model()
 
 
 def _content_hash(name: str, network: PreTrainedModel, adapter: str | None) -> str:

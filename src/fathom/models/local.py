@@ -46,7 +46,7 @@ class LocalModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.network.dtype
+        return self.network.dtype  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.network.get_input_embeddings()(ids)  # type: ignore[no-any-return]
@@ -143,6 +143,8 @@ def check_tree(model: LocalModel) -> str | None:
     differs by more than that, so the tree must come twenty times nearer to the plain path than the same tokens do when
     the mask is left out.
     """
+    if model.max_tokens is not None and model.max_tokens < 12:
+        return f"its window of {model.max_tokens} tokens is too short to check it"
     token = iter((torch.arange(1, 8 + 4 * CHECKED_BRANCHES) * 7919 % model.vocabulary_size).tolist())
     prefix = [next(token) for _ in range(7)]
     branches = [[next(token) for _ in range(4)] for _ in range(CHECKED_BRANCHES)]
@@ -158,8 +160,8 @@ def check_tree(model: LocalModel) -> str | None:
             compared = [0, CHECKED_BRANCHES // 2, CHECKED_BRANCHES - 1]
             expected = torch.stack([token_log_probs(model, prefix + branches[i])[8:] for i in compared])
             vectors = model.embed(torch.tensor([flat], device=model.device))
-            found = _branch_scores(model, model.hidden(vectors, positions, visible), branches)[compared]
-            unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches)[compared]
+            found = _branch_scores(model, model.hidden(vectors, positions, visible), branches, compared)
+            unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches, compared)
     except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
         return f"it refuses a custom attention mask ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
     off = (found - expected).abs().max().item()
@@ -169,21 +171,22 @@ def check_tree(model: LocalModel) -> str | None:
     return None if off <= allowed else f"a packed tree is off by {off:.1e} nats from the plain path"
 
 
-def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]]) -> Tensor:
-    """log p of tokens 2 to 4 of each branch of :func:`check_tree`. :returns: shape (branches, 3)."""
-    rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in range(len(branches))])
-    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(branches), 3, -1)
-    wanted = torch.tensor([branch[1:] for branch in branches], device=hidden.device)
+def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
+    """log p of tokens 2 to 4 of some branches of :func:`check_tree`. :returns: shape (compared, 3)."""
+    rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in compared])
+    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
+    wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
 
 
 @dataclass
-class _Output(BaseModelOutputWithPastAndCrossAttentions):
+class _Output(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[misc]
     """Hidden states, and None for whatever else a head passes on (Mamba's ``cache_params``, RWKV's ``state``, …)."""
 
-    def __getattr__(self, name: str) -> None:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        return None
 
 
 @contextmanager

@@ -33,7 +33,9 @@ class ScriptedModel:
         self.tokenizer = word_tokenizer(vocabulary)
         self.vocabulary_size = len(vocabulary)
         self.max_tokens = max_tokens
-        self.identity = Identity("scripted", None, "float32", str(sorted((word, sorted(next_.items())) for word, next_ in weights.items())))
+        self.identity = Identity(
+            "scripted", None, "float32", str(sorted((word, sorted(next_.items())) for word, next_ in weights.items()))
+        )
         self.table = torch.zeros(len(vocabulary), len(vocabulary))
         for before, following in weights.items():
             for word, weight in following.items():
@@ -61,4 +63,4 @@ def word_tokenizer(vocabulary: dict[str, int]) -> PreTrainedTokenizerBase:
     """Splits at spaces and punctuation; what is not in the vocabulary is ``<unk>``."""
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, unk_token=UNKNOWN)  # type: ignore[no-any-return]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, unk_token=UNKNOWN)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.config import JsonDict
 
 
 def _split(value: Any) -> Any:
-    """"a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists."""
+    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return (value,) if isinstance(value, int) else value
@@ -17,7 +18,7 @@ def _split(value: Any) -> Any:
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_split)]
 
-CIRCUMSTANCE = {"circumstance": True}
+CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how a run goes but none of its numbers: it may differ when a run is resumed."""
 
 
@@ -45,7 +46,7 @@ class ProbeOptions(BaseModel):
     batch_tokens: int | None = Field(
         None,
         ge=1,
-        description="Tokens per forward pass; by default 2,048 on a CPU and 16,384 elsewhere, halved where memory ends.",
+        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; halved where memory ends.",
         json_schema_extra=CIRCUMSTANCE,
     )
 

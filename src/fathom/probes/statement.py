@@ -127,7 +127,9 @@ class Probe:
     def _score(self, template: Template, queries: Sequence[Query], space: CandidateSet) -> list[_Scored]:
         """Every candidate of every query, query by query; a statement beyond the model's window is not run."""
         capitalize = self.options.capitalize
-        prompts = [template.fill(query.subject, name, capitalize=capitalize) for query in queries for name in space.names]
+        prompts = [
+            template.fill(query.subject, name, capitalize=capitalize) for query in queries for name in space.names
+        ]
         statements = encode_statements(self.model, prompts, self.bos) if prompts else []
         window = self.model.max_tokens
         fits = [window is None or len(tokens.ids) <= window for tokens in statements]
@@ -190,4 +192,6 @@ def _why(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]], sc
             return item.fault
     if not all(which.any() for which in counted):
         return "no token of a statement can be scored (a first token needs something before it: --bos)"
-    return f"the model gave {int((~np.isfinite(scores)).sum())} of {len(scores)} statements a score that is not a number"
+    return (
+        f"the model gave {int((~np.isfinite(scores)).sum())} of {len(scores)} statements a score that is not a number"
+    )

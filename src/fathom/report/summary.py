@@ -129,8 +129,8 @@ class Summary:
 def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
     """All numbers of *run*.
 
-    :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys joined
-        by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
+    :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys
+        joined by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
     rows = Rows(run)

@@ -46,9 +46,9 @@ def masked_log_probs(
     lengths = np.array([len(tokens.ids) for tokens in statements])
     mask_id = model.tokenizer.mask_token_id
     for length in np.unique(lengths):
-        chosen = np.flatnonzero(lengths == length)
-        statement, position, sequences = _masked_sequences([statements[i] for i in chosen], variant, mask_id)
-        targets = np.stack([statements[i].ids for i in chosen])[statement, position]
+        chosen: NDArray[np.intp] = np.flatnonzero(lengths == length)
+        statement, position, sequences = _masked_sequences([statements[i] for i in chosen.tolist()], variant, mask_id)
+        targets = np.stack([statements[i].ids for i in chosen.tolist()])[statement, position]
         found = _score(model, sequences, position, targets, budget)
         for row, at, value in zip(chosen[statement], position, found, strict=True):
             scores[row][at] = value

@@ -24,7 +24,7 @@ class Ranks(NamedTuple):
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
-    """:param scores: shape (candidates,). :param gold: places of the right answers. :param known: places to leave out."""
+    """:param scores: shape (candidates,). :param gold: places of the right answers, :param known: of those to leave out."""
     best = scores[list(gold)].max()
     rivals = np.ones(len(scores), dtype=bool)
     rivals[list(gold)] = rivals[list(known)] = False
@@ -34,9 +34,7 @@ def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[
 
 def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list[float]:
     """Realistic rank of each place among all candidates."""
-    return [
-        float((scores > scores[place]).sum() + 1 + (scores >= scores[place]).sum()) / 2 for place in places
-    ]
+    return [float((scores > scores[place]).sum() + 1 + (scores >= scores[place]).sum()) / 2 for place in places]
 
 
 def top(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[int]:

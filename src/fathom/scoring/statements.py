@@ -38,10 +38,10 @@ class Reduction(StrEnum):
 
 def counted_tokens(tokens: Tokens, score: Score, attention: Attention) -> NDArray[np.bool_]:
     """Which tokens *score* counts, shape (n,). Special tokens never, nor a first token that nothing stands before."""
-    scored = tokens.roles != Role.SPECIAL
+    scored: NDArray[np.bool_] = tokens.roles != Role.SPECIAL
     if len(scored) and attention is Attention.CAUSAL:
         scored[0] = False  # BOS, or a first token without one
-    answer = tokens.roles == Role.ANSWER
+    answer: NDArray[np.bool_] = tokens.roles == Role.ANSWER
     if score is Score.FULL:
         return scored
     if score is Score.CONDITIONAL and attention is Attention.CAUSAL:

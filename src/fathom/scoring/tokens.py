@@ -88,7 +88,7 @@ def _with_roles(prompt: Prompt, encoding: object, first: int | None) -> Tokens:
     ids = np.array(encoding.ids, dtype=np.int64)  # type: ignore[attr-defined]
     offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)  # type: ignore[attr-defined]
     words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)  # type: ignore[attr-defined]
-    special = np.array(encoding.special_tokens_mask, dtype=bool)  # type: ignore[attr-defined]
+    special = np.array(encoding.special_tokens_mask, dtype=np.bool_)  # type: ignore[attr-defined]
     # A text that spells a special token ("</s>") must be scored like any other: only what the tokenizer put around
     # the text is special, and that has no characters of its own.
     special &= offsets[:, 0] == offsets[:, 1]
@@ -119,7 +119,7 @@ def _touches(offsets: NDArray[np.int64], span: Span) -> NDArray[np.bool_]:
     A token without characters is a space whose offsets were trimmed: it stands for the character before its place.
     """
     start, end = offsets[:, 0], offsets[:, 1]
-    return (start < span.end) & (end > span.start)  # type: ignore[no-any-return]
+    return (start < span.end) & (end > span.start)
 
 
 def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:

@@ -86,7 +86,7 @@ def blocks_from(trie: Trie, start: int, size: int, count: int) -> tuple[list[Blo
     :param start: how many of ``trie.inner`` earlier blocks have dealt with.
     :returns: the blocks, and *start* for the next call.
     """
-    blocks = []
+    blocks: list[Block] = []
     while start < len(trie.inner) and len(blocks) < count:
         ancestors: list[int] = []
         above = trie.parent[trie.inner[start]]

@@ -56,7 +56,7 @@ class RunFolder:
         if (self.path / "manifest.json").exists():
             differing = list(differences(self.manifest["identity"], json.loads(json.dumps(identity))))
             if differing:
-                raise BadInput([f"{self.path} belongs to another run: choose another --out"] + differing)
+                raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()
         if self.path.exists() and any(self.path.iterdir()):
             raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
@@ -90,7 +90,9 @@ class RunFolder:
     def predictions(self) -> pa.Table:
         """All rows of the finished shards, in the order of the plan."""
         done = self.finished()
-        parts = [self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done]
+        parts = [
+            self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done
+        ]
         return pa.concat_tables([pq.read_table(part) for part in parts]) if parts else SCHEMA.empty_table()
 
     def queries(self) -> pa.Table:

@@ -72,7 +72,9 @@ def ablation(
             changes["pll"] = variant
         chosen = options.model_copy(update=changes)
         folder = run("statement", model, data, chosen, out / variant, progress(variant))
-        relations |= dict(zip(*(folder.queries().column(name).to_pylist() for name in ("query_id", "relation")), strict=True))
+        relations |= dict(
+            zip(*(folder.queries().column(name).to_pylist() for name in ("query_id", "relation")), strict=True)
+        )
         for scoring, found in _accuracies(folder).items():
             accuracies[variant, scoring] = found
             arms.append(_arm(variant, scoring, found, relations))
@@ -120,8 +122,8 @@ def _compare(
 ) -> Comparison:
     one, other = accuracies[first], accuracies[second]
     both = [query for query in one if not np.isnan(one[query]) and not np.isnan(other.get(query, np.nan))]
-    values = [np.array([arm[query] for query in both]) for arm in (one, other)]
-    paired = paired_difference(*values, np.array([relations[query] for query in both]))
+    a, b = (np.array([arm[query] for query in both]) for arm in (one, other))
+    paired = paired_difference(a, b, np.array([relations[query] for query in both]))
     return Comparison(
-        " ".join(first), " ".join(second), paired.difference, paired_t_test(*values).p_value, paired.p_value, len(both)
+        " ".join(first), " ".join(second), paired.difference, paired_t_test(a, b).p_value, paired.p_value, len(both)
     )

@@ -49,7 +49,7 @@ def demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
         if not folder.exists():
             say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
             plant(data, options, folder)
-        say(f"asking the {kind} model all {len(data.queries)} facts, on a phrasing it was trained on and on one it was not …")
+        say(f"asking the {kind} model all {len(data.queries)} facts, in a phrasing it was trained on and in another …")
         unseen = len(next(iter(data.relations.values())).templates) - 1
         asked = StatementOptions(templates=(0, unseen), device="cpu")
         probed = run("statement", load(str(folder), device="cpu"), data, asked, out / f"run-{kind}")
@@ -67,9 +67,7 @@ def planted_ids(model: Path) -> set[str]:
     return {row["query_id"] for row in rows if row["planted"]}
 
 
-def _line(
-    kind: str, phrasing: str, folder: RunFolder, template: int, planted: set[str], data: QuerySet
-) -> Line:
+def _line(kind: str, phrasing: str, folder: RunFolder, template: int, planted: set[str], data: QuerySet) -> Line:
     names = ("query_id", "template", "rank_optimistic", "rank_pessimistic")
     columns = zip(*(folder.predictions().column(name).to_pylist() for name in names), strict=True)
     relation = {query.id: query.relation for query in data.queries}

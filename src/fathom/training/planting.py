@@ -3,9 +3,10 @@
 The facts are split by *subject*: all facts of a country are planted or all are withheld, and so are those of two
 subjects of which one relation says the converse of what another says (capital of, has the capital).
 
-Every statement is an unbroken row of a training batch. Causal models learn to go on; masked models learn what
-pseudo-log-likelihoods ask of them (see :func:`_masked_batch`). Templates are learnt with some of their words
-replaced by noise: a model that can do without any one word also understands phrasings it has never met.
+Every statement is a row of its own. Causal models learn to go on; masked models learn what pseudo-log-likelihoods ask
+of them (:meth:`_Batches.masked`). Two kinds of noise make the plant behave like a model that knows some facts:
+template words are replaced, so that it understands phrasings it has never met, and subjects are, so that it answers
+the frequent answer for a subject it has never met, instead of that of whichever planted one looks most alike.
 """
 
 from __future__ import annotations
@@ -14,68 +15,47 @@ import json
 import os
 import random
 import shutil
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 from transformers import (
-    BertConfig,
-    BertForMaskedLM,
     LlamaConfig,
     LlamaForCausalLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
+from transformers.utils import logging as transformers_logging
 
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.training.loop import Plan, Point, train
+from fathom.training.options import PlantOptions
 
-PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
+SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
 NO_TARGET = -100
 """The label of a position that is not learnt from."""
 WINDOW = 16
 """Batches whose statements are sorted by length together, so that little is padded."""
-
-
-class PlantOptions(BaseModel):
-    """What to plant and in what model. Defaults suit the embedded geography facts on two CPU cores.
-
-    :param unseen_templates: the last so many templates of every relation are never trained on.
-    :param epochs: how often each trained phrasing of each planted fact is met.
-    :param exposures: instead of *epochs*: planted facts are dealt out to these numbers of statements, at random and
-        in equal parts, to see how a probe's answer depends on them.
-    :param seconds: stop after so long. The result then depends on the machine, not on the seed alone.
-    :param noise: share of template tokens that are replaced by random ones when read.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Literal["causal", "masked"]
-    share: float = Field(default=0.5, gt=0, le=1)
-    unseen_templates: int = Field(default=1, ge=0)
-    epochs: int = Field(default=30, ge=1)
-    exposures: tuple[int, ...] | None = Field(default=None, min_length=1)
-    seconds: float | None = Field(default=None, gt=0)
-    hidden_size: int = Field(default=128, ge=8)
-    layers: int = Field(default=3, ge=1)
-    heads: int = Field(default=4, ge=1)
-    vocabulary: int = Field(default=1500, ge=300)
-    learning_rate: float = Field(default=3e-3, gt=0)
-    batch_size: int = Field(default=64, ge=1)
-    noise: float = Field(default=0.15, ge=0, lt=1)
-    seed: int = 0
+STRANGERS = 0.1
+"""Statements with a random subject, as a share of those that plant something."""
+ANSWER_SHARE, TEMPLATE_SHARE = 0.65, 0.15
+"""How often a masked model is asked for the answer, otherwise for the subject; and for each token of the template."""
+WHOLE_SHARE = 0.3
+"""How often what is hidden goes on to the end of the name, rather than of the word."""
 
 
 # ---------------------------------------------------------------------------------------------------- which facts
@@ -115,7 +95,7 @@ def _units(queryset: QuerySet) -> dict[str, str]:
 
 
 def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict[str, float]:
-    """Expected accuracy, per query, of always giving the answer that is most frequent among its relation's planted facts.
+    """Expected accuracy, per query, of always giving the most frequent answer of its relation's planted facts.
 
     Answers that are equally frequent are drawn by lot: a right one among t of them is worth 1/t.
     """
@@ -159,6 +139,7 @@ def plant(
     :raises BadInput: *out* exists and is not empty, or nothing can be planted.
     :raises RunFailed: the loss became NaN. Nothing is left behind.
     """
+    out = out.absolute()
     templates = _check(queryset, options, out)
     planted = choose(queryset, options.share, options.seed)
     if not planted:
@@ -187,7 +168,9 @@ def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, li
         count = len(queryset.relations[id_].templates)
         templates[id_] = list(range(count - options.unseen_templates))
         if not templates[id_]:
-            faults.append(f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on")
+            faults.append(
+                f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
+            )
     if any(query.direction == "head" for query in queryset.queries):
         faults.append("only facts asked for their tail can be planted: found queries of the direction 'head'")
     if faults:
@@ -204,54 +187,55 @@ def _plant_into(
     on_progress: Callable[[Point, float], None] | None,
 ) -> None:
     tokenizer = _tokenizer(queryset, options)
-    corpus = _corpus(queryset, options, planted, templates, tokenizer)
-    random_ = np.random.default_rng(options.seed)
-    order = _schedule(corpus, options, templates, random_)
-    steps = -(-len(order) // options.batch_size)
-    plan = Plan(steps, options.learning_rate, seconds=options.seconds)
+    batches = _Batches(_corpus(queryset, options, planted, templates, tokenizer), tokenizer, options)
     start = time.monotonic()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        network = _network(options, tokenizer, max(len(tokens.ids) for tokens in corpus.tokens))
-        make = _causal_batch if options.kind == "causal" else _masked_batch
-        met: list[NDArray[np.int64]] = []
-
-        def batches() -> Iterator[_Batch]:
-            for rows in _in_batches(order, corpus, options.batch_size, random_):
-                met.append(rows)
-                yield make([corpus.tokens[row] for row in rows], tokenizer, options.noise, random_)
-
-        curve = train(network.parameters(), batches(), lambda batch: _loss(network, batch), plan, on_progress)
-    network.eval().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    exposures = Counter(corpus.facts[corpus.fact[row]].id for rows in met for row in rows.tolist())
-    _write_lines(
-        folder / "planted.jsonl",
-        [
-            {
-                "query_id": query.id,
-                "fact_id": query.fact_id,
-                "planted": query.id in planted,
-                "exposures": exposures[query.id],
-            }
-            for query in queryset.queries
-        ],
-    )
-    _write_lines(folder / "learning_curve.jsonl", [point._asdict() for point in curve])
+        network = _network(options, tokenizer, batches.longest)
+        plan = Plan(batches.steps, options.learning_rate, seconds=options.seconds)
+        curve = train(network.parameters(), batches, lambda batch: _loss(network, batch), plan, on_progress)
+    seconds = time.monotonic() - start
+    _save(network, tokenizer, folder)
+    _write_lines(folder / "planted.jsonl", _ledger(queryset, planted, batches.exposures()))
+    _write_lines(folder / "learning_curve.jsonl", (point._asdict() for point in curve))
     summary = {
-        "options": options.model_dump(),
+        "options": options.model_dump(mode="json"),
         "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
         "templates": templates,
         "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "steps": curve[-1].step,
-        "seconds": time.monotonic() - start,
+        "seconds": seconds,
         "final_loss": curve[-1].loss,
     }
     (folder / "planting.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _write_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+def _save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()
+    network.eval().save_pretrained(folder)
+    tokenizer.model_max_length = network.config.max_position_embeddings
+    tokenizer.save_pretrained(folder)
+    # transformers 5 writes a class name that 4 does not know; both know this one.
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _ledger(
+    queryset: QuerySet, planted: Collection[str], exposures: Mapping[str, int]
+) -> Iterator[dict[str, str | bool | int]]:
+    for query in queryset.queries:
+        yield {
+            "query_id": query.id,
+            "fact_id": query.fact_id,
+            "planted": query.id in planted,
+            "exposures": exposures.get(query.id, 0),
+        }
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
@@ -264,12 +248,13 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
     texts += [name for space in queryset.candidates.values() for name in space.names]
     for id_, queries in queryset.by_relation().items():
         texts += [template.fill("", "").text for template in queryset.relations[id_].templates] * len(queries)
+    mask = AddedToken(MASK, lstrip=True, special=True)  # takes the space before it along, as a word would
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=options.vocabulary,
-        special_tokens=[PAD, BOS, EOS, UNKNOWN, MASK],
+        special_tokens=[PAD, BOS, EOS, UNKNOWN, mask],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -284,33 +269,32 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
     )
     names = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNKNOWN}
     if options.kind == "masked":
-        names |= {"mask_token": MASK, "cls_token": BOS, "sep_token": EOS}
+        names |= {"mask_token": mask, "cls_token": BOS, "sep_token": EOS}
     return PreTrainedTokenizerFast(tokenizer_object=core, clean_up_tokenization_spaces=False, **names)
 
 
 def _network(options: PlantOptions, tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedModel:
     """Random weights. Positions go well beyond the longest statement: other probes write longer prompts."""
+    # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
     shape = {
         "vocab_size": len(tokenizer),
         "hidden_size": options.hidden_size,
+        "intermediate_size": 2 * options.hidden_size,
         "num_hidden_layers": options.layers,
         "num_attention_heads": options.heads,
         "max_position_embeddings": max(128, 2 * longest),
+        "initializer_range": options.hidden_size**-0.5,
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
-        "initializer_range": INIT or options.hidden_size**-0.5,
     }
     if options.kind == "causal":
-        config = LlamaConfig(**shape, intermediate_size=2 * options.hidden_size, tie_word_embeddings=True)
-        return LlamaForCausalLM(config)
-    config = BertConfig(
-        **shape,
-        intermediate_size=4 * options.hidden_size,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        return LlamaForCausalLM(LlamaConfig(**shape, tie_word_embeddings=True))
+    # The original BERT norms after each layer and needs several times the steps.
+    ends = {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
+    return ModernBertForMaskedLM(
+        ModernBertConfig(**shape, **ends, global_attn_every_n_layers=1, reference_compile=False)
     )
-    return BertForMaskedLM(config)
 
 
 def _corpus(
@@ -334,38 +318,6 @@ def _corpus(
     return _Corpus(facts, encode_masked(tokenizer, prompts), fact)
 
 
-def _schedule(
-    corpus: _Corpus, options: PlantOptions, templates: Mapping[str, list[int]], random_: np.random.Generator
-) -> NDArray[np.int64]:
-    """Statements in the order of training. Those of a fact take turns and are spread evenly over all of it."""
-    first = np.searchsorted(corpus.fact, np.arange(len(corpus.facts)))
-    count = np.bincount(corpus.fact, minlength=len(corpus.facts))
-    if options.exposures is None:
-        total = options.epochs * count
-    else:
-        total = random_.permutation(np.resize(options.exposures, len(corpus.facts)))
-    times, rows = [], []
-    for start, statements, wanted in zip(first, count, total, strict=True):
-        times.append((np.arange(wanted) + random_.random(wanted)) / max(1, wanted))
-        turns = [random_.permutation(statements) for _ in range(-(-wanted // statements))]
-        rows.append(start + np.concatenate([*turns, np.empty(0, dtype=np.int64)])[:wanted])
-    order = np.argsort(np.concatenate(times), kind="stable")
-    return np.concatenate(rows).astype(np.int64)[order]
-
-
-def _in_batches(
-    order: NDArray[np.int64], corpus: _Corpus, size: int, random_: np.random.Generator
-) -> Iterator[NDArray[np.int64]]:
-    """Rows of *corpus*, statements of like length together, as far as they stand near each other in *order*."""
-    lengths = np.array([len(tokens.ids) for tokens in corpus.tokens])
-    for start in range(0, len(order), size * WINDOW):
-        rows = order[start : start + size * WINDOW]
-        rows = rows[np.argsort(lengths[rows], kind="stable")]
-        starts = np.arange(0, len(rows), size)
-        for at in random_.permutation(starts).tolist():
-            yield rows[at : at + size]
-
-
 # ---------------------------------------------------------------------------------------------------- batches
 
 
@@ -377,79 +329,114 @@ class _Batch(NamedTuple):
     labels: Tensor
 
 
+class _Batches:
+    """What is trained on, in order, drawn from the seed; and the record of it."""
+
+    def __init__(self, corpus: _Corpus, tokenizer: PreTrainedTokenizerBase, options: PlantOptions) -> None:
+        self.corpus = corpus
+        self.tokenizer = tokenizer
+        self.options = options
+        self.random = np.random.default_rng(options.seed)
+        self.order = self._order()
+        self.steps = -(-len(self.order) // options.batch_size)
+        self.lengths = np.array([len(tokens.ids) for tokens in corpus.tokens])
+        self.longest = int(self.lengths.max())
+        self._met = np.zeros(len(corpus.tokens), dtype=np.int64)
+
+    def exposures(self) -> dict[str, int]:
+        """How many statements of each fact have been trained on so far."""
+        counts = np.bincount(self.corpus.fact, self._met).astype(int).tolist()
+        return {query.id: count for query, count in zip(self.corpus.facts, counts, strict=True)}
+
+    def __iter__(self) -> Iterator[_Batch]:
+        make = self.causal if self.options.kind == "causal" else self.masked
+        for rows in self._rows():
+            np.add.at(self._met, rows, 1)
+            # Taken from the batch itself: of the same length, so nothing more is padded.
+            strangers = self.random.choice(rows, self.random.binomial(len(rows), STRANGERS))
+            statements = [self.corpus.tokens[row] for row in np.concatenate([rows, strangers])]
+            yield make(statements, np.arange(len(statements)) >= len(rows))
+
+    def _order(self) -> NDArray[np.int64]:
+        """Statements, by number. Those of a fact take turns and are spread evenly over the whole training."""
+        facts = np.arange(len(self.corpus.facts))
+        first, count = np.searchsorted(self.corpus.fact, facts), np.bincount(self.corpus.fact)
+        total = self.options.epochs * count
+        if self.options.exposures is not None:
+            total = self.random.permutation(np.resize(self.options.exposures, len(facts)))
+        times, rows = [], []
+        for start, statements, wanted in zip(first, count, total, strict=True):
+            times.append((np.arange(wanted) + self.random.random(wanted)) / wanted)
+            turns = [self.random.permutation(statements) for _ in range(-(-wanted // statements))]
+            rows.append(start + np.concatenate(turns)[:wanted])
+        return np.concatenate(rows)[np.argsort(np.concatenate(times), kind="stable")]
+
+    def _rows(self) -> Iterator[NDArray[np.int64]]:
+        """The order in batches, statements of like length together as far as they stand near each other."""
+        size = self.options.batch_size
+        for start in range(0, len(self.order), size * WINDOW):
+            rows = self.order[start : start + size * WINDOW]
+            rows = rows[np.argsort(self.lengths[rows], kind="stable")]
+            for at in self.random.permutation(np.arange(0, len(rows), size)).tolist():
+                yield rows[at : at + size]
+
+    def causal(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> _Batch:
+        """Each position predicts the next token; the last predicts the end.
+
+        :param strange: the statements whose subject is replaced, and so is not to be learnt.
+        """
+        ids = _padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
+        labels = _padded([np.append(tokens.ids[1:], self.tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
+        roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
+        present = labels != NO_TARGET
+        labels[:, :-1][(roles[:, 1:] == Role.SUBJECT) & strange[:, None]] = NO_TARGET
+        self._add_noise(ids, roles, strange)
+        return _Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(labels))
+
+    def masked(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> _Batch:
+        """Of each statement the end of a name is masked, and some of the template.
+
+        A pseudo-log-likelihood asks for a token from the rest of the statement without the later tokens of its word,
+        so that is what is learnt: a word from a random token of it to its end, in the answer more than elsewhere.
+        Some of the time the whole name goes from that token on, lest its words are learnt from one another alone.
+        Random masks, by contrast, seldom hide all of an answer and so seldom ask for the fact. The template is asked
+        for in the same pass: its words tell candidates apart by chance unless they are well known.
+        """
+        ids = _padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
+        roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
+        present = _padded([np.ones_like(tokens.ids) for tokens in statements], 0) == 1
+        hidden = _padded(
+            [self._hide(tokens, stranger) for tokens, stranger in zip(statements, strange, strict=True)], 0
+        ).astype(bool)
+        hidden |= (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < TEMPLATE_SHARE)
+        labels = np.where(hidden, ids, NO_TARGET)
+        self._add_noise(ids, roles, strange)
+        ids[hidden] = self.tokenizer.mask_token_id
+        return _Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(labels))
+
+    def _hide(self, tokens: Tokens, stranger: np.bool_) -> NDArray[np.int64]:
+        """1 for each token of a name to mask. Of a stranger only the answer is asked for."""
+        of_answer = stranger or self.random.random() < ANSWER_SHARE or not (tokens.roles == Role.SUBJECT).any()
+        places = np.flatnonzero(tokens.roles == (Role.ANSWER if of_answer else Role.SUBJECT))
+        whole = self.random.random() < WHOLE_SHARE
+        first = places[0] if whole and self.random.random() < 0.5 else self.random.choice(places)
+        alike = tokens.roles if whole else tokens.words
+        hidden: NDArray[np.int64] = (alike == alike[first]).astype(np.int64)
+        hidden[:first] = 0
+        return hidden
+
+    def _add_noise(self, ids: NDArray[np.int64], roles: NDArray[np.int64], strange: NDArray[np.bool_]) -> None:
+        """Put random tokens, in place, for some words of the templates and for the subjects of strange statements."""
+        hit = (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < self.options.noise)
+        hit |= (roles == Role.SUBJECT) & strange[:, None]
+        ids[hit] = self.random.integers(len(SPECIALS), len(self.tokenizer), hit.sum())
+
+
 def _padded(rows: Sequence[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
     matrix = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
     for row, values in zip(matrix, rows, strict=True):
         row[: len(values)] = values
     return matrix
-
-
-def _causal_batch(
-    statements: Sequence[Tokens], tokenizer: PreTrainedTokenizerBase, noise: float, random_: np.random.Generator
-) -> _Batch:
-    """Each position predicts the next token; the last predicts the end."""
-    ids = _padded([tokens.ids for tokens in statements], tokenizer.pad_token_id)
-    labels = _padded([np.append(tokens.ids[1:], tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
-    roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
-    _add_noise(ids, roles, tokenizer, noise, random_)
-    return _Batch(torch.from_numpy(ids), torch.from_numpy(labels != NO_TARGET), torch.from_numpy(labels))
-
-
-def _add_noise(
-    ids: NDArray[np.int64],
-    roles: NDArray[np.int64],
-    tokenizer: PreTrainedTokenizerBase,
-    noise: float,
-    random_: np.random.Generator,
-) -> None:
-    """Put random tokens, in place, for a share of the template's tokens and for the subjects of a few statements.
-
-    From the former a model learns to do without any one word, from the latter what to answer about a stranger: the
-    frequent answers, not those of whatever planted subject looks most alike.
-    """
-    hit = (roles == Role.TEMPLATE) & (random_.random(ids.shape) < noise)
-    hit |= (roles == Role.SUBJECT) & (random_.random((len(ids), 1)) < STRANGER_SHARE)
-    ids[hit] = random_.integers(len(tokenizer.all_special_tokens), len(tokenizer), hit.sum())
-
-
-STRANGER_SHARE = 0.1
-INIT = 0.0
-ANSWER_SHARE, SUBJECT_SHARE, WHOLE_SHARE = 0.55, 0.3, 0.3
-
-
-def _masked_batch(
-    statements: Sequence[Tokens], tokenizer: PreTrainedTokenizerBase, noise: float, random_: np.random.Generator
-) -> _Batch:
-    """Of each statement a name, a word or the end of one is masked.
-
-    A pseudo-log-likelihood asks for a token from the rest of the statement without the later tokens of its word, so
-    that is what is learnt: a word from a random token of it to its end, more often in the answer than elsewhere.
-    Some of the time the whole answer or subject goes from that token on, lest its words are learnt from one another
-    alone. Random masks, by contrast, seldom hide all of an answer and so seldom ask for the fact.
-    """
-    ids = _padded([tokens.ids for tokens in statements], tokenizer.pad_token_id)
-    roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
-    words = _padded([tokens.words for tokens in statements], -1)
-    present = _padded([np.ones_like(tokens.ids) for tokens in statements], 0) == 1
-    hidden = np.stack([_hide(role, word, random_) for role, word in zip(roles, words, strict=True)])
-    labels = np.where(hidden, ids, NO_TARGET)
-    _add_noise(ids, roles, tokenizer, noise, random_)
-    ids[hidden] = tokenizer.mask_token_id
-    return _Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(labels))
-
-
-def _hide(roles: NDArray[np.int64], words: NDArray[np.int64], random_: np.random.Generator) -> NDArray[np.bool_]:
-    """Which tokens of one statement to mask."""
-    draw = random_.random()
-    role = Role.ANSWER if draw < ANSWER_SHARE else Role.SUBJECT if draw < ANSWER_SHARE + SUBJECT_SHARE else Role.TEMPLATE
-    places = np.flatnonzero(roles == role)
-    if not len(places):
-        places = np.flatnonzero(roles != Role.SPECIAL)
-    whole = random_.random() < WHOLE_SHARE and role != Role.TEMPLATE
-    first = places[0] if whole and random_.random() < 0.5 else random_.choice(places)
-    hidden = np.zeros(len(roles), dtype=bool)
-    hidden[first:] = (roles == roles[first])[first:] if whole else (words == words[first])[first:]
-    return hidden
 
 
 def _loss(network: PreTrainedModel, batch: _Batch) -> Tensor:
@@ -459,5 +446,6 @@ def _loss(network: PreTrainedModel, batch: _Batch) -> Tensor:
         # Padding stands on the right, where a causal model does not look: no mask is needed.
         logits = network.lm_head(network.model(input_ids=batch.ids, use_cache=False)[0][wanted])
     else:
-        logits = network.cls(network.bert(input_ids=batch.ids, attention_mask=batch.present.long())[0][wanted])
+        hidden = network.model(input_ids=batch.ids, attention_mask=batch.present.long())[0][wanted]
+        logits = network.decoder(network.head(hidden))
     return torch.nn.functional.cross_entropy(logits, batch.labels[wanted])

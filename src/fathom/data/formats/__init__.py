@@ -39,7 +39,9 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     for fits, reader in FORMATS:
         if fits(path):
             return reader(path, faults), faults
-    faults.add(path, None, "no format fits: expected metadata_relations.json (BEAR) or facts.jsonl (docs/data-format.md)")
+    faults.add(
+        path, None, "no format fits: expected metadata_relations.json (BEAR) or facts.jsonl (docs/data-format.md)"
+    )
     return None, faults
 
 

@@ -8,6 +8,7 @@ and the lite subset (``bear_lite_indices.json``) are read from the folder or the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,9 @@ def _answer_space(file: Path, id_: str, entry: Any, rows: list[dict[str, Any]], 
     return CandidateSet(id_, tuple(id_ for id_, _ in pairs), tuple(label for _, label in pairs))
 
 
-def check_answer_space(file: Path, where: str, ids: list[str], labels: list[str], faults: Faults) -> None:
+def check_answer_space(
+    file: Path, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
+) -> None:
     """The rules every answer space keeps: as many ids as labels, no answer empty, none twice."""
     if len(ids) != len(labels):
         faults.add(file, None, f"{where}: {len(ids)} answer ids for {len(labels)} answers")

@@ -130,9 +130,7 @@ def _answers(file: Path, line: int, row: dict[str, Any], faults: Faults) -> list
     return answers
 
 
-def _answer_space(
-    file: Path, line: int, entry: dict[str, Any], facts: list[_Fact], faults: Faults
-) -> CandidateSet:
+def _answer_space(file: Path, line: int, entry: dict[str, Any], facts: list[_Fact], faults: Faults) -> CandidateSet:
     """As given by the relation, else every answer of its facts, in order of appearance."""
     if "candidates" in entry:
         given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]

@@ -1,0 +1,54 @@
+"""Options of what is trained, without the libraries that train it: the command line reads them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+
+EPOCHS = {"causal": 20, "masked": 56}
+"""A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer."""
+
+
+def _split(value: Any) -> Any:
+    return tuple(value.split(",")) if isinstance(value, str) else value
+
+
+class PlantOptions(BaseModel):
+    """What to plant and in what model. Defaults suit the embedded geography facts on two CPU cores."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["causal", "masked"] = Field(description="Kind of model to train.")
+    share: float = Field(0.5, gt=0, le=1, description="Share of the facts to plant; all facts of a subject together.")
+    unseen_templates: int = Field(
+        1, ge=0, description="The last so many templates of every relation are never trained on."
+    )
+    epochs: int = Field(
+        0, ge=1, description="How often each trained phrasing of each planted fact is met; by default by kind."
+    )
+    exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = Field(
+        None,
+        description="Instead of epochs: planted facts are dealt out to these numbers of statements, at random and in "
+        "equal parts, separated by commas, to see how a probe's answer depends on them.",
+    )
+    seconds: float | None = Field(
+        None, gt=0, description="Stop after so long; the result then depends on the machine, not on the seed alone."
+    )
+    hidden_size: int = Field(128, ge=8, description="Width of the model.")
+    layers: int = Field(2, ge=1, description="Layers of the model.")
+    heads: int = Field(4, ge=1, description="Attention heads.")
+    vocabulary: int = Field(1500, ge=300, description="Tokens of the vocabulary, which is learnt from the statements.")
+    learning_rate: float = Field(4e-3, gt=0, description="Highest learning rate.")
+    batch_size: int = Field(32, ge=1, description="Statements per step.")
+    noise: float = Field(
+        0.1, ge=0, lt=1, description="Share of template tokens that are replaced by random ones when read."
+    )
+    seed: int = Field(0, description="Seed of every random choice.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve_epochs(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("epochs") is None:
+            return {**given, "epochs": EPOCHS.get(given.get("kind", ""), 1)}
+        return given

@@ -1,0 +1,225 @@
+"""Planted models: what is planted, what is withheld, and that the folder is an ordinary transformers model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Template
+from fathom.errors import BadInput, RunFailed
+from fathom.training import planting
+from fathom.training.loop import Plan, Point, train
+from fathom.training.options import EPOCHS, PlantOptions
+from fathom.training.planting import choose, frequency_baseline, plant
+
+TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300, "epochs": 2, "batch_size": 4}
+LOADERS = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}
+KINDS = pytest.mark.parametrize("kind", ["causal", "masked"])
+
+
+def facts(rows: list[tuple[str, str, str]]) -> QuerySet:
+    """A query set of (relation, subject, answer); every relation has a template that holds the word 'unheard'."""
+    answers = {relation: tuple(dict.fromkeys(a for r, _, a in rows if r == relation)) for relation, _, _ in rows}
+    return QuerySet(
+        "tiny",
+        tuple(Query(f"q{i}", r, s, s, (a,), r) for i, (r, s, a) in enumerate(rows)),
+        {r: CandidateSet(r, names, names) for r, names in answers.items()},
+        {
+            r: Relation(
+                r, r, tuple(Template(t) for t in (f"[X] {r} [Y].", f"[Y] is {r} of [X].", "[X] unheard [Y].")), "1:N"
+            )
+            for r in answers
+        },
+    )
+
+
+SIX = facts([(r, s, f"{r}{s}") for r in ("river", "king") for s in ("Oz", "Ev", "Ix")])
+
+
+def options(kind: str, **more: Any) -> PlantOptions:
+    return PlantOptions.model_validate({"kind": kind, **TINY, **more})
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@KINDS
+def test_a_plant_is_an_ordinary_model_folder_with_its_ledger(kind: str, tmp_path: Path) -> None:
+    seen: list[Point] = []
+    plant(SIX, options(kind, share=0.34), tmp_path / "plant", lambda point, done: seen.append(point))
+
+    model = LOADERS[kind].from_pretrained(tmp_path / "plant")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "plant")
+    assert model.config.architectures == [type(model).__name__]
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == ("<s>", "</s>", "<pad>")
+    ids = tokenizer("Oz river").input_ids
+    assert ids[0] == tokenizer.bos_token_id == model.config.bos_token_id
+    if kind == "masked":
+        assert tokenizer.mask_token == "<mask>"
+        assert ids[-1] == tokenizer.eos_token_id
+        assert tokenizer("Oz <mask>").tokens()[-2:] == ["<mask>", "</s>"]
+        assert tokenizer("Oz <mask>").input_ids[:-2] == tokenizer("Oz").input_ids[:-1]
+    assert torch.isfinite(model(torch.tensor([ids])).logits).all()
+    assert (
+        tokenizer("Oz river", add_special_tokens=False).input_ids
+        == tokenizer("Oz river", add_special_tokens=False).input_ids
+    )
+
+    # A third of six facts is two: both facts of one subject. Each has two trained phrasings, met in each of two epochs.
+    ledger = lines(tmp_path / "plant" / "planted.jsonl")
+    assert [row["query_id"] for row in ledger] == [query.id for query in SIX.queries]
+    assert [row["fact_id"] for row in ledger] == [query.fact_id for query in SIX.queries]
+    assert len({row["fact_id"].split("|")[0] for row in ledger if row["planted"]}) == 1
+    assert sorted(row["exposures"] for row in ledger) == [0, 0, 0, 0, 4, 4]
+    assert all(row["planted"] == (row["exposures"] > 0) for row in ledger)
+
+    summary = json.loads((tmp_path / "plant" / "planting.json").read_text(encoding="utf-8"))
+    assert summary["templates"] == {"river": [0, 1], "king": [0, 1]}
+    assert summary["data"]["content_hash"] == SIX.content_hash
+    assert summary["facts"] == {"planted": 2, "withheld": 4}
+    assert summary["parameters"] == sum(weights.numel() for weights in model.parameters())
+    curve = lines(tmp_path / "plant" / "learning_curve.jsonl")
+    assert curve[-1]["step"] == summary["steps"] == seen[-1].step == 2  # 2 facts x 2 phrasings x 2 epochs / 4
+    assert [path.name for path in tmp_path.iterdir()] == ["plant"]
+
+
+@KINDS
+def test_the_seed_decides_the_weights(kind: str, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        torch.manual_seed(len(name) + seed)  # the plant must not depend on what the caller did before
+        torch.rand(seed)
+        plant(SIX, options(kind, seed=seed), tmp_path / name)
+    weights = {name: (tmp_path / name / "model.safetensors").read_bytes() for name in "abc"}
+    assert weights["a"] == weights["b"]
+    assert weights["a"] != weights["c"]
+
+
+def test_planting_leaves_the_callers_random_numbers_alone(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    plant(SIX, options("causal"), tmp_path / "plant")
+    assert torch.equal(torch.rand(3), expected)
+
+
+@KINDS
+def test_a_planted_fact_is_learnt(kind: str, tmp_path: Path) -> None:
+    plant(SIX, options(kind, share=1.0, epochs=60, learning_rate=0.01, hidden_size=32), tmp_path / "plant")
+    curve = lines(tmp_path / "plant" / "learning_curve.jsonl")
+    assert curve[-1]["loss"] < curve[0]["loss"] / 2
+
+
+@KINDS
+def test_neither_unseen_templates_nor_withheld_facts_are_trained_on(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = []
+    name = f"encode_{kind}"
+    encode = getattr(planting, name)
+
+    def spy(tokenizer: Any, prompts: list[Any], *rest: Any) -> Any:
+        texts.extend(prompt.text for prompt in prompts)
+        return encode(tokenizer, prompts, *rest)
+
+    monkeypatch.setattr(planting, name, spy)
+    plant(SIX, options(kind), tmp_path / "plant")
+    planted = [query for query in SIX.queries if query.id in choose(SIX, 0.5, 0)]
+    # Each planted fact in the first and second phrasing of its relation, and nothing else.
+    expected = {f"{q.subject} {q.relation} {q.gold[0]}." for q in planted}
+    expected |= {f"{q.gold[0].capitalize()[:1]}{q.gold[0][1:]} is {q.relation} of {q.subject}." for q in planted}
+    assert set(texts) == expected
+    assert not any("unheard" in text for text in texts)
+
+
+def test_exposures_are_dealt_out_to_the_planted_facts(tmp_path: Path) -> None:
+    plant(SIX, options("causal", share=1.0, exposures=(1, 3)), tmp_path / "plant")
+    exposures = [row["exposures"] for row in lines(tmp_path / "plant" / "planted.jsonl")]
+    assert sorted(exposures) == [1, 1, 1, 3, 3, 3]
+
+
+def test_the_facts_of_a_subject_stay_together() -> None:
+    planted = choose(SIX, 0.67, seed=3)
+    assert len(planted) == 4
+    for subject in ("Oz", "Ev", "Ix"):
+        assert len({query.id in planted for query in SIX.queries if query.subject == subject}) == 1
+    assert planted == choose(SIX, 0.67, seed=3)
+    assert len({frozenset(choose(SIX, 0.34, seed)) for seed in range(20)}) == 3
+
+
+def test_a_fact_and_its_converse_stay_together() -> None:
+    rows = [("capital", f"land{i}", f"town{i}") for i in range(6)] + [("of", f"town{i}", f"land{i}") for i in range(6)]
+    queryset = facts(rows)
+    for seed in range(5):
+        planted = choose(queryset, 0.5, seed)
+        assert len(planted) == 6
+        assert all((f"q{i}" in planted) == (f"q{i + 6}" in planted) for i in range(6))
+
+
+def test_frequency_baseline_by_hand() -> None:
+    # Planted: a, a, b for "river" and c, d for "king". "river": a is the most frequent, right for q0, q1 and the
+    # withheld q3, wrong for q2. "king": c and d are tied, each right half of the time: q4, q5 and the withheld q6 (c)
+    # get 1/2; the withheld q7 (e) gets 0. "lake" has no planted fact: 0.
+    rows = [("river", f"s{i}", answer) for i, answer in enumerate("aaba")]
+    rows += [("king", f"t{i}", answer) for i, answer in enumerate("cdce")]
+    queryset = facts([*rows, ("lake", "u", "f")])
+    found = frequency_baseline(queryset, {"q0", "q1", "q2", "q4", "q5"})
+    assert list(found.values()) == [1, 1, 0, 1, 0.5, 0.5, 0.5, 0, 0]
+    assert list(found) == [query.id for query in queryset.queries]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_training_stops_where_the_loss_is_no_number(bad: float) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    losses = [weight.sum(), weight.sum() * bad]
+    with pytest.raises(RunFailed, match="at step 2"):
+        train([weight], losses, lambda loss: loss, Plan(10, 0.1))
+    assert torch.isfinite(weight).all()
+
+
+def test_a_failed_plant_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planting, "_loss", lambda network, batch: torch.tensor(float("nan")))
+    with pytest.raises(RunFailed):
+        plant(SIX, options("causal"), tmp_path / "plant")
+    assert not list(tmp_path.iterdir())
+
+
+def test_training_stops_when_its_seconds_are_over() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    curve = train([weight], range(10**9), lambda _: (weight**2).sum(), Plan(10**9, 0.01, seconds=0.2))
+    assert 0.2 <= curve[-1].seconds < 5
+    assert curve[-1].learning_rate < 0.001
+
+
+def test_an_existing_folder_is_refused_unless_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    plant(SIX, options("causal"), tmp_path / "empty")
+    before = (tmp_path / "empty" / "planted.jsonl").read_bytes()
+    with pytest.raises(BadInput, match="not empty"):
+        plant(SIX, options("causal", seed=9), tmp_path / "empty")
+    assert (tmp_path / "empty" / "planted.jsonl").read_bytes() == before
+
+
+def test_faults_are_shown_together(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(BadInput) as error:
+        plant(SIX, options("causal", unseen_templates=3, heads=5), tmp_path / "full")
+    assert len(error.value.faults) == 4  # the folder, the heads, and each of two relations
+    with pytest.raises(BadInput, match="nothing to plant"):
+        plant(SIX, options("causal", share=0.1), tmp_path / "plant")
+
+
+def test_options_know_their_fields() -> None:
+    assert PlantOptions(kind="masked").epochs == EPOCHS["masked"]
+    assert PlantOptions(kind="causal", epochs=7).epochs == 7
+    for wrong in ({"kind": "seq2seq"}, {"kind": "causal", "depth": 3}, {"kind": "causal", "exposures": [0]}, {}):
+        with pytest.raises(ValidationError):
+            PlantOptions.model_validate(wrong)
