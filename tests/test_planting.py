@@ -65,8 +65,9 @@ def test_a_plant_is_an_ordinary_model_folder_with_its_ledger(kind: str, tmp_path
     if kind == "masked":
         assert tokenizer.mask_token == "<mask>"
         assert ids[-1] == tokenizer.eos_token_id
-        assert tokenizer("Oz <mask>").tokens()[-2:] == ["<mask>", "</s>"]
-        assert tokenizer("Oz <mask>").input_ids[:-2] == tokenizer("Oz").input_ids[:-1]
+        # No stray space is left before the mask.
+        around = tokenizer("Oz").input_ids
+        assert tokenizer("Oz <mask>").input_ids == [*around[:-1], tokenizer.mask_token_id, around[-1]]
     assert torch.isfinite(model(torch.tensor([ids])).logits).all()
     assert (
         tokenizer("Oz river", add_special_tokens=False).input_ids

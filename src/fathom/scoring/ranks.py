@@ -24,7 +24,10 @@ class Ranks(NamedTuple):
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
-    """:param scores: shape (candidates,). :param gold: places of the right answers, :param known: of those to leave out."""
+    """:param scores: shape (candidates,). :param gold: places of the right answers.
+
+    :param known: places to leave out of the ranking.
+    """
     best = scores[list(gold)].max()
     rivals = np.ones(len(scores), dtype=bool)
     rivals[list(gold)] = rivals[list(known)] = False

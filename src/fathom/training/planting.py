@@ -62,7 +62,13 @@ WHOLE_SHARE = 0.3
 
 
 def choose(queryset: QuerySet, share: float, seed: int) -> set[str]:
-    """Ids of the queries to plant: about *share* of the facts, all those of a subject together."""
+    """Ids of the queries to plant: about *share* of the facts, all those of a subject together.
+
+    Otherwise a withheld fact could be told from planted ones of its subject (the continent from the language). For
+    the embedded geography facts and a causal plant, withheld continents were answered right for 0.31 to 0.34 of the
+    countries when split fact by fact and for 0.27 when split by country; the most frequent one is worth 0.28. A model
+    this small infers little, but a larger one need not be as dull.
+    """
     units = _units(queryset)
     order = sorted(set(units.values()))
     random.Random(seed).shuffle(order)
@@ -267,14 +273,14 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
             processors.TemplateProcessing(single=around, special_tokens=special),
         ]
     )
-    names = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNKNOWN}
+    names: dict[str, str | AddedToken] = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNKNOWN}
     if options.kind == "masked":
         names |= {"mask_token": mask, "cls_token": BOS, "sep_token": EOS}
     return PreTrainedTokenizerFast(tokenizer_object=core, clean_up_tokenization_spaces=False, **names)
 
 
 def _network(options: PlantOptions, tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedModel:
-    """Random weights. Positions go well beyond the longest statement: other probes write longer prompts."""
+    """Random weights. Positions are rotary, so spare ones are free: other probes write longer prompts."""
     # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
     shape = {
         "vocab_size": len(tokenizer),
@@ -282,7 +288,7 @@ def _network(options: PlantOptions, tokenizer: PreTrainedTokenizerBase, longest:
         "intermediate_size": 2 * options.hidden_size,
         "num_hidden_layers": options.layers,
         "num_attention_heads": options.heads,
-        "max_position_embeddings": max(128, 2 * longest),
+        "max_position_embeddings": max(512, longest),
         "initializer_range": options.hidden_size**-0.5,
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
