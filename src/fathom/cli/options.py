@@ -90,7 +90,7 @@ def _spelling(name: str, field: FieldInfo) -> list[str]:
 
 
 def _help(field: FieldInfo) -> str:
-    default = field.get_default(call_default_factory=True)
+    default = None if field.default_factory or field.is_required() else field.get_default()
     if isinstance(default, tuple):
         default = ",".join(map(str, default))
     choices = _choices(field.annotation)

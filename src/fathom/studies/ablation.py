@@ -110,7 +110,8 @@ def _accuracies(folder: RunFolder) -> dict[str, dict[str, float]]:
 
 def _arm(variant: str, scoring: str, found: dict[str, float], relations: dict[str, str]) -> Arm:
     scored = [query for query, value in found.items() if not np.isnan(value)]
-    accuracy = interval(np.array([found[query] for query in scored]), np.array([relations[query] for query in scored]))
+    clusters = np.array([relations[query] for query in scored])
+    accuracy = interval(np.array([found[query] for query in scored]), clusters, limits=(0.0, 1.0))
     return Arm(variant, scoring, accuracy, len(scored), len(found) - len(scored))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-EPOCHS = {"causal": 20, "masked": 56}
+EPOCHS = {"causal": 28, "masked": 56}
 """A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer."""
 
 
@@ -25,7 +25,10 @@ class PlantOptions(BaseModel):
         1, ge=0, description="The last so many templates of every relation are never trained on."
     )
     epochs: int = Field(
-        0, ge=1, description="How often each trained phrasing of each planted fact is met; by default by kind."
+        default_factory=lambda given: EPOCHS[given["kind"]],
+        ge=1,
+        description=f"How often each trained phrasing of each planted fact is met; by default {EPOCHS['causal']} for "
+        f"causal models, {EPOCHS['masked']} for masked ones.",
     )
     exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = Field(
         None,
@@ -45,10 +48,3 @@ class PlantOptions(BaseModel):
         0.1, ge=0, lt=1, description="Share of template tokens that are replaced by random ones when read."
     )
     seed: int = Field(0, description="Seed of every random choice.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _resolve_epochs(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("epochs") is None:
-            return {**given, "epochs": EPOCHS.get(given.get("kind", ""), 1)}
-        return given

@@ -64,10 +64,11 @@ WHOLE_SHARE = 0.3
 def choose(queryset: QuerySet, share: float, seed: int) -> set[str]:
     """Ids of the queries to plant: about *share* of the facts, all those of a subject together.
 
-    Otherwise a withheld fact could be told from planted ones of its subject (the continent from the language). For
-    the embedded geography facts and a causal plant, withheld continents were answered right for 0.31 to 0.34 of the
-    countries when split fact by fact and for 0.27 when split by country; the most frequent one is worth 0.28. A model
-    this small infers little, but a larger one need not be as dull.
+    Otherwise a withheld fact could be inferred from planted ones of its subject (the continent from the language).
+    In a causal plant of the embedded geography facts, withheld continents were right for 0.31 (trained phrasing) and
+    0.34 (unseen) of the countries when split fact by fact, for 0.27 and 0.28 when split by country, where the most
+    frequent answer is worth 0.27. With about a hundred countries this is hardly beyond chance: a model this small
+    infers little. A larger one may infer more, and splitting by subject costs nothing.
     """
     units = _units(queryset)
     order = sorted(set(units.values()))
