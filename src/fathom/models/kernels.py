@@ -16,6 +16,8 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
+FAST_DTYPES = (torch.float32, torch.bfloat16)
+
 
 def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")  # type: ignore[no-any-return]
@@ -33,7 +35,7 @@ def _onednn_works() -> bool:
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """``inputs @ weight.T + bias`` by the fastest exact kernel at hand. :param inputs: shape (…, in)."""
-    plain = weight.device.type != "cpu" or weight.dtype != torch.float32 or torch.is_grad_enabled()
+    plain = weight.device.type != "cpu" or weight.dtype not in FAST_DTYPES or torch.is_grad_enabled()
     if plain or not ONEDNN:
         return functional.linear(inputs, weight, bias)
     return _onednn_linear(inputs, weight, bias)
@@ -57,7 +59,7 @@ class FastLinear(nn.Linear):
 def use_fast_kernels(model: nn.Module) -> None:
     """Exchange the layers of *model* in place where a faster equal one is known. No-op off the CPU.
 
-    Half precision keeps its linear layers. Tied weights stay tied. Quantised and adapter layers are sub-classes and
+    Float16 keeps its linear layers. Tied weights stay tied. Quantised and adapter layers are sub-classes and
     are left alone.
     """
     first = next(model.parameters())
@@ -68,7 +70,7 @@ def use_fast_kernels(model: nn.Module) -> None:
         for name, child in list(parent.named_children()):
             if isinstance(child, slow_gelu):
                 setattr(parent, name, nn.GELU(approximate="tanh"))
-            elif first.dtype != torch.float32:
+            elif first.dtype not in FAST_DTYPES:
                 continue
             elif type(child) is nn.Linear:
                 setattr(parent, name, FastLinear.taking_over(child.weight, child.bias))
