@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedTokenizerFast,
@@ -84,7 +85,7 @@ def test_probe_then_metrics(fathom, causal, tmp_path):
     assert f"fathom metrics {run}" in out
     recipe = json.loads((run / "metrics.json").read_text())
     assert "probe:statement" in json.dumps(recipe)
-    for extra in (["--by", "relation,template"], ["--errors", "3"], ["--reliability"]):
+    for extra in (["--by", "relation+template"], ["--errors", "3"], ["--reliability"]):
         for form in ("text", "json", "csv", "md"):
             code, out, _ = fathom("metrics", run, *extra, "--format", form)
             assert (code, bool(out.strip())) == (0, True)
@@ -167,14 +168,26 @@ def test_bos_asked_of_a_tokenizer_without(fathom, tmp_path):
     assert "the tokenizer has no BOS token" in err
 
 
-def test_nan_weights_and_short_windows_are_counted(fathom, tmp_path):
+def test_nan_weights_are_refused_and_named(fathom, tmp_path):
+    """In the attention above all: torch's fast kernel returns finite numbers from a NaN there."""
     network = gpt2()
-    network.transformer.h[0].mlp.c_fc.weight.data.fill_(float("nan"))
-    code, out, _ = fathom(
+    network.transformer.h[0].attn.c_attn.weight.data[0, 0] = float("nan")
+    code, _, err = fathom(
         "probe", "statement", "--model", save(tmp_path / "nan", network), *ASK, "--out", tmp_path / "r"
     )
-    assert code == 0
-    assert "a score that is not a number" in out
+    assert code == 2
+    assert "transformer.h.0.attn.c_attn.weight hold values that are not numbers" in err
+
+
+def test_a_model_without_its_head_is_refused(fathom, tmp_path):
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    classifier = save(tmp_path / "c", BertForSequenceClassification(BertConfig(vocab_size=100, **shape)))
+    code, _, err = fathom("probe", "statement", "--model", classifier, *ASK, "--out", tmp_path / "r")
+    assert code == 2
+    assert "it has no language-model head" in err
+
+
+def test_short_windows_are_counted(fathom, tmp_path):
     short = save(tmp_path / "short", gpt2(n_positions=6))
     code, out, _ = fathom("probe", "statement", "--model", short, *ASK, "--out", tmp_path / "r2")
     assert code == 0

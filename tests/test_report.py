@@ -237,7 +237,7 @@ def test_rows_that_are_not_of_one_run_are_refused() -> None:
 
 def test_recipe() -> None:
     assert recipe(Fake(ROWS), "accuracy", "sum/full", (0, 1)) == (
-        "accuracy|data:Mini@3f2a|probe:statement|scoring:sum/full|templates:0,1|ties:expected|model:toy@cafe|fathom:0.1.0"
+        "accuracy|data:Mini@3f2a|probe:statement|scoring:sum/full|templates:0,1|ties:expected|model:toy@cafe|dtype:float32|fathom:0.1.0"
     )
 
 
@@ -331,7 +331,7 @@ def test_csv_and_json_keep_everything() -> None:
 
 
 def test_render() -> None:
-    assert render([TABLE], "json") == to_json(TABLE)
+    assert json.loads(render([TABLE], "json")) == {TABLE.title: json.loads(to_json(TABLE))}
     assert list(json.loads(render([TABLE, Table(("a",), (), "Other")], "json"))) == ["Title", "Other"]
     assert "\n\nOther" in render([TABLE, Table(("a",), (), "Other")], "text")
     with pytest.raises(BadInput, match="there is text, json, csv and md"):

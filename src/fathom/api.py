@@ -59,7 +59,7 @@ class Result:
 
 def probe(
     name: str,
-    model: str | Model,
+    model: str | Path | Model,
     data: str | Path | QuerySet,
     out: str | Path | None = None,
     progress: Progress | None = None,
@@ -109,12 +109,22 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     return f"{option}: {fault['msg']}, found {fault['input']!r}"
 
 
-def _model(model: str | Model, options: ProbeOptions) -> Model:
+def _model(model: str | Path | Model, options: ProbeOptions) -> Model:
     from fathom.models.loading import load
 
-    if not isinstance(model, str):
-        return model
-    return load(model, **options.loading())
+    if isinstance(model, str | Path):
+        return load(str(model), **options.loading())
+    if not hasattr(model, "identity"):
+        raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
+    given = options.loading()
+    ignored = [
+        f"--{name.replace('_', '-')}" for name, value in type(options)().loading().items() if given[name] != value
+    ]
+    if ignored:
+        raise BadInput(
+            f"{', '.join(ignored)}: the model is loaded already; give its name or folder to have it loaded so"
+        )
+    return model
 
 
 def _collect(faults: list[str], step: Any) -> Any:

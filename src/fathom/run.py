@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import time
 from collections.abc import Callable
@@ -41,7 +42,9 @@ def run(
     asked = entry.load()(options, model, selected)
     folder = RunFolder(out)
     plan = asked.plan()
-    done = folder.start(_identity(entry.name, model, data, options, asked.resolved()), plan, *_tables(selected))
+    done = folder.start(
+        _identity(entry.name, model, data, selected, options, asked.resolved()), plan, *_tables(selected)
+    )
     started = time.perf_counter()
     try:
         for number, shard in enumerate(plan):
@@ -65,7 +68,7 @@ def run(
 
 
 def _identity(
-    probe: str, model: Model, data: QuerySet, options: ProbeOptions, resolved: dict[str, Any]
+    probe: str, model: Model, data: QuerySet, selected: QuerySet, options: ProbeOptions, resolved: dict[str, Any]
 ) -> dict[str, Any]:
     about = model.identity
     return {
@@ -78,7 +81,12 @@ def _identity(
             "dtype": about.dtype,
             "content_hash": about.content_hash,
         },
-        "data": {"name": data.name, "version": data.version, "content_hash": data.content_hash},
+        "data": {
+            "name": data.name,
+            "version": data.version,
+            "content_hash": data.content_hash,
+            "asked": hashlib.sha256("\n".join(query.id for query in selected.queries).encode()).hexdigest()[:16],
+        },
         "seed": options.seed,
         "version": fathom.__version__,
     }

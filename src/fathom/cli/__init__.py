@@ -27,20 +27,27 @@ app.command("demo")(demo.demo)
 
 @app.callback()
 def _root(debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.")) -> None:
-    if debug:
-        sys.tracebacklimit = 1000
+    """The flag is read by :func:`main`, wherever it stands; here it is so that --help names it."""
 
 
 def main() -> None:
     """Entry point: errors become one line each and an exit code (2: bad input, 1: a run that failed)."""
     debug = "--debug" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--debug"]
     try:
         app()
     except FathomError as error:
         if debug:
             raise
         for line in str(error).splitlines():
-            print(f"error: {line}" if not line.startswith("  ") else line, file=sys.stderr)  # noqa: T201
+            _complain(line if line.startswith("  ") else f"error: {line}")
         raise SystemExit(error.exit_code) from None
-    except BrokenPipeError:
+    except Exception as error:
+        if debug:
+            raise
+        _complain(f"error: unexpected {type(error).__name__}: {error}; --debug shows where")
         raise SystemExit(1) from None
+
+
+def _complain(line: str) -> None:
+    print(line, file=sys.stderr)  # noqa: T201

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import typer
 
+from fathom.cli.formats import Format
 from fathom.errors import BadInput
 
 app = typer.Typer(help="Look at a data set before asking a model.", no_args_is_help=True)
@@ -39,7 +40,7 @@ def check(path: str = typer.Argument(..., help="Folder of a data set.")) -> None
 def info(
     path: str = typer.Argument(..., help="Folder of a data set, or the name of an embedded one."),
     tokenizer: str | None = typer.Option(None, help="Also the share of answers that are one token for this tokenizer."),
-    format: str = typer.Option("text", help="text, json, csv or md."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """Size, chance level, and how skewed the answers are, as a whole and by relation."""
     from fathom.data.formats import read
@@ -47,7 +48,7 @@ def info(
     from fathom.report.tables import render
 
     queryset = read(path)
-    typer.echo(render(data_tables(queryset, _token_counter(tokenizer)), format))
+    typer.echo(render(data_tables(queryset, _token_counter(tokenizer)), str(format)))
 
 
 def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 
 import typer
 
-
-class Format(StrEnum):
-    """How tables are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    MD = "md"
+from fathom.cli.formats import Format
+from fathom.errors import BadInput
 
 
 def metrics(
@@ -44,6 +37,10 @@ def metrics(
         tables.append(reliability_table(folder))
     if errors:
         tables.append(error_table(folder, errors))
+    if format is Format.CSV and len(tables) > 1:
+        tables = tables[1:]  # the headline has other columns
+        if len(tables) > 1:
+            raise BadInput("a CSV file holds one table: ask for one breakdown (a+b crosses two), or for --format json")
     text = render(tables, str(format))
     if not folder.is_complete():
         typer.echo(f"note: {run} is unfinished: numbers are of the finished part only", err=True)

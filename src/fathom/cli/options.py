@@ -64,12 +64,14 @@ def merge(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
         return said
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"--config {config}: {error.strerror}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config {config} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise BadInput(f"{config}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+    if isinstance(content, dict) and (given_elsewhere := {"model", "data", "out", "config"} & content.keys()):
+        raise BadInput(f"{config}: {', '.join(sorted(given_elsewhere))} must be given as flags")
     if not isinstance(content, dict):
         raise BadInput(f"{config}: expected 'option: value' lines, found {type(content).__name__}")
     return {str(key).replace("-", "_"): value for key, value in content.items()} | said

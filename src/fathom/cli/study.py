@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from fathom.cli.formats import Format
 from fathom.cli.options import merge, with_flags
 from fathom.probes.options import StatementOptions
 
@@ -22,7 +23,7 @@ def _ablation(
         ..., help="Folder for the runs and the tables. The same command goes on where it stopped."
     ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: str = typer.Option("text", help="text, json, csv or md."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
     **given: Any,
 ) -> None:
     """Does it matter how statements are scored? Sum or mean, full or conditional, and the masking variants, paired."""
@@ -39,7 +40,7 @@ def _ablation(
     tables = ablation_tables(found)
     for ending in ("json", "csv", "md"):
         write_text(out / f"ablation.{ending}", render(tables, ending) + "\n")
-    typer.echo(render(tables, format))
+    typer.echo(render(tables, str(format)))
 
 
 def _announced(name: str) -> Callable[[int, int], None]:

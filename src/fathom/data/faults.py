@@ -33,6 +33,14 @@ def _located(file: Path, line: int | None, message: str) -> str:
     return f"{file}: {message}" if line is None else f"{file}:{line}: {message}"
 
 
+def line_of(path: Path, key: str) -> int | None:
+    """The line where a key of a JSON file stands first; None where it does not."""
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        if f"{json.dumps(key)}:" in line.replace(" :", ":") or f'"{key}":' in line:
+            return number
+    return None
+
+
 def read_json(path: Path, faults: Faults) -> Any:
     """The file's content, or None with a fault noted."""
     try:

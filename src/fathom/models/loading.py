@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from fathom.errors import BadInput, MissingExtra
 from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
 
+HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
+"""Endings of what makes a model folder: configuration, weights, tokenizer, code."""
+UNHASHED = {"planting.json"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -50,17 +54,14 @@ def load(
     config = _pretrained(AutoConfig, name, options)
     attention = attention_of(config, name)
     tokenizer = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
-    if attention is Attention.BIDIRECTIONAL and tokenizer.mask_token_id is None:
-        raise BadInput(
-            f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
-            "set mask_token in its tokenizer_config.json"
-        )
+    _check_tokenizer(tokenizer, attention, name)
     auto = AutoModelForCausalLM if attention is Attention.CAUSAL else AutoModelForMaskedLM
     quantised = getattr(config, "quantization_config", None) is not None
     options |= {"dtype": DTYPES[dtype], "use_safetensors": None if allow_pickle else True}
     if quantised:
         options["device_map"] = {"": chosen}
-    network = _pretrained(auto, name, options)
+    network, loaded = _pretrained(auto, name, options | {"output_loading_info": True})
+    _check_weights(network, loaded.get("missing_keys", ()), name)
     if adapter is not None:
         network = _with_adapter(network, adapter)
     if not quantised:
@@ -74,23 +75,45 @@ def wrap(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
 
     :raises BadInput: neither causal nor masked, or a tokenizer without offsets.
     """
-    if not tokenizer.is_fast:
-        raise BadInput("Fathom needs a fast tokenizer: it works with character offsets and words")
+    attention = _attention_of_class(network)
+    _check_tokenizer(tokenizer, attention, name)
+    _check_weights(network, (), name)
     digest = hashlib.blake2b(digest_size=8)
+    digest.update(tokenizer.backend_tokenizer.to_str().encode() + network.config.to_json_string().encode())
     for key, value in network.state_dict().items():
         digest.update(key.encode() + value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     identity = Identity(name, None, str(network.dtype).removeprefix("torch."), digest.hexdigest())
-    return LocalModel(network, tokenizer, _attention_of_network(network), identity)
+    return LocalModel(network, tokenizer, attention, identity)
 
 
 def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
-    """:raises BadInput: none is there, or only a slow one: offsets and words are needed."""
-    tokenizer = _pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
+    """:raises BadInput: none is there."""
+    return _pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
+
+
+def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
+    """:raises BadInput: a slow one (offsets and words are needed), or no mask token for a masked model."""
     if not tokenizer.is_fast:
         raise BadInput(f"the tokenizer of '{name}' has no fast version (tokenizer.json), which Fathom needs")
-    return tokenizer
+    if attention is Attention.BIDIRECTIONAL and tokenizer.mask_token_id is None:
+        raise BadInput(
+            f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
+            "set mask_token in its tokenizer_config.json"
+        )
+
+
+def _check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:
+    """:raises BadInput: weights that the checkpoint lacks would be random; some attention kernels hide a NaN."""
+    if missing:
+        raise BadInput(
+            f"'{name}' lacks {len(missing)} weights of a {type(network).__name__}, such as {sorted(missing)[0]}: "
+            "it has no language-model head (a classifier or a bare encoder?)"
+        )
+    for key, value in network.named_parameters():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise BadInput(f"'{name}': the weights {key} hold values that are not numbers")
 
 
 def attention_of(config: Any, name: str) -> Attention:
@@ -115,12 +138,14 @@ def attention_of(config: Any, name: str) -> Attention:
     )
 
 
-def _attention_of_network(network: PreTrainedModel) -> Attention:
-    """The class says it most surely; the configuration of a model built by hand often names no architecture."""
-    config = network.config
-    if not getattr(config, "architectures", None):
-        config.architectures = [type(network).__name__]
-    return attention_of(config, type(network).__name__)
+def _attention_of_class(network: PreTrainedModel) -> Attention:
+    """The class says it most surely; the configuration of a model built by hand may name another, or none."""
+    kind = type(network).__name__
+    if kind.endswith("ForMaskedLM"):
+        return Attention.BIDIRECTIONAL
+    if kind.endswith(("ForCausalLM", "LMHeadModel")):
+        return Attention.CAUSAL
+    raise BadInput(f"a {kind} has no language-model head: wrap a …ForCausalLM, …LMHeadModel or …ForMaskedLM")
 
 
 def _device(device: str | None) -> torch.device:
@@ -136,7 +161,7 @@ def _device(device: str | None) -> torch.device:
 def _pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
     try:
         return kind.from_pretrained(name, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except Exception as error:  # whatever a stranger's file makes a library raise
         reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         hint = ""
         if not Path(name).exists():
@@ -167,7 +192,8 @@ def _content_hash(name: str, network: PreTrainedModel, adapter: str | None) -> s
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
     for folder in folders:
         for file in sorted(folder.iterdir()):
-            if file.suffix in {".json", ".safetensors", ".bin", ".model"} and not file.name.startswith("plant"):
+            if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED:
+                digest.update(file.name.encode())
                 with file.open("rb") as content:
                     digest.update(hashlib.file_digest(content, "blake2b").digest())
     return digest.hexdigest()

@@ -9,10 +9,12 @@ from pydantic.config import JsonDict
 
 
 def _split(value: Any) -> Any:
-    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists."""
+    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists. Twice is once."""
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return (value,) if isinstance(value, int) else value
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, int):
+        value = [value]
+    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]

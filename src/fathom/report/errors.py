@@ -66,16 +66,17 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
     winner = min(np.flatnonzero(scores == scores.max()).tolist(), key=lambda at: ids[at])
     gold = max(rows.gold_places(place), key=lambda at: float(scores[at]))
     probabilities, prompt = softmax(scores), rows.table.column("prompt")[place].as_py() or ANSWER
+    capitalize = rows.identity.get("options", {}).get("capitalize", True)
     cells: list[Cell] = [rows.scoring[place], rows.relations[query], rows.query_ids[query], int(rows.template[place])]
     for answer in (winner, gold):
-        cells += [_statement(prompt, names[answer]), _rank(scores, answer), float(probabilities[answer])]
+        cells += [_statement(prompt, names[answer], capitalize), _rank(scores, answer), float(probabilities[answer])]
     return (*cells, float(rows.confidence.uncertainty[place]))
 
 
-def _statement(prompt: str, answer: str) -> str:
+def _statement(prompt: str, answer: str, capitalize: bool) -> str:
     """The prompt with the answer in its place, with a capital where the answer begins the sentence."""
     text = prompt.replace(ANSWER, answer)
-    return capitalized(text) if prompt.startswith(ANSWER) else text
+    return capitalized(text) if capitalize and prompt.startswith(ANSWER) else text
 
 
 def _rank(scores: Floats, place: int) -> float:

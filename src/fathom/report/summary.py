@@ -20,6 +20,7 @@ from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.confidence import expected_calibration_error
 from fathom.metrics.consistency import consistency
+from fathom.probes import PROBES
 from fathom.report.errors import bins_of, confident, error_table, reliability_table
 from fathom.report.rows import Floats, Ints, Rows, Run
 from fathom.report.tables import Cell, Table, to_json, to_markdown, to_text
@@ -144,8 +145,8 @@ def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
 def recipe(run: Run, metric: str, scoring: str, templates: Iterable[int]) -> str:
     """How a number was made, in one line: what must agree before two numbers may be compared.
 
-    The data's hash is of the whole data set; what was selected from it stands behind. Model: revision, else content
-    hash.
+    The data's hash is of the whole data set; what was selected from it stands behind. The model's hash is of its
+    weights, configuration and tokenizer.
     """
     return _recipe(run.manifest["identity"], metric, scoring, templates)
 
@@ -348,16 +349,23 @@ def _recipe(identity: Mapping[str, Any], metric: str, scoring: str, templates: I
         "scoring": scoring,
         "templates": ",".join(map(str, templates)),
         "ties": "expected",
-        "model": f"{model.get('name')}@{model.get('revision') or model.get('content_hash')}",
+        "model": f"{model.get('name')}@{model.get('content_hash')}",
+        "dtype": model.get("dtype"),
         "fathom": identity.get("version"),
     }
+    return "|".join([metric, *(f"{name}:{value}" for name, value in (parts | _said(identity)).items())])
+
+
+def _said(identity: Mapping[str, Any]) -> dict[str, str]:
+    """The options that are not at their defaults, but for those that stand in the recipe already."""
     options = identity.get("options", {})
-    chosen = {name: options[name] for name in ("relations", "subset", "limit") if options.get(name)}
-    if "limit" in chosen:
-        chosen["seed"] = identity.get("seed")
-    if "relations" in chosen:
-        chosen["relations"] = ",".join(chosen["relations"])
-    return "|".join([metric, *(f"{name}:{value}" for name, value in (parts | chosen).items())])
+    usual = PROBES[identity["probe"]].options().identity() if identity.get("probe") in PROBES else {}
+    elsewhere = {"templates", "reduction", "score", "dtype"} | ({"seed"} if not options.get("limit") else set())
+    return {
+        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in options.items()
+        if name not in elsewhere and value != usual.get(name)
+    }
 
 
 def _headline_table(summary: Summary) -> Table:
@@ -377,9 +385,9 @@ def _headline_table(summary: Summary) -> Table:
             formats.append(".1%" if name in _PERCENT else ".2f" if name == "mean_rank" else ".4f")
         notes += _notes(line, summary.queries)
     legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
-    title = f"Results on {summary.queries:,} queries"
+    legend = f"{summary.queries:,} queries; {legend}"
     hidden = frozenset({"note", "recipe"})
-    return Table(columns, tuple(body), title, {}, tuple(formats), hidden, (legend, *notes))
+    return Table(columns, tuple(body), "Results", {}, tuple(formats), hidden, (legend, *notes))
 
 
 def _notes(line: Headline, queries: int) -> list[str]:

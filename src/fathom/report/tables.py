@@ -49,13 +49,12 @@ class Table:
 def render(tables: Sequence[Table], form: str) -> str:
     """All *tables* as "text", "md", "csv" or "json".
 
-    Several tables stand one below the other, an empty line between them; as JSON they are one object, title → rows,
-    and a single table is its list of rows alone.
+    Several tables stand one below the other, an empty line between them; as JSON they are one object, title → rows.
 
     :raises BadInput: another format.
     """
     if form == "json":
-        return to_json(tables[0]) if len(tables) == 1 else _dump({table.title: table.objects() for table in tables})
+        return _dump({table.title: table.objects() for table in tables})
     printers = {"text": to_text, "md": to_markdown, "csv": to_csv}
     if form not in printers:
         raise BadInput(f"there is no format '{form}': there is text, json, csv and md")

@@ -21,9 +21,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
@@ -31,7 +31,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; what is finished is kept") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if path.parent.is_dir():
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -54,17 +54,26 @@ class RunFolder:
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
         if (self.path / "manifest.json").exists():
-            differing = list(differences(self.manifest["identity"], json.loads(json.dumps(identity))))
+            differing = list(
+                differences(_compared(self.manifest["identity"]), _compared(json.loads(json.dumps(identity))))
+            )
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()
-        if self.path.exists() and any(self.path.iterdir()):
-            raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
+        self._refuse_what_is_not_ours()
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
         write_json(self.path / "manifest.json", manifest)
         return set()
+
+    def _refuse_what_is_not_ours(self) -> None:
+        """A run killed before its manifest was written has left nothing but our own names."""
+        if self.path.exists() and not self.path.is_dir():
+            raise BadInput(f"{self.path} is a file: choose another --out")
+        own = {"queries.parquet", "candidates.parquet"}
+        if self.path.exists() and any(f.name not in own and f.suffix != ".tmp" for f in self.path.iterdir()):
+            raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
     def finished(self) -> set[str]:
         return {part.stem.removeprefix("part-") for part in (self.path / "predictions").glob("part-*.parquet")}
@@ -93,7 +102,7 @@ class RunFolder:
         parts = [
             self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done
         ]
-        return pa.concat_tables([pq.read_table(part) for part in parts]) if parts else SCHEMA.empty_table()
+        return pa.concat_tables([_read_part(part) for part in parts]) if parts else SCHEMA.empty_table()
 
     def queries(self) -> pa.Table:
         table = pq.read_table(self.path / "queries.parquet")
@@ -133,6 +142,18 @@ class RunFolder:
             ids.append(row["id"])
             names.append(row["name"])
         return sets
+
+
+def _read_part(part: Path) -> pa.Table:
+    try:
+        return pq.read_table(part)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput(f"{part} is damaged: delete it and type the probe's command again ({error})") from error
+
+
+def _compared(identity: dict[str, Any]) -> dict[str, Any]:
+    """Without the model's name: two ways to spell a folder are one model, as its content hash tells."""
+    return identity | {"model": {key: value for key, value in identity["model"].items() if key != "name"}}
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:

@@ -78,7 +78,8 @@ def ablation(
         for scoring, found in _accuracies(folder).items():
             accuracies[variant, scoring] = found
             arms.append(_arm(variant, scoring, found, relations))
-    return Ablation(arms, [_compare(*pair, accuracies, relations) for pair in _questions(variants, accuracies)])
+    compared = [_compare(*pair, accuracies, relations) for pair in _questions(variants, accuracies)]
+    return Ablation(arms, [comparison for comparison in compared if comparison is not None])
 
 
 def _questions(
@@ -110,6 +111,9 @@ def _accuracies(folder: RunFolder) -> dict[str, dict[str, float]]:
 
 def _arm(variant: str, scoring: str, found: dict[str, float], relations: dict[str, str]) -> Arm:
     scored = [query for query, value in found.items() if not np.isnan(value)]
+    if not scored:
+        nothing = float("nan")
+        return Arm(variant, scoring, Interval(nothing, nothing, nothing, 0, "nothing was scored"), 0, len(found))
     clusters = np.array([relations[query] for query in scored])
     accuracy = interval(np.array([found[query] for query in scored]), clusters, limits=(0.0, 1.0))
     return Arm(variant, scoring, accuracy, len(scored), len(found) - len(scored))
@@ -120,9 +124,12 @@ def _compare(
     second: tuple[str, str],
     accuracies: dict[tuple[str, str], dict[str, float]],
     relations: dict[str, str],
-) -> Comparison:
+) -> Comparison | None:
+    """None where fewer than two queries were scored by both: there is nothing to test."""
     one, other = accuracies[first], accuracies[second]
     both = [query for query in one if not np.isnan(one[query]) and not np.isnan(other.get(query, np.nan))]
+    if len(both) < 2:
+        return None
     a, b = (np.array([arm[query] for query in both]) for arm in (one, other))
     paired = paired_difference(a, b, np.array([relations[query] for query in both]))
     return Comparison(

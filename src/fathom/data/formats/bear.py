@@ -8,11 +8,12 @@ and the lite subset (``bear_lite_indices.json``) are read from the folder or the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import Faults, read_json, read_json_lines
+from fathom.data.faults import Faults, line_of, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
@@ -28,7 +29,9 @@ def is_bear(path: Path) -> bool:
 def read_bear(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     metadata = read_json(path / METADATA, faults)
-    if not isinstance(metadata, dict):
+    if not isinstance(metadata, dict) or not all(isinstance(entry, dict) for entry in metadata.values()):
+        if metadata is not None:
+            faults.add(path / METADATA, 1, 'expected {"P36": {"templates": […], …}, …}')
         return None
     domains = _beside(path, "relation_info.json", faults)
     queries: list[Query] = []
@@ -47,7 +50,7 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
             faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
             continue
         space = _answer_space(path / METADATA, id_, entry, [row for _, row in rows], faults)
-        about = domains.get(id_, {}).get("domains", [])
+        about = _domains(domains, id_)
         gold = _gold_answers(file, rows, space, entry, faults)
         relation = Relation(id_, id_, templates, cardinality_of(gold), tuple(about))
         groups = {"cardinality": relation.cardinality, "domain": "; ".join(about)}
@@ -88,26 +91,35 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _has_space(entry: Any) -> bool:
-    return isinstance(entry, dict) and "answer_space_labels" in entry
+    return "answer_space_labels" in entry
 
 
 def _beside(path: Path, name: str, faults: Faults) -> dict[str, Any]:
     """A file of the folder or of the one above; {} where there is none."""
     for folder in (path, path.parent):
         if (folder / name).exists():
-            return read_json(folder / name, faults) or {}
+            content = read_json(folder / name, faults)
+            if isinstance(content, dict):
+                return content
+            faults.add(folder / name, None, "expected an object: relation → …")
     return {}
 
 
+def _domains(about: dict[str, Any], id_: str) -> list[str]:
+    entry = about.get(id_)
+    found = entry.get("domains") if isinstance(entry, dict) else None
+    return [str(domain) for domain in found] if isinstance(found, list) else []
+
+
 def _templates(file: Path, id_: str, entry: Any, faults: Faults) -> tuple[Template, ...]:
-    texts = entry.get("templates") if isinstance(entry, dict) else None
+    texts, line = entry.get("templates"), line_of(file, id_)
     if not isinstance(texts, list) or not texts:
-        faults.add(file, None, f"relation {id_}: 'templates' must be a list of at least one sentence")
+        faults.add(file, line, f"relation {id_}: 'templates' must be a list of at least one sentence")
         return ()
     templates = tuple(Template(str(text)) for text in texts)
     for template in templates:
         for fault in template.faults():
-            faults.add(file, None, f"relation {id_}: {fault}")
+            faults.add(file, line, f"relation {id_}: {fault}")
     return templates
 
 
@@ -115,27 +127,30 @@ def _answer_space(file: Path, id_: str, entry: Any, rows: list[dict[str, Any]], 
     if _has_space(entry):
         labels = entry["answer_space_labels"]
         ids = entry.get("answer_space_ids", labels)
+        if not isinstance(labels, list) or not isinstance(ids, list):
+            faults.add(file, line_of(file, id_), f"relation {id_}: answer_space_labels and _ids must be lists")
+            labels, ids = [], []
     else:
         objects = {row["obj_id"]: row["obj_label"] for row in rows}
         ids, labels = list(objects), list(objects.values())
-    check_answer_space(file, f"relation {id_}", ids, labels, faults)
+    check_answer_space(file, line_of(file, id_), f"relation {id_}", ids, labels, faults)
     pairs = list(zip(map(str, ids), map(str, labels), strict=False))  # unequal lengths are a fault already
     return CandidateSet(id_, tuple(id_ for id_, _ in pairs), tuple(label for _, label in pairs))
 
 
 def check_answer_space(
-    file: Path, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
+    file: Path, line: int | None, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
 ) -> None:
     """The rules every answer space keeps: as many ids as labels, no answer empty, none twice."""
     if len(ids) != len(labels):
-        faults.add(file, None, f"{where}: {len(ids)} answer ids for {len(labels)} answers")
+        faults.add(file, line, f"{where}: {len(ids)} answer ids for {len(labels)} answers")
     for place, label in enumerate(labels):
         if not isinstance(label, str) or not label.strip():
-            faults.add(file, None, f"{where}: answer {place} is empty ({label!r})")
+            faults.add(file, line, f"{where}: answer {place} is empty ({label!r})")
     for kind, values in (("answer", labels), ("answer id", ids)):
-        for value in sorted({value for value in map(str, values) if list(map(str, values)).count(value) > 1}):
-            if value.strip():
-                faults.add(file, None, f"{where}: {kind} {value!r} stands more than once in the answer space")
+        for value, count in Counter(map(str, values)).items():
+            if count > 1 and value.strip():
+                faults.add(file, line, f"{where}: {kind} {value!r} stands more than once in the answer space")
 
 
 def _gold_answers(
@@ -162,6 +177,9 @@ def _lite(path: Path, metadata: dict[str, Any], queries: list[Query], faults: Fa
     if not all(_has_space(entry) for entry in metadata.values()):
         return {}
     indices = _beside(path, "bear_lite_indices.json", faults)
+    if not all(isinstance(positions, list) for positions in indices.values()):
+        faults.note(path, None, "bear_lite_indices.json is not relation → list of positions: no lite subset")
+        return {}
     chosen = {f"{relation}/{index}" for relation, positions in indices.items() for index in positions}
     chosen &= {query.id for query in queries}
     return {"lite": frozenset(chosen)} if chosen else {}

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +19,21 @@ from fathom.data.faults import Faults, read_json, read_json_lines
 from fathom.data.formats.bear import check_answer_space
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
-from fathom.data.templates import Template
+from fathom.data.templates import SUBJECT, Template
 
 _FACT: dict[str, type] = {"subject": str, "relation": str}
-_KNOWN_FIELDS = {"id", "subject", "subject_id", "relation", "answer", "answer_id", "answers", "known", "groups"}
+_FACT_FIELDS: dict[str, type] = {
+    **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id"), str),
+    **dict.fromkeys(("answers", "known"), list),
+    "groups": dict,
+}
+_RELATION_FIELDS: dict[str, type] = {
+    **dict.fromkeys(("relation", "name"), str),
+    **dict.fromkeys(("templates", "domains", "candidates"), list),
+}
+
+
+_IN_WORDS: dict[type, str] = {str: "text", list: "a list", dict: "an object of texts"}
 
 
 class _Fact(NamedTuple):
@@ -38,6 +50,9 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     file = next(path / f"facts{ending}" for ending in (".jsonl", ".parquet") if (path / f"facts{ending}").exists())
     about = read_json(path / "dataset.json", faults) if (path / "dataset.json").exists() else {}
+    if not isinstance(about, dict):
+        faults.add(path / "dataset.json", 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
+        about = {}
     entries = _relation_entries(path / "relations.jsonl", faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     for line, row in _fact_rows(file, faults):
@@ -83,6 +98,8 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
 def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, dict[str, Any]]]:
     entries: dict[str, tuple[int, dict[str, Any]]] = {}
     for line, row in read_json_lines(file, {"relation": str, "templates": list}, faults):
+        if not _fields_fit(file, line, row, _RELATION_FIELDS, faults):
+            continue
         if row["relation"] in entries:
             faults.add(file, line, f"relation {row['relation']!r} stands here for the second time")
         if not row["templates"]:
@@ -90,6 +107,8 @@ def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, dict[s
         for text in row["templates"]:
             for fault in Template(str(text)).faults():
                 faults.add(file, line, fault)
+            if SUBJECT not in str(text):
+                faults.note(file, line, f"template {text!r} has no {SUBJECT}: it says nothing of the subject")
         entries[row["relation"]] = (line, row)
     return entries
 
@@ -100,11 +119,19 @@ def _fact_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]
     else:
         rows = _parquet_rows(file, faults)
     for line, row in rows:
-        unknown = sorted(set(row) - _KNOWN_FIELDS)
-        if unknown:
-            faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(_KNOWN_FIELDS))}")
-        else:
+        if _fields_fit(file, line, row, _FACT_FIELDS, faults):
             yield line, row
+
+
+def _fields_fit(file: Path, line: int, row: dict[str, Any], fields: dict[str, type], faults: Faults) -> bool:
+    """Whether every field is known and of its type; a misspelt one would otherwise be ignored in silence."""
+    unknown = sorted(set(row) - fields.keys())
+    if unknown:
+        faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(fields))}")
+    wrong = [name for name in row if name in fields and not isinstance(row[name], fields[name])]
+    for name in wrong:
+        faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {row[name]!r}")
+    return not unknown and not wrong
 
 
 def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -127,6 +154,10 @@ def _answers(file: Path, line: int, row: dict[str, Any], faults: Faults) -> list
     if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
         faults.add(file, line, "expected 'answer': \"text\" or 'answers': [\"text\", …], none empty")
         return []
+    if len(set(answers)) < len(answers):
+        faults.add(file, line, f"an answer stands twice in {answers!r}")
+    if "answer_id" in row and len(answers) > 1:
+        faults.add(file, line, "'answer_id' goes with one 'answer'; give the relation 'candidates' with ids instead")
     return answers
 
 
@@ -136,13 +167,14 @@ def _answer_space(file: Path, line: int, entry: dict[str, Any], facts: list[_Fac
         given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]
         ids, names = [item.get("id", item.get("name")) for item in given], [item.get("name") for item in given]
     else:
-        pairs = {
-            fact.row.get("answer_id", answer) if len(fact.answers) == 1 else answer: answer
-            for fact in facts
-            for answer in (*fact.answers, *fact.row.get("known", ()))
-        }
-        ids, names = list(pairs), list(pairs.values())
-    check_answer_space(file, f"line {line}, relation {entry['relation']!r}", ids, names, faults)
+        # A name without an id is its own, unless another fact gives that name an id.
+        by_name: dict[str, str] = {fact.answers[0]: fact.row["answer_id"] for fact in facts if "answer_id" in fact.row}
+        known = [answer for fact in facts for answer in (*fact.answers, *fact.row.get("known", ()))]
+        names = list(dict.fromkeys(known))
+        ids = [by_name.get(str(name), name) for name in names]
+    check_answer_space(file, line, f"relation {entry['relation']!r}", ids, names, faults)
+    if len(ids) == 1:
+        faults.note(file, line, f"relation {entry['relation']!r} has one candidate: every answer is right")
     return CandidateSet(entry["relation"], tuple(map(str, ids)), tuple(map(str, names)))
 
 
@@ -153,6 +185,11 @@ def _queries(
     for index, (line, row, answers) in enumerate(facts):
         wanted = [row["answer_id"]] if "answer_id" in row else [by_name.get(answer, answer) for answer in answers]
         known = [by_name.get(answer, answer) for answer in row.get("known", ())]
+        if "answer_id" in row and by_name.get(answers[0]) != row["answer_id"]:
+            faults.add(
+                file, line, f"answer {answers[0]!r} has the id {by_name.get(answers[0])!r} elsewhere, not this one"
+            )
+            continue
         missing = [answer for answer in (*wanted, *known) if answer not in space.position]
         if missing:
             faults.add(file, line, f"answer {missing[0]!r} is not among the candidates of {relation.id!r}")
@@ -174,6 +211,15 @@ def _queries(
 
 
 def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
+    asked = Counter((query.subject_id, query.relation) for query in queries)
+    for (subject, relation), count in asked.items():
+        if count > 1:
+            faults.note(
+                file,
+                None,
+                f"{subject!r} has {count} facts of {relation!r}: in each the other answers count as wrong; "
+                "put them in one fact's 'answers', or in 'known'",
+            )
     seen: set[str] = set()
     for query in queries:
         if query.id in seen:
