@@ -165,6 +165,27 @@ def test_a_folder_with_something_else_is_refused(model, data, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_killed_before_the_manifest_is_no_obstacle(model, data, tmp_path):
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    for file in ("manifest.json", *(tmp_path / "r" / "predictions").iterdir()):
+        (tmp_path / "r" / file).unlink()
+    (tmp_path / "r" / "predictions").rmdir()
+    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+
+
+def test_a_damaged_part_is_named(model, data, tmp_path):
+    folder = run("statement", model, data, options("statement"), tmp_path / "r")
+    (tmp_path / "r" / "predictions" / "part-00001.parquet").write_bytes(b"no parquet")
+    with pytest.raises(BadInput, match=r"part-00001.parquet is damaged: delete it"):
+        folder.predictions()
+
+
+def test_out_is_a_file(model, data, tmp_path):
+    (tmp_path / "r").write_text("mine")
+    with pytest.raises(BadInput, match="is a file"):
+        run("statement", model, data, options("statement"), tmp_path / "r")
+
+
 def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
     written = []
 

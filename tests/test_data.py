@@ -163,6 +163,24 @@ def test_native_as_parquet(tmp_path):
         ([fact(anwser="x")], None, "facts.jsonl:1: unknown field anwser"),
         ([fact(), {"subject": "x"}], None, "facts.jsonl:2: 'relation' is missing"),
         ([fact(id="a"), fact(id="a", answer="Rome")], None, "two facts have the id 'a'"),
+        ([fact(known="Rome")], None, "facts.jsonl:1: 'known' must be a list, found 'Rome'"),
+        ([fact(answer_id="a"), fact(answer_id="b")], None, "answer 'Kampala' has the id 'b' elsewhere"),
+        ([{"subject": "x", "relation": "capital", "answers": ["a", "a"]}], None, "an answer stands twice"),
+        (
+            [{"subject": "x", "relation": "capital", "answers": ["a", "b"], "answer_id": "a"}],
+            None,
+            "'answer_id' goes with one 'answer'",
+        ),
+        (
+            [fact()],
+            [{"relation": "capital", "templates": ["[Y]"], "candidate": ["Kampala"]}],
+            "relations.jsonl:1: unknown field candidate",
+        ),
+        (
+            [fact()],
+            [{"relation": "capital", "templates": ["[Y]"], "candidates": "KL"}],
+            "relations.jsonl:1: 'candidates' must be a list, found 'KL'",
+        ),
         ([fact()], [{"relation": "capital", "templates": ["x"]}], "relations.jsonl:1: template 'x' has no [Y]"),
         ([fact()], [{"relation": "capital", "templates": []}], "relation 'capital' has no template"),
         (
@@ -181,6 +199,21 @@ def test_native_faults(tmp_path, facts, relations, expected):
 def test_an_empty_subject_is_kept_as_unscored(tmp_path):
     data = read(native_folder(tmp_path / "n", [fact(), fact(subject="")]))
     assert data.queries[1].unscored == "the subject has no name"
+
+
+def test_what_is_odd_is_noted(tmp_path):
+    relations = [{"relation": "capital", "templates": ["[Y] is a capital."]}]
+    notes = read(native_folder(tmp_path / "n", [fact(), fact()], relations)).notes
+    for expected in ("has no [X]", "has one candidate", "'Uganda' has 2 facts of 'capital'"):
+        assert any(expected in note for note in notes), expected
+
+
+@pytest.mark.parametrize("metadata", [[], {"P30": []}, {"P30": {"templates": ["[Y]"], "answer_space_labels": None}}])
+def test_metadata_of_another_shape_is_a_fault(tmp_path, metadata):
+    folder = bear_folder(tmp_path / "b", [instance()])
+    (folder / "metadata_relations.json").write_text(json.dumps(metadata))
+    with pytest.raises(BadInput, match=r"metadata_relations.json:1"):
+        read(folder)
 
 
 def test_no_data_there(tmp_path):
