@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,18 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
             faults.add(path, number, "; ".join(wrong))
         else:
             yield number, row
+
+
+def check_answer_space(
+    file: Path, line: int | None, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
+) -> None:
+    """The rules every answer space keeps: as many ids as labels, no answer empty, none twice."""
+    if len(ids) != len(labels):
+        faults.add(file, line, f"{where}: {len(ids)} answer ids for {len(labels)} answers")
+    for place, label in enumerate(labels):
+        if not isinstance(label, str) or not label.strip():
+            faults.add(file, line, f"{where}: answer {place} is empty ({label!r})")
+    for kind, values in (("answer", labels), ("answer id", ids)):
+        for value, count in Counter(map(str, values)).items():
+            if count > 1 and value.strip():
+                faults.add(file, line, f"{where}: {kind} {value!r} stands more than once in the answer space")

@@ -8,12 +8,10 @@ and the lite subset (``bear_lite_indices.json``) are read from the folder or the
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import Faults, line_of, read_json, read_json_lines
+from fathom.data.faults import Faults, check_answer_space, line_of, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
@@ -136,21 +134,6 @@ def _answer_space(file: Path, id_: str, entry: Any, rows: list[dict[str, Any]], 
     check_answer_space(file, line_of(file, id_), f"relation {id_}", ids, labels, faults)
     pairs = list(zip(map(str, ids), map(str, labels), strict=False))  # unequal lengths are a fault already
     return CandidateSet(id_, tuple(id_ for id_, _ in pairs), tuple(label for _, label in pairs))
-
-
-def check_answer_space(
-    file: Path, line: int | None, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
-) -> None:
-    """The rules every answer space keeps: as many ids as labels, no answer empty, none twice."""
-    if len(ids) != len(labels):
-        faults.add(file, line, f"{where}: {len(ids)} answer ids for {len(labels)} answers")
-    for place, label in enumerate(labels):
-        if not isinstance(label, str) or not label.strip():
-            faults.add(file, line, f"{where}: answer {place} is empty ({label!r})")
-    for kind, values in (("answer", labels), ("answer id", ids)):
-        for value, count in Counter(map(str, values)).items():
-            if count > 1 and value.strip():
-                faults.add(file, line, f"{where}: {kind} {value!r} stands more than once in the answer space")
 
 
 def _gold_answers(

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.data.faults import Faults, read_json, read_json_lines
-from fathom.data.formats.bear import check_answer_space
+from fathom.data.faults import Faults, check_answer_space, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Template
