@@ -66,6 +66,13 @@ class Model(Protocol):
         """
         ...
 
+    def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
+        """:meth:`hidden` with the model's own mask, at one position of each row. :returns: shape (b, d).
+
+        :param vectors: input embeddings, shape (b, n, d). :param at: the position wanted of each row, shape (b,).
+        """
+        ...
+
     def logits(self, hidden: Tensor) -> Tensor:
         """The model's own head. :param hidden: shape (m, d). :returns: float32, shape (m, vocabulary)."""
         ...

@@ -1,9 +1,9 @@
 """Faster CPU kernels for the layers of a loaded model: the same function, other instructions.
 
 Two things cost a float32 transformer on a CPU more than they should. ``torch.nn.functional.linear`` takes MKL, which
-leaves the AVX-512 units of many processors idle; oneDNN, which torch ships as well, does not. And the GPT-2 family
-writes its GELU as eight element-wise passes over memory where one kernel does the same. Both are exchanged here, for
-inference only: with gradients on, the layers run torch's own path.
+leaves the AVX-512 units of many processors idle; oneDNN, which torch ships as well, does not. And GELU passes over
+memory once more (eight times in the GPT-2 family), which oneDNN does while the product is still in the cache. Both are
+exchanged here, for inference only: with gradients on, the layers run torch's own path.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from transformers.pytorch_utils import Conv1D
 FAST_DTYPES = (torch.float32, torch.bfloat16)
 
 
-def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
+    """The product, and behind it the GELU of kind *gelu* (torch's ``approximate``), if any."""
+    after, kind = ("none", "") if gelu is None else ("gelu", gelu)
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, after, [], kind)  # type: ignore[no-any-return]
 
 
 def _onednn_works() -> bool:
@@ -33,16 +35,23 @@ def _onednn_works() -> bool:
     return torch.allclose(found, functional.linear(inputs, weight), atol=1e-5)
 
 
-def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``inputs @ weight.T + bias`` by the fastest exact kernel at hand. :param inputs: shape (…, in)."""
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
+    """``inputs @ weight.T + bias`` by the fastest exact kernel at hand.
+
+    :param inputs: shape (…, in). :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
+    """
     plain = weight.device.type != "cpu" or weight.dtype not in FAST_DTYPES or torch.is_grad_enabled()
-    if plain or not ONEDNN:
-        return functional.linear(inputs, weight, bias)
-    return _onednn_linear(inputs, weight, bias)
+    if ONEDNN and not plain:
+        return _onednn_linear(inputs, weight, bias, gelu)
+    product = functional.linear(inputs, weight, bias)
+    return product if gelu is None else functional.gelu(product, approximate=gelu)
 
 
 class FastLinear(nn.Linear):
     """``nn.Linear`` through :func:`linear`. Takes over the tensors of the layer it replaces, so it costs no memory."""
+
+    gelu: str | None = None
+    """The kind of GELU applied to the product, if one is."""
 
     @classmethod
     def taking_over(cls, weight: Tensor, bias: Tensor | None) -> FastLinear:
@@ -53,7 +62,7 @@ class FastLinear(nn.Linear):
         return layer
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return linear(inputs, self.weight, self.bias)
+        return linear(inputs, self.weight, self.bias, self.gelu)
 
 
 def use_fast_kernels(model: nn.Module) -> None:
@@ -65,10 +74,9 @@ def use_fast_kernels(model: nn.Module) -> None:
     first = next(model.parameters())
     if first.device.type != "cpu":
         return
-    slow_gelu = (type(ACT2FN["gelu_new"]), type(ACT2FN["gelu_fast"]))
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, slow_gelu):
+            if _gelu_kind(child) == "tanh":
                 setattr(parent, name, nn.GELU(approximate="tanh"))
             elif first.dtype not in FAST_DTYPES:
                 continue
@@ -78,6 +86,30 @@ def use_fast_kernels(model: nn.Module) -> None:
                 conv: Any = child
                 weight = nn.Parameter(conv.weight.detach().t().contiguous(), requires_grad=False)
                 setattr(parent, name, FastLinear.taking_over(weight, conv.bias))
+        _fuse_gelu(parent)
+
+
+# A feed-forward block's first layer and the activation that its forward applies to just that layer's output:
+# BERT, RoBERTa, ELECTRA, DeBERTa; GPT-2, GPT-Neo; GPT-NeoX (Pythia); DistilBERT.
+FUSED = (("dense", "intermediate_act_fn"), ("c_fc", "act"), ("dense_h_to_4h", "act"), ("lin1", "activation"))
+
+
+def _fuse_gelu(block: nn.Module) -> None:
+    """Let the first layer of a feed-forward block do the GELU as well."""
+    for layer_name, activation_name in FUSED:
+        layer, activation = getattr(block, layer_name, None), getattr(block, activation_name, None)
+        if isinstance(layer, FastLinear) and (kind := _gelu_kind(activation)):
+            layer.gelu = kind
+            setattr(block, activation_name, nn.Identity())
+
+
+def _gelu_kind(activation: object) -> str | None:
+    """torch's name for the GELU that *activation* computes; None where it is something else."""
+    if isinstance(activation, nn.GELU):
+        return activation.approximate
+    if isinstance(activation, type(ACT2FN["gelu_new"]) | type(ACT2FN["gelu_fast"])):
+        return "tanh"
+    return "none" if type(activation) is type(ACT2FN["gelu"]) else None
 
 
 ONEDNN = _onednn_works()

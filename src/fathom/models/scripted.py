@@ -49,6 +49,9 @@ class ScriptedModel:
         self.tokens_run += vectors.shape[0] * vectors.shape[1]
         return vectors
 
+    def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
+        return self.hidden(vectors)[torch.arange(len(at)), at]
+
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden @ self.table
 
