@@ -233,15 +233,14 @@ def test_a_pass_serves_every_statement_that_needs_it(monkeypatch: pytest.MonkeyP
     ids[3] = 100
     second = Tokens(ids, first.roles, first.words, 0)
     model = make_local(network("bert"), attention=Attention.BIDIRECTIONAL)
-    model.linear_head()  # its own look at the model is over before we count
     run = []
-    hidden = model.hidden
+    hidden_at = model.hidden_at
 
-    def counted(vectors: torch.Tensor) -> torch.Tensor:
+    def counted(vectors: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         run.append(len(vectors))
-        return hidden(vectors)
+        return hidden_at(vectors, at)
 
-    monkeypatch.setattr(model, "hidden", counted)
+    monkeypatch.setattr(model, "hidden_at", counted)
     found = masked_log_probs(model, [first, second, first], Pll.ORIGINAL, Budget(None, CPU))
     assert sum(run) == 7
     np.testing.assert_array_equal(found[0], found[2])
