@@ -19,7 +19,7 @@ from fathom.probes.options import ProbeOptions
 from fathom.store.folder import RunFolder
 
 Progress = Callable[[int, int], None]
-"""Called with shards done and shards in all."""
+"""Called with pieces done and pieces in all: first of what the probe prepares, then shards."""
 
 
 def run(
@@ -46,10 +46,12 @@ def run(
         _identity(entry.name, model, data, selected, options, asked.resolved()), plan, *_tables(selected)
     )
     started = time.perf_counter()
+    report: Progress = progress or (lambda done, total: None)
     try:
+        if set(plan) - done:
+            asked.prepare(folder.path / "artifacts", report)
         for number, shard in enumerate(plan):
-            if progress is not None:
-                progress(number, len(plan))
+            report(number, len(plan))
             if shard not in done:
                 folder.add_shard(shard, asked.ask(shard))
     finally:
@@ -62,8 +64,7 @@ def run(
                 sessions=1,
                 **asked.circumstances(),
             )
-    if progress is not None:
-        progress(len(plan), len(plan))
+    report(len(plan), len(plan))
     return folder
 
 

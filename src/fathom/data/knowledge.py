@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 class KnowledgeGraph:
     """Entities, relations and the triples between them.
 
-    :param entities: Arrow table with ``id``, ``name`` and ``aliases`` (list of strings).
+    :param entities: Arrow table with ``id``, ``name``, ``aliases`` (list of strings) and ``description`` ("" for none).
     :param relations: Arrow table with ``id`` and ``name``.
     :param head: row of each triple's head in *entities*, int32, shape (triples,).
     :param relation: row in *relations*, int32, shape (triples,).
     :param tail: row in *entities*, int32, shape (triples,).
+    :param splits: the triples of each split (``train``, ``dev``, ``test``), which stand together; empty for no splits.
     """
 
     entities: pa.Table
@@ -26,6 +27,7 @@ class KnowledgeGraph:
     head: NDArray[np.int32]
     relation: NDArray[np.int32]
     tail: NDArray[np.int32]
+    splits: Mapping[str, range] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.head)
@@ -52,6 +54,7 @@ class KnowledgeGraph:
                     "id": pa.array(entities, pa.string()),
                     "name": pa.array([names.get(id_, id_) for id_ in entities], pa.string()),
                     "aliases": pa.array([list(known.get(id_, ())) for id_ in entities], pa.list_(pa.string())),
+                    "description": pa.array([""] * len(entities), pa.string()),
                 }
             ),
             pa.table(

@@ -20,11 +20,15 @@ Direction = Literal["tail", "head"]
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name)."""
+    """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name).
+
+    :param descriptions: a short text on each, "" for none; None where nobody has any.
+    """
 
     name: str
     ids: tuple[str, ...]
     names: tuple[str, ...]
+    descriptions: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -104,6 +108,8 @@ class QuerySet:
             digest.update(json.dumps([*fields, query.direction, query.known, dict(query.groups)]).encode())
         for space in self.candidates.values():
             digest.update(json.dumps([space.name, space.ids, space.names]).encode())
+            if space.descriptions is not None:
+                digest.update(json.dumps(space.descriptions).encode())
         for relation in self.relations.values():
             digest.update(json.dumps([relation.id, [template.text for template in relation.templates]]).encode())
         return digest.hexdigest()[:16]

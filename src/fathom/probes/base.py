@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from fathom.models.base import Model
 
 Row = Mapping[str, Any]
+Progress = Callable[[int, int], None]
+"""Called with pieces done and pieces in all."""
 
 
 class Probe(Protocol):
@@ -21,6 +24,14 @@ class Probe(Protocol):
 
     def plan(self) -> Sequence[str]:
         """Names of the shards, in order. The same options and data give the same plan."""
+        ...
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        """Make what every shard needs (entity vectors, …), once; most probes need nothing.
+
+        :param artifacts: folder of the run to keep it in. What is there already, whole, is from an earlier session of
+            the same run and is not made again.
+        """
         ...
 
     def ask(self, shard: str) -> list[Row]:

@@ -7,6 +7,7 @@ pseudo-log-likelihood (masked models) is its score. See docs/methods/statement.m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Row
+from fathom.probes.base import Progress, Row
 from fathom.probes.options import StatementOptions
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
@@ -74,6 +75,9 @@ class Probe:
 
     def plan(self) -> Sequence[str]:
         return list(self._shards)
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        pass
 
     def circumstances(self) -> dict[str, Any]:
         noted: dict[str, Any] = {"statements": self._statements, "halvings": self.budget.halvings}
