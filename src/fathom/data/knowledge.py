@@ -63,5 +63,5 @@ class KnowledgeGraph:
                     "name": pa.array([names.get(id_, id_) for id_ in relations], pa.string()),
                 }
             ),
-            *(np.array(column, dtype=np.int32) for column in columns),
+            *(np.array(column, dtype=np.int32) for column in columns),  # type: ignore[arg-type]
         )

@@ -1,0 +1,101 @@
+"""Few-shot prompts from a knowledge graph: lines "(head, relation, tail)", then "(head, relation," as the question.
+
+As in figure 4 of Jinno et al. (DEER). The reference code ends the question with a space and can put a line
+"head - description" before it; both are options here, as the paper's figure shows neither.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import Query, Relation
+from fathom.errors import BadInput
+
+
+class Shot(NamedTuple):
+    """A triple in words, with the ids that tell whose answer it gives away."""
+
+    head_id: str
+    relation_id: str
+    text: str
+
+
+class FewShot:
+    """Makes the prompt of each query.
+
+    :param graph: the lines are drawn from its ``train`` split, from all its triples where it has no splits.
+    :param relations: the relations of the queries, for their names.
+    :param shots: how many lines. :param per_query: other lines for each query, instead of the same for all.
+    :param trailing_space: end the prompt with a space. :param description: a line on the head before the question.
+    :raises BadInput: fewer triples to draw from than lines asked for.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        relations: Mapping[str, Relation],
+        queries: Sequence[Query],
+        *,
+        shots: int = 8,
+        seed: int = 0,
+        per_query: bool = False,
+        trailing_space: bool = False,
+        description: bool = False,
+    ) -> None:
+        self.graph, self.relations = graph, relations
+        self.shots, self.seed, self.per_query = shots, seed, per_query
+        self.end = " " if trailing_space else ""
+        self.pool = graph.splits.get("train", range(len(graph)))
+        if len(self.pool) < shots:
+            raise BadInput(f"{shots} few-shot lines asked for, but there are {len(self.pool)} triples to draw from")
+        self.descriptions = _descriptions(graph, queries) if description else {}
+        # More than needed: a line that answers the query at hand is passed over.
+        self.shared = () if per_query else self._draw(f"{seed}", min(len(self.pool), 8 * shots + 64))
+
+    def prompt(self, query: Query) -> str:
+        """:raises BadInput: every line that could be drawn answers the query."""
+        relation = self.relations[query.relation]
+        pool = self.shared
+        if self.per_query:
+            pool = self._draw(f"{self.seed}|{query.id}", min(len(self.pool), 2 * self.shots + 16))
+        fit = [shot.text for shot in pool if (shot.head_id, shot.relation_id) != (query.subject_id, query.relation)]
+        if len(fit) < self.shots:
+            raise BadInput(
+                f"query {query.id}: {self.shots} few-shot lines asked for, {len(fit)} found that do not answer it"
+            )
+        lines = fit[: self.shots]
+        if query.subject_id in self.descriptions:
+            lines.append(f"{query.subject} - {self.descriptions[query.subject_id]}")
+        return "\n".join([*lines, f"({query.subject}, {relation.name},{self.end}"])
+
+    def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
+        rows = np.array(random.Random(seed).sample(self.pool, count), dtype=np.int64)
+        graph = self.graph
+        heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
+        relations = graph.relations.take(graph.relation[rows])
+        columns = (
+            heads.column("id"),
+            relations.column("id"),
+            heads.column("name"),
+            relations.column("name"),
+            tails.column("name"),
+        )
+        return tuple(
+            Shot(head_id, relation_id, f"({head}, {relation}, {tail})")
+            for head_id, relation_id, head, relation, tail in zip(*(c.to_pylist() for c in columns), strict=True)
+        )
+
+
+def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, str]:
+    """By id, of the queries' subjects; "-" for none."""
+    wanted = list(dict.fromkeys(query.subject_id for query in queries))
+    places = pc.index_in(pa.array(wanted, pa.string()), graph.entities.column("id").combine_chunks())
+    texts = graph.entities.column("description").take(places).to_pylist()
+    return {id_: text or "-" for id_, text in zip(wanted, texts, strict=True)}
