@@ -13,7 +13,8 @@ from transformers import PreTrainedModel
 import fathom.scoring.causal
 from fathom.errors import RunFailed
 from fathom.models.base import token_log_probs
-from fathom.models.local import CHECKED_BRANCHES, LocalModel
+from fathom.models.checks import CHECKED_BRANCHES
+from fathom.models.local import LocalModel
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local, own_log_probs

@@ -41,6 +41,22 @@ class LinearHead(NamedTuple):
     bias: Tensor | None
 
 
+class Cache(Protocol):
+    """Keys and values of tokens that a causal model has run: what later tokens see of them. Never changed in place."""
+
+    def __len__(self) -> int:
+        """How many tokens it holds."""
+        ...
+
+    def keep(self, rows: Tensor) -> Cache:
+        """Some of its tokens, in every row of the batch. :param rows: their places, ascending, shape (kept,)."""
+        ...
+
+    def repeat(self, times: int) -> Cache:
+        """A cache of one row as one of *times* equal rows; it takes no more memory until they grow apart."""
+        ...
+
+
 class Model(Protocol):
     """A local model. All tensors live on :attr:`device`; b rows of n tokens, hidden size d."""
 
@@ -73,6 +89,18 @@ class Model(Protocol):
         """
         ...
 
+    def grow(
+        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
+        """:meth:`hidden` of further tokens that see those in *past* (causal models for which :meth:`refuses_cache`
+        is None).
+
+        :param visible: booleans of shape (b, n, len(past) + n), the cached tokens first; None for all of *past* and the
+            tokens before each.
+        :returns: the states, shape (b, n, d), and a cache of len(past) + n tokens.
+        """
+        ...
+
     def logits(self, hidden: Tensor) -> Tensor:
         """The model's own head. :param hidden: shape (m, d). :returns: float32, shape (m, vocabulary)."""
         ...
@@ -83,6 +111,10 @@ class Model(Protocol):
 
     def refuses_tree(self) -> str | None:
         """Why :meth:`hidden` cannot be given *visible* (or would not honour it); None where it can."""
+        ...
+
+    def refuses_cache(self) -> str | None:
+        """Why :meth:`grow` cannot be used (or would give other numbers); None where it can."""
         ...
 
 

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
-from fathom.models.base import Attention, Identity, LinearHead, token_log_probs
+from fathom.models.base import Attention, Cache, Identity, LinearHead
+from fathom.models.cache import KeyValues
+from fathom.models.checks import check_cache, check_tree
 from fathom.models.kernels import use_fast_kernels
 
 
@@ -59,8 +61,26 @@ class LocalModel:
             inputs["position_ids"] = positions
         if visible is not None:
             assert positions is not None, "a custom mask needs positions"
-            inputs["attention_mask"] = self._additive_mask(visible, positions)
+            inputs["attention_mask"] = self._additive_mask(visible, positions, positions)
         return self._body(**inputs)[0]  # type: ignore[no-any-return]
+
+    def grow(
+        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
+        before = past if isinstance(past, KeyValues) else KeyValues.empty(positions)
+        known = torch.cat([before.positions, positions], dim=1)
+        if visible is None:
+            order = torch.arange(known.shape[1], device=known.device)
+            visible = (order[None, :] <= order[len(before) :, None]).expand(len(vectors), -1, -1)
+        memory = before.as_transformers_cache()
+        hidden = self._body(
+            inputs_embeds=vectors,
+            position_ids=positions,
+            attention_mask=self._additive_mask(visible, positions, known),
+            past_key_values=memory,
+            use_cache=True,
+        )[0]
+        return hidden, KeyValues.of(memory, known)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
         rows = torch.arange(len(at), device=vectors.device)
@@ -141,13 +161,23 @@ class LocalModel:
             self.network.set_attn_implementation(kernel)
         return refusal
 
-    def _additive_mask(self, visible: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        """The booleans as what is added to attention scores, one for each kind of layer."""
+    def refuses_cache(self) -> str | None:
+        return self._cache_refusal
+
+    @cached_property
+    def _cache_refusal(self) -> str | None:
+        return self.refuses_tree() or check_cache(self)
+
+    def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
+        """The booleans as what is added to attention scores, one for each kind of layer.
+
+        :param positions: of the tokens that look, shape (b, n). :param known: of those looked at, shape (b, m).
+        """
         config = self.network.config.get_text_config()
         window = getattr(config, "sliding_window", None)
         if not window or getattr(config, "use_sliding_window", True) is False:
             return self._additive(visible)
-        distance = positions[:, :, None] - positions[:, None, :]
+        distance = positions[:, :, None] - known[:, None, :]
         near = self._additive(visible & (distance < window))
         kinds = set(getattr(config, "layer_types", None) or ())
         if "full_attention" in kinds and "sliding_attention" in kinds:
@@ -157,54 +187,6 @@ class LocalModel:
     def _additive(self, visible: Tensor) -> Tensor:
         hidden_from = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=visible.device)
         return torch.where(visible[:, None], torch.zeros_like(hidden_from), hidden_from)
-
-
-CHECKED_BRANCHES = 32
-"""Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
-
-
-def check_tree(model: LocalModel) -> str | None:
-    """Compare a packed tree (one prefix, many branches) with the plain path. :returns: what is wrong, or None.
-
-    The tree is long because some models (GPT-Neo) keep a window by the place in the packed sequence instead of the
-    position, which only shows beyond it. Full precision must agree within 1e-4 nats. In half precision rounding alone
-    differs by more than that, so the tree must come twenty times nearer to the plain path than the same tokens do when
-    the mask is left out.
-    """
-    if model.max_tokens is not None and model.max_tokens < 12:
-        return f"its window of {model.max_tokens} tokens is too short to check it"
-    token = iter((torch.arange(1, 8 + 4 * CHECKED_BRANCHES) * 7919 % model.vocabulary_size).tolist())
-    prefix = [next(token) for _ in range(7)]
-    branches = [[next(token) for _ in range(4)] for _ in range(CHECKED_BRANCHES)]
-    flat = prefix + [t for branch in branches for t in branch]
-    owner = torch.tensor([-1] * 7 + [i for i in range(CHECKED_BRANCHES) for _ in range(4)], device=model.device)
-    positions = torch.tensor([[*range(7)] + [*range(7, 11)] * CHECKED_BRANCHES], device=model.device)
-    order = torch.arange(len(flat), device=model.device)
-    lower = order[:, None] >= order[None, :]
-    visible = (lower & ((owner[None, :] == -1) | (owner[:, None] == owner[None, :])))[None]
-    try:
-        with torch.inference_mode():
-            # Three branches tell: the first one, one amid others, and the one farthest from the prefix.
-            compared = [0, CHECKED_BRANCHES // 2, CHECKED_BRANCHES - 1]
-            expected = torch.stack([token_log_probs(model, prefix + branches[i])[8:] for i in compared])
-            vectors = model.embed(torch.tensor([flat], device=model.device))
-            found = _branch_scores(model, model.hidden(vectors, positions, visible), branches, compared)
-            unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches, compared)
-    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
-        return f"it refuses a custom attention mask ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
-    off = (found - expected).abs().max().item()
-    allowed = 1e-4 + 1e-6 * expected.abs().max().item()
-    if model.dtype != torch.float32:
-        allowed = max(allowed, (unmasked - expected).abs().max().item() / 20)
-    return None if off <= allowed else f"a packed tree is off by {off:.1e} nats from the plain path"
-
-
-def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
-    """log p of tokens 2 to 4 of some branches of :func:`check_tree`. :returns: shape (compared, 3)."""
-    rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in compared])
-    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
-    wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
-    return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
 
 
 @dataclass

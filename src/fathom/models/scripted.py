@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.models.base import Attention, Identity, LinearHead
+from fathom.models.base import Attention, Cache, Identity, LinearHead
 
 BOS, UNKNOWN = "<s>", "<unk>"
 
@@ -52,6 +52,11 @@ class ScriptedModel:
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
         return self.hidden(vectors)[torch.arange(len(at)), at]
 
+    def grow(
+        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
+        return self.hidden(vectors), _Length((0 if past is None else len(past)) + vectors.shape[1])
+
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden @ self.table
 
@@ -60,6 +65,25 @@ class ScriptedModel:
 
     def refuses_tree(self) -> str | None:
         return None
+
+    def refuses_cache(self) -> str | None:
+        return None
+
+
+class _Length:
+    """The cache of a model that remembers nothing but the last token."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+
+    def __len__(self) -> int:
+        return self.tokens
+
+    def keep(self, rows: Tensor) -> _Length:
+        return _Length(len(rows))
+
+    def repeat(self, times: int) -> _Length:
+        return self
 
 
 def word_tokenizer(vocabulary: dict[str, int]) -> PreTrainedTokenizerBase:

@@ -1,0 +1,103 @@
+"""Whether a model honours packed trees and caches: asked of the model itself, never looked up in a list of names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from fathom.models.base import token_log_probs
+
+if TYPE_CHECKING:
+    from fathom.models.local import LocalModel
+
+CHECKED_BRANCHES = 32
+"""Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
+
+
+def check_tree(model: LocalModel) -> str | None:
+    """Compare a packed tree (one prefix, many branches) with the plain path. :returns: what is wrong, or None.
+
+    The tree is long because some models (GPT-Neo) keep a window by the place in the packed sequence instead of the
+    position, which only shows beyond it. Full precision must agree within 1e-4 nats. In half precision rounding alone
+    differs by more than that, so the tree must come twenty times nearer to the plain path than the same tokens do when
+    the mask is left out.
+    """
+    if model.max_tokens is not None and model.max_tokens < 12:
+        return f"its window of {model.max_tokens} tokens is too short to check it"
+    token = iter((torch.arange(1, 8 + 4 * CHECKED_BRANCHES) * 7919 % model.vocabulary_size).tolist())
+    prefix = [next(token) for _ in range(7)]
+    branches = [[next(token) for _ in range(4)] for _ in range(CHECKED_BRANCHES)]
+    flat = prefix + [t for branch in branches for t in branch]
+    owner = torch.tensor([-1] * 7 + [i for i in range(CHECKED_BRANCHES) for _ in range(4)], device=model.device)
+    positions = torch.tensor([[*range(7)] + [*range(7, 11)] * CHECKED_BRANCHES], device=model.device)
+    order = torch.arange(len(flat), device=model.device)
+    lower = order[:, None] >= order[None, :]
+    visible = (lower & ((owner[None, :] == -1) | (owner[:, None] == owner[None, :])))[None]
+    try:
+        with torch.inference_mode():
+            # Three branches tell: the first one, one amid others, and the one farthest from the prefix.
+            compared = [0, CHECKED_BRANCHES // 2, CHECKED_BRANCHES - 1]
+            expected = torch.stack([token_log_probs(model, prefix + branches[i])[8:] for i in compared])
+            vectors = model.embed(torch.tensor([flat], device=model.device))
+            found = _branch_scores(model, model.hidden(vectors, positions, visible), branches, compared)
+            unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches, compared)
+    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+        return f"it refuses a custom attention mask ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
+    off = (found - expected).abs().max().item()
+    allowed = 1e-4 + 1e-6 * expected.abs().max().item()
+    if model.dtype != torch.float32:
+        allowed = max(allowed, (unmasked - expected).abs().max().item() / 20)
+    return None if off <= allowed else f"a packed tree is off by {off:.1e} nats from the plain path"
+
+
+def check_cache(model: LocalModel) -> str | None:
+    """Grow a tree level by level, drop a branch on the way, and compare the rest with the plain path.
+
+    :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
+    """
+    token = iter((torch.arange(1, 14) * 7919 % model.vocabulary_size).tolist())
+    prefix = [next(token) for _ in range(7)]
+    branches = [[next(token), next(token)] for _ in range(3)]
+    last = [0, 0, 0]  # whatever comes third is not scored
+
+    def tensor(values: Any) -> Tensor:
+        return torch.tensor(values, device=model.device)
+
+    def level(depth: int, chosen: list[int]) -> Tensor:
+        return model.embed(tensor([[[*branches[i], *last][depth] for i in chosen]]))
+
+    try:
+        with torch.inference_mode():
+            expected = torch.stack([token_log_probs(model, prefix + branches[i])[8] for i in (0, 2)])
+            hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(7)]))
+            itself = torch.eye(3, dtype=torch.bool, device=model.device)
+            sees_prefix = torch.ones(1, 3, 7, dtype=torch.bool, device=model.device)
+            hidden, cache = model.grow(
+                cache, level(0, [0, 1, 2]), tensor([[7, 7, 7]]), torch.cat([sees_prefix, itself[None]], dim=2)
+            )
+            first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
+            found = first[[0, 2], [branches[0][1], branches[2][1]]]
+            cache = cache.keep(tensor([*range(7), 7, 9]))
+            own = itself[None, :2, :2]
+            hidden, cache = model.grow(
+                cache, level(1, [0, 2]), tensor([[8, 8]]), torch.cat([sees_prefix[:, :2], own, own], dim=2)
+            )
+            second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
+            plain = [token_log_probs(model, [*prefix, *branches[i], 0])[9] for i in (0, 2)]
+            found, expected = torch.cat([found, second]), torch.cat([expected, torch.stack(plain)])
+    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
+        return f"it refuses a cache ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
+    off = (found - expected).abs().max().item()
+    # In half precision rounding alone makes this much: the branches differ by whole nats.
+    allowed = 1e-4 + 1e-6 * expected.abs().max().item() if model.dtype == torch.float32 else 0.25
+    return None if off <= allowed else f"a cached tree is off by {off:.1e} nats from the plain path"
+
+
+def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
+    """log p of tokens 2 to 4 of some branches of :func:`check_tree`. :returns: shape (compared, 3)."""
+    rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in compared])
+    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
+    wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
+    return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
