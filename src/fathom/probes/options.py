@@ -87,3 +87,43 @@ class StatementOptions(ProbeOptions):
         "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
     )
     capitalize: bool = Field(True, description="First letter of every statement in upper case.")
+
+
+class FewShotOptions(ProbeOptions):
+    """How a query becomes a few-shot prompt (figure 4 of the DEER paper): see :class:`fathom.data.fewshot.FewShot`."""
+
+    shots: int = Field(8, ge=0, description="Lines (head, relation, tail) before the question, drawn by --seed.")
+    per_query_shots: bool = Field(False, description="Draw other lines for each query, instead of the same for all.")
+    trailing_space: bool = Field(False, description="End the prompt with a space, as the reference code does.")
+    describe_head: bool = Field(
+        False, description='A line "head - description" before the question, as the reference code can put it.'
+    )
+    bos: Literal["auto", "add", "none"] = Field(
+        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
+    )
+
+
+class EmbeddingOptions(FewShotOptions):
+    """Options of the embedding probe (DEER)."""
+
+    tail_template: str = Field(
+        "deer",
+        min_length=1,
+        description="How a candidate is put into words: deer, A, B or C (the paper's figures 2 and 12 to 14), a text with "
+        "{name} and, if wanted, {description} (\\n for a new line), or a file with such a text.",
+    )
+    pooling: Literal["auto", "last", "mean", "cls"] = Field(
+        "auto", description="Which states make the vector; auto: last for causal models, mean for encoders."
+    )
+
+
+class VocabularyOptions(FewShotOptions):
+    """Options of the vocabulary probe (LAMA)."""
+
+    templates: Numbers = Field((), description="Masked models: only these templates, counted from 0.")
+    leading_space: bool | None = Field(
+        None,
+        description="Whether names are tokenised with a space before them; by default without, as the DEER paper counts, "
+        "and for masked models as the mask stands in the template.",
+    )
+    capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
