@@ -18,7 +18,7 @@ from torch import Tensor
 from fathom.models.base import Model
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.trie import Block, Trie, blocks_from, build_trie
+from fathom.scoring.trie import Block, Children, Trie, blocks_from, build_trie
 
 BLOCK = 128
 """Nodes per packed sequence: large enough to re-run few shared beginnings, small enough for the quadratic mask."""
@@ -43,7 +43,7 @@ def causal_log_probs(model: Model, sequences: Sequence[Sequence[int]], budget: B
 
 def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
-    children = _Children(trie)
+    children = Children(trie)
     start = 0
     while start < len(trie.inner):
         size = min(BLOCK, budget.tokens)
@@ -109,16 +109,3 @@ def _run_batch(model: Model, trie: Trie, paths: NDArray[np.int64]) -> NDArray[np
     hidden = model.hidden(model.embed(ids))[:, :-1][has_next]
     rows = torch.arange(len(hidden), device=model.device)
     return target_log_probs(model, hidden, rows, ids[:, 1:][has_next]).cpu().numpy()
-
-
-class _Children:
-    """The nodes below given nodes, found by one binary search in the list of parents."""
-
-    def __init__(self, trie: Trie) -> None:
-        self.order = np.argsort(trie.parent, kind="stable")
-        self.parent = trie.parent[self.order]
-
-    def of(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """:param nodes: consecutive inner nodes, ascending. :returns: (index into *nodes*, child) pairs."""
-        low, high = np.searchsorted(self.parent, [nodes[0], nodes[-1] + 1])
-        return np.searchsorted(nodes, self.parent[low:high]), self.order[low:high]

@@ -69,6 +69,27 @@ def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
     return np.arange(len(parent)) + sizes
 
 
+class Children:
+    """The nodes below given nodes, found by binary search in the list of parents."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.order = np.argsort(trie.parent, kind="stable")
+        self.parent = trie.parent[self.order]
+
+    def of(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """:returns: (index into *nodes*, child) pairs, in the order of *nodes*."""
+        return spans(self.parent, self.order, nodes)
+
+
+def spans(keys: Ints, values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """All values of each wanted key. :param keys: ascending. :returns: (index into *wanted*, value) pairs."""
+    low, high = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
+    counts = high - low
+    index = np.repeat(np.arange(len(wanted)), counts)
+    within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return index, values[low[index] + within]
+
+
 class Block(NamedTuple):
     """A slice of the tree that runs as one packed sequence.
 
