@@ -27,6 +27,13 @@ class Shot(NamedTuple):
     text: str
 
 
+class Question(NamedTuple):
+    """A query in words. :param unscored: why it cannot be asked (*prompt* is then empty), None where it can."""
+
+    prompt: str
+    unscored: str | None
+
+
 class FewShot:
     """Makes the prompt of each query.
 
@@ -57,15 +64,26 @@ class FewShot:
             raise BadInput(f"{shots} few-shot lines asked for, but there are {len(self.pool)} triples to draw from")
         self.descriptions = _descriptions(graph, queries) if description else {}
         # More than needed: a line that answers the query at hand is passed over.
-        self.shared = () if per_query else self._draw(f"{seed}", min(len(self.pool), 8 * shots + 64))
+        self.shared = () if per_query else self._draw(f"{seed}", 8 * shots + 64)
+
+    def question(self, query: Query) -> Question:
+        """:meth:`prompt`, or the reason why the query cannot be asked."""
+        if query.unscored is not None:
+            return Question("", query.unscored)
+        try:
+            return Question(self.prompt(query), None)
+        except BadInput as error:
+            return Question("", str(error))
 
     def prompt(self, query: Query) -> str:
-        """:raises BadInput: every line that could be drawn answers the query."""
+        """:raises BadInput: it asks for the head, or too few lines can be drawn that do not answer it."""
+        if query.direction == "head":
+            raise BadInput(f"query {query.id} asks for the head: a few-shot prompt ends where the tail stands")
         relation = self.relations[query.relation]
-        pool = self.shared
-        if self.per_query:
-            pool = self._draw(f"{self.seed}|{query.id}", min(len(self.pool), 2 * self.shots + 16))
-        fit = [shot.text for shot in pool if (shot.head_id, shot.relation_id) != (query.subject_id, query.relation)]
+        pool = self._draw(f"{self.seed}|{query.id}", 2 * self.shots + 16) if self.per_query else self.shared
+        fit = _not_answering(query, pool)
+        if len(fit) < self.shots and len(pool) < len(self.pool):
+            fit = _not_answering(query, self._draw(f"{self.seed}|{query.id}", len(self.pool)))
         if len(fit) < self.shots:
             raise BadInput(
                 f"query {query.id}: {self.shots} few-shot lines asked for, {len(fit)} found that do not answer it"
@@ -76,7 +94,8 @@ class FewShot:
         return "\n".join([*lines, f"({query.subject}, {relation.name},{self.end}"])
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
-        rows = np.array(random.Random(seed).sample(self.pool, count), dtype=np.int64)
+        """So many lines, or all there are."""
+        rows = np.array(random.Random(seed).sample(self.pool, min(len(self.pool), count)), dtype=np.int64)
         graph = self.graph
         heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
         relations = graph.relations.take(graph.relation[rows])
@@ -91,6 +110,10 @@ class FewShot:
             Shot(head_id, relation_id, f"({head}, {relation}, {tail})")
             for head_id, relation_id, head, relation, tail in zip(*(c.to_pylist() for c in columns), strict=True)
         )
+
+
+def _not_answering(query: Query, pool: Sequence[Shot]) -> list[str]:
+    return [shot.text for shot in pool if (shot.head_id, shot.relation_id) != (query.subject_id, query.relation)]
 
 
 def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, str]:

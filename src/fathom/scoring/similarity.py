@@ -1,0 +1,221 @@
+"""Ranks by cosine among many candidates: counted in blocked matrix products, never by sorting them all.
+
+Memory holds some queries × some candidates at a time, whatever there is of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fathom.scoring.ranks import Ranks
+
+CANDIDATES = 8192
+"""Candidates per matrix product."""
+CELLS = 16 * 1024 * 1024
+"""Cosines held at a time: 64 MiB of float32."""
+
+Places = NDArray[np.int64]
+
+
+class Space:
+    """The vectors of a candidate set. Candidates whose vectors are equal by origin share a row, hence every score.
+
+    :param rows: the row of each candidate, shape (candidates,).
+    :param take: vectors of some rows, float32, shape (rows, d); NaN where a candidate has none.
+    """
+
+    def __init__(self, rows: Places, take: Callable[[Places], NDArray[np.float32]]) -> None:
+        self.distinct, self.column, self.weight = np.unique(rows, return_inverse=True, return_counts=True)
+        self.column = self.column.reshape(-1)
+        self.take = take
+        self._by_column = np.argsort(self.column, kind="stable")
+        self._ends = np.cumsum(self.weight)
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def vectors(self, columns: Places, device: torch.device) -> Tensor:
+        """Of length 1, or NaN."""
+        return unit(torch.from_numpy(self.take(self.distinct[columns])).to(device))
+
+    def candidates_of(self, column: int) -> Places:
+        """The candidates that share a column."""
+        end = self._ends[column]
+        return self._by_column[end - self.weight[column] : end]
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors of length 1 in float32; NaN for a vector without direction (zero, or not finite)."""
+    vectors = vectors.float()
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return torch.where(torch.isfinite(length) & (length > 0), vectors / length, torch.nan)
+
+
+@dataclass
+class Found:
+    """What is found of one query.
+
+    :param ranks: of its best gold answer, known ones taken out; None where no gold answer has a score.
+    :param gold_scores: cosines in gold order, NaN where there is none. :param gold_ranks: realistic, among all.
+    :param top: places of the best candidates and their cosines, best first.
+    :param scores: of all candidates, where asked for.
+    """
+
+    ranks: Ranks | None
+    gold_scores: list[float]
+    gold_ranks: list[float]
+    top: list[tuple[int, float]]
+    scores: NDArray[np.float32] | None = field(default=None, repr=False)
+
+
+class _Counts(NamedTuple):
+    """For each gold answer, the candidates above it and level with it (itself among them)."""
+
+    above: Places
+    level: Places
+
+
+def rank_by_cosine(
+    queries: Tensor,
+    space: Space,
+    gold: Sequence[Sequence[int]],
+    known: Sequence[Sequence[int]],
+    *,
+    top: int,
+    keep_scores: bool = False,
+) -> list[Found]:
+    """Rank the gold answers of each query among all candidates; a candidate without a vector is above nobody.
+
+    :param queries: finite vectors, shape (queries, d). :param gold: places of each query's right answers.
+    :param known: places to leave out of the ranking of the best gold answer. :param top: how many of the best to list.
+    :param keep_scores: return all cosines too; for small spaces.
+    """
+    step = max(1, min(len(queries), CELLS // min(CANDIDATES, len(space.distinct))))
+    found = []
+    for start in range(0, len(queries), step):
+        some = slice(start, start + step)
+        found += _Pass(unit(queries[some]), space, gold[some], known[some], top, keep_scores).run()
+    return found
+
+
+class _Pass:
+    """Some queries against all candidates, block by block."""
+
+    def __init__(
+        self,
+        queries: Tensor,
+        space: Space,
+        gold: Sequence[Sequence[int]],
+        known: Sequence[Sequence[int]],
+        top: int,
+        keep_scores: bool,
+    ) -> None:
+        self.queries, self.space, self.gold, self.top = queries, space, gold, top
+        self.best = torch.full((len(queries), 0), -torch.inf, device=queries.device)
+        self.best_column = torch.zeros((len(queries), 0), dtype=torch.long, device=queries.device)
+        self.kept: list[Tensor] | None = [] if keep_scores else None
+        # Watched: of each query in turn the gold answers, then whatever else is taken out.
+        watched = [list(dict.fromkeys([*right, *others])) for right, others in zip(gold, known, strict=True)]
+        self.starts = np.cumsum([0, *(len(places) for places in watched)])
+        self.watcher = np.repeat(np.arange(len(queries)), np.diff(self.starts))
+        self.watched = space.column[np.array([place for places in watched for place in places], dtype=np.int64)]
+        golds = [np.arange(len(right)) + start for right, start in zip(gold, self.starts, strict=False)]
+        self.counted = np.concatenate(golds)
+
+    def run(self) -> list[Found]:
+        width = len(self.space.distinct)
+        scores = self._watched_scores()
+        counts = _Counts(np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64))
+        for start in range(0, width, CANDIDATES):
+            columns = np.arange(start, min(start + CANDIDATES, width))
+            block = self._cosines(columns, scores)
+            self._count(block, columns, scores, counts)
+            self._remember_best(block, start)
+            if self.kept is not None:
+                self.kept.append(block)
+        return [self._found(query, scores, counts) for query in range(len(self.queries))]
+
+    def _watched_scores(self) -> Tensor:
+        """Their cosines, -inf for none; the matrix products take them from here, so that equal means equal."""
+        columns, at = np.unique(self.watched, return_inverse=True)
+        scores = torch.empty(len(self.watched), device=self.queries.device)
+        watcher = self._on_device(self.watcher)
+        for start in range(0, len(columns), CANDIDATES):
+            vectors = self.space.vectors(columns[start : start + CANDIDATES], self.queries.device)
+            here = np.flatnonzero((at >= start) & (at < start + CANDIDATES))
+            for piece in np.array_split(here, max(1, len(here) // 4096)):
+                mine = vectors[self._on_device(at[piece] - start)]
+                scores[self._on_device(piece)] = (self.queries[watcher[self._on_device(piece)]] * mine).sum(dim=1)
+        return torch.nan_to_num(scores, nan=-torch.inf)
+
+    def _cosines(self, columns: Places, watched_scores: Tensor) -> Tensor:
+        """Shape (queries, columns); -inf where a candidate has no vector."""
+        block = self.queries @ self.space.vectors(columns, self.queries.device).T
+        block.nan_to_num_(nan=-torch.inf)
+        inside = np.flatnonzero((self.watched >= columns[0]) & (self.watched <= columns[-1]))
+        where = (self._on_device(self.watcher[inside]), self._on_device(self.watched[inside] - columns[0]))
+        block[where] = watched_scores[self._on_device(inside)]
+        return block
+
+    def _count(self, block: Tensor, columns: Places, watched_scores: Tensor, counts: _Counts) -> None:
+        weight = self.space.weight[columns]
+        weights = None if (weight == 1).all() else self._on_device(weight)
+        for first in range(0, len(self.counted), len(block)):
+            some = self.counted[first : first + len(block)]
+            watchers = self.watcher[some]
+            one_each = len(watchers) == len(block) and (watchers == np.arange(len(block))).all()
+            rows = block if one_each else block[self._on_device(watchers)]
+            threshold = watched_scores[self._on_device(some), None]
+            counts.above[some] += _how_many(rows > threshold, weights)
+            counts.level[some] += _how_many(rows == threshold, weights)
+
+    def _remember_best(self, block: Tensor, first: int) -> None:
+        best, column = torch.topk(block, min(self.top, block.shape[1]), dim=1)
+        best, column = torch.cat([self.best, best], dim=1), torch.cat([self.best_column, column + first], dim=1)
+        self.best, order = torch.topk(best, min(self.top, best.shape[1]), dim=1)
+        self.best_column = column.gather(1, order)
+
+    def _found(self, query: int, watched_scores: Tensor, counts: _Counts) -> Found:
+        mine = slice(self.starts[query], self.starts[query + 1])
+        scores, above, level = watched_scores[mine].cpu().numpy(), counts.above[mine], counts.level[mine]
+        golds = range(len(self.gold[query]))
+        has = [number for number in golds if scores[number] > -np.inf]
+        found = Found(
+            None,
+            [float(scores[number]) if number in has else float("nan") for number in golds],
+            [float(2 * above[n] + 1 + level[n]) / 2 if n in has else float("nan") for n in golds],
+            self._best_of(query),
+        )
+        if has:
+            best = max(has, key=lambda number: scores[number])
+            higher = int(above[best] - (scores > scores[best]).sum())
+            found.ranks = Ranks(higher + 1, higher + 1 + int(level[best] - (scores == scores[best]).sum()))
+        if self.kept is not None:
+            row = torch.cat([block[query] for block in self.kept]).cpu().numpy()
+            found.scores = row[self.space.column]
+        return found
+
+    def _best_of(self, query: int) -> list[tuple[int, float]]:
+        pairs = zip(self.best_column[query].tolist(), self.best[query].tolist(), strict=True)
+        return [
+            (int(place), score)
+            for column, score in pairs
+            if score > -np.inf
+            for place in self.space.candidates_of(column)
+        ]
+
+    def _on_device(self, array: Places) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.queries.device)
+
+
+def _how_many(which: Tensor, weights: Tensor | None) -> Places:
+    """In each row. :param weights: what each column counts; None for 1."""
+    counted = torch.count_nonzero(which, dim=1) if weights is None else (which * weights).sum(dim=1)
+    return counted.cpu().numpy()  # type: ignore[no-any-return]
