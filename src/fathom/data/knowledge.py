@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 
@@ -31,6 +34,19 @@ class KnowledgeGraph:
 
     def __len__(self) -> int:
         return len(self.head)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Digest of entities, relations, triples and splits, in their order, however the columns are cut in memory."""
+        digest = hashlib.sha256(repr([(name, rows.start, rows.stop) for name, rows in self.splits.items()]).encode())
+        for table in (self.entities, self.relations):
+            for name in table.column_names:
+                digest.update(f"|{name}|{len(table)}|".encode())
+                for part in _bytes_of(table.column(name)):
+                    digest.update(part)
+        for column in (self.head, self.relation, self.tail):
+            digest.update(np.ascontiguousarray(column, dtype="<i4"))
+        return digest.hexdigest()[:16]
 
     @classmethod
     def from_triples(
@@ -65,3 +81,16 @@ class KnowledgeGraph:
             ),
             *(np.array(column, dtype=np.int32) for column in columns),  # type: ignore[arg-type]
         )
+
+
+def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes]:
+    """Lengths and characters of a column of texts, or of lists of texts."""
+    if pa.types.is_list(column.type):
+        yield pc.list_value_length(column).to_numpy().astype("<i4").tobytes()
+        column = pc.list_flatten(column)
+    yield pc.binary_length(column).to_numpy().astype("<i4").tobytes()
+    for chunk in column.chunks:
+        if len(chunk):
+            _, offsets, characters = chunk.buffers()
+            places = np.frombuffer(offsets, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+            yield memoryview(characters)[places[0] : places[-1]] if characters is not None else b""

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from fathom.data.faults import Faults
 from fathom.data.formats.bear import is_bear, read_bear
+from fathom.data.formats.kamel import is_kamel, read_kamel
+from fathom.data.formats.kg import is_kg, read_kg
 from fathom.data.formats.native import is_native, read_native
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 
-FORMATS = ((is_bear, read_bear), (is_native, read_native))
+FORMATS = ((is_bear, read_bear), (is_kamel, read_kamel), (is_native, read_native), (is_kg, read_kg))
 EMBEDDED = {"geography": Path(__file__).parent.parent / "geography"}
 """Data sets that come with the package."""
 

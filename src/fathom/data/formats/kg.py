@@ -1,0 +1,273 @@
+"""Knowledge graphs as tab-separated triples: the layout of KG-BERT, and plain files of head, relation and tail.
+
+``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
+``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, with ``<TAB>description`` if you like; ``relation2text.txt``
+(or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in YAGO.
+``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
+Each may be ``.gz``. In WordNet's graphs the text is "name, gloss", so the name ends at the first ", ": told by the ids
+(``08769179`` or ``dog.n.01``) and by the comma in all but a few texts. Any other text is a name as a whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fathom.data.columns import Columns, first_fields
+from fathom.data.faults import Faults
+from fathom.data.graph_queries import graph_queryset
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+
+_SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
+_ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
+_ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
+_WORDNET_ID = r"^(\d{8}|.+\.[nvars]\.\d\d+)$"
+_WITH_GLOSS = 0.99
+
+
+class GraphFiles(NamedTuple):
+    """What a folder has. :param triples: file of each split; the one of "" holds all triples."""
+
+    triples: dict[str, Path]
+    entities: Path | None
+    relations: Path | None
+    long: Path | None
+    wikidata: Path | None
+
+    def all(self) -> list[Path]:
+        rest = (self.entities, self.relations, self.long, self.wikidata)
+        return [*self.triples.values(), *(file for file in rest if file is not None)]
+
+
+def is_kg(path: Path) -> bool:
+    return bool(find_files(path).triples)
+
+
+def read_kg(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the queries of the test split, of all triples where there are no splits; None where there are faults."""
+    graph = read_graph(find_files(path), faults)
+    if graph is None or faults.found:
+        return None
+    return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+
+
+def find_files(path: Path) -> GraphFiles:
+    """The files of a graph in a folder, or the one file that *path* is."""
+    folder = path if path.is_dir() else path.parent
+    names = {
+        "entities": _first(folder, _ENTITIES),
+        "relations": _first(folder, _RELATIONS),
+        "long": _first(folder, _LONG),
+        "wikidata": _first(folder, ("entity2wikidata",), (".json", ".json.gz")),
+    }
+    if path.is_file():
+        triples = {"": path} if path.name.endswith(_ENDINGS) and first_fields(path) == 3 else {}
+        return GraphFiles(triples, **names)
+    splits = {split: _first(folder, stems) for split, stems in _SPLITS.items()}
+    triples = {split: file for split, file in splits.items() if file is not None}
+    if not triples:
+        others = [
+            file for file in sorted(folder.glob("*")) if file.name.endswith(_ENDINGS) and file not in names.values()
+        ]
+        with_three = [file for file in others if first_fields(file) == 3]
+        triples = {"": with_three[0]} if len(with_three) == 1 else {}
+    return GraphFiles(triples, **names)
+
+
+def read_graph(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+    parts = {split: Columns(file, ("head", "relation", "tail"), faults) for split, file in files.triples.items()}
+    for part in parts.values():
+        if not len(part):
+            faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
+        for name in part.names:
+            part.complain(_empty(part[name]), lambda row, name=name: f"the {name} is empty")
+    if faults.found and not all(map(len, parts.values())):
+        return None
+    entities = _read_entities(files, faults)
+    relations = _read_names(files.relations, faults, "relation") if files.relations else None
+    entity_ids = _ids(entities, parts, ("head", "tail"))
+    relation_ids = _ids(relations, parts, ("relation",))
+    columns = {
+        name: [_rows(part, name, ids, kind, given, faults) for part in parts.values()]
+        for name, ids, kind, given in (
+            ("head", entity_ids, "entity", files.entities),
+            ("relation", relation_ids, "relation", files.relations),
+            ("tail", entity_ids, "entity", files.entities),
+        )
+    }
+    if faults.found:
+        return None
+    splits, start = {}, 0
+    for split, part in parts.items():
+        if split:
+            splits[split] = range(start, start + len(part))
+        start += len(part)
+    head, relation, tail = (np.concatenate(columns[name]) for name in ("head", "relation", "tail"))
+    return in_use(
+        entities if entities is not None else named_by_id(entity_ids),
+        relations if relations is not None else named_by_id(relation_ids).select(["id", "name"]),
+        head,
+        relation,
+        tail,
+        splits,
+    )
+
+
+def in_use(
+    entities: pa.Table,
+    relations: pa.Table,
+    head: NDArray[np.int32],
+    relation: NDArray[np.int32],
+    tail: NDArray[np.int32],
+    splits: Mapping[str, range],
+) -> KnowledgeGraph:
+    """A graph of the entities and relations that occur in triples, in their order."""
+    entities, (head, tail) = _only_used(entities, head, tail)
+    relations, (relation,) = _only_used(relations, relation)
+    return KnowledgeGraph(entities, relations, head, relation, tail, splits)
+
+
+def _only_used(table: pa.Table, *columns: NDArray[np.int32]) -> tuple[pa.Table, list[NDArray[np.int32]]]:
+    used = np.zeros(len(table), dtype=bool)
+    for column in columns:
+        used[column] = True
+    if used.all():
+        return table, list(columns)
+    place = np.cumsum(used, dtype=np.int32) - 1
+    return table.filter(pa.array(used)), [place[column].astype(np.int32) for column in columns]
+
+
+def named_by_id(ids: pa.Array) -> pa.Table:
+    """Entities without texts: "Albert_Einstein" is called "Albert Einstein"."""
+    names = pc.utf8_trim_whitespace(pc.replace_substring(ids, "_", " "))
+    return entity_table(ids, names)
+
+
+def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
+    count = len(ids)
+    if descriptions is None:
+        descriptions = pa.repeat(pa.scalar("", pa.string()), count)
+    if aliases is None:
+        aliases = pa.array([[]], pa.list_(pa.string())).take(pa.array(np.zeros(count, dtype=np.int64)))
+    return pa.table({"id": ids, "name": names, "aliases": aliases, "description": descriptions})
+
+
+def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
+    files = (folder / f"{stem}{ending}" for stem in stems for ending in endings)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _empty(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.flatnonzero(pc.equal(pc.binary_length(column), 0).to_numpy())
+
+
+def _read_names(file: Path, faults: Faults, kind: str) -> pa.Table:
+    """``id`` and ``name``, and ``description`` where the file has three columns."""
+    fields = ("id", "name", "description")[: min(max(first_fields(file), 2), 3)]
+    part = Columns(file, fields, faults)
+    part.complain(_empty(part["id"]), lambda row: "the id is empty")
+    _refuse_second(part, "id", kind, faults)
+    nameless = np.flatnonzero(pc.equal(pc.utf8_trim_whitespace(part["name"]), "").to_numpy())
+    for row in nameless[:20].tolist():
+        faults.note(
+            file, part.line(row), f"{kind} {part['id'][row].as_py()!r} has no name: what asks of it is unscored"
+        )
+    if len(nameless) > 20:
+        faults.note(file, None, f"{len(nameless) - 20:,} more {kind}s have no name")
+    return part.table
+
+
+def _refuse_second(part: Columns, name: str, kind: str, faults: Faults) -> None:
+    """Each id once: a fault for every further line."""
+    ids = part[name].combine_chunks()
+    first = pc.index_in(ids, value_set=pc.unique(ids))
+    if len(pc.unique(ids)) == len(ids):
+        return
+    places = np.asarray(first)
+    again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
+    part.complain(again, lambda row: f"{kind} {ids[row].as_py()!r} stands here for the second time")
+
+
+def _read_entities(files: GraphFiles, faults: Faults) -> pa.Table | None:
+    if files.entities is None:
+        return None
+    table = _read_names(files.entities, faults, "entity")
+    ids, names = table.column("id"), table.column("name")
+    descriptions = table.column("description") if "description" in table.column_names else None
+    aliases = None
+    if descriptions is None and _has_glosses(ids, names):
+        # Without ", " there is no gloss: the name is the whole text.
+        parts = pc.extract_regex(names, r"(?s)^(?P<name>.*?)(?:, (?P<gloss>.*))?$")
+        names, descriptions = pc.struct_field(parts, "name"), pc.struct_field(parts, "gloss")
+    if files.wikidata is not None:
+        descriptions, aliases = _from_wikidata(files.wikidata, ids, names, faults)
+    if files.long is not None:
+        long = _read_long(files.long, ids, faults)
+        descriptions = long if descriptions is None else pc.if_else(pc.equal(long, ""), descriptions, long)
+    return entity_table(ids, names, descriptions, aliases)
+
+
+def _has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
+    if not len(ids) or not pc.all(pc.match_substring_regex(ids, _WORDNET_ID)).as_py():
+        return False
+    return bool(pc.mean(pc.match_substring(texts, ", ")).as_py() >= _WITH_GLOSS)
+
+
+def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
+    part = Columns(file, ("id", "description"), faults)
+    found = pc.index_in(ids, value_set=part["id"].combine_chunks())
+    return pc.fill_null(part["description"].combine_chunks().take(found.combine_chunks()), "")
+
+
+def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
+    """Descriptions and other names: the label where it differs, and the alternatives."""
+    opener = gzip.open if file.suffix == ".gz" else open
+    try:
+        with opener(file, "rt", encoding="utf-8") as stream:
+            content = json.load(stream)
+    except (OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        faults.add(file, getattr(error, "lineno", None), f"not JSON: {error}")
+        return None, None
+    if not isinstance(content, dict):
+        faults.add(file, 1, 'expected {"id": {"label": "…", "description": "…", "alternatives": […]}, …}')
+        return None, None
+    descriptions, aliases = [], []
+    for id_, name in zip(ids.to_pylist(), names.to_pylist(), strict=True):
+        about = content.get(id_)
+        about = about if isinstance(about, dict) else {}
+        descriptions.append(str(about.get("description") or ""))
+        others = [about.get("label"), *(about.get("alternatives") or ())]
+        aliases.append([other for other in dict.fromkeys(others) if isinstance(other, str) and other not in ("", name)])
+    return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
+
+
+def _ids(given: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str, ...]) -> pa.Array:
+    if given is not None:
+        return given.column("id").combine_chunks()
+    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
+    return pc.unique(pa.chunked_array(chunks, pa.string()))
+
+
+def _rows(
+    part: Columns, name: str, ids: pa.Array, kind: str, named_in: Path | None, faults: Faults
+) -> NDArray[np.int32]:
+    """The row of each id; unknown ones are faults."""
+    found = pc.index_in(part[name], value_set=ids)
+    if found.null_count:
+        where = named_in.name if named_in else "the graph"
+        part.complain(
+            np.flatnonzero(found.is_null().to_numpy()),
+            lambda row: f"unknown {kind} {part[name][row].as_py()!r}: {where} does not name it",
+        )
+        found = pc.fill_null(found, 0)
+    rows: NDArray[np.int32] = found.to_numpy()
+    return rows
