@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.templates import Template
-from fathom.errors import BadInput
 
 Direction = Literal["tail", "head"]
 
@@ -37,6 +35,18 @@ class CandidateSet:
     def position(self) -> dict[str, int]:
         """Place of each id in the order."""
         return {id_: place for place, id_ in enumerate(self.ids)}
+
+    def name_of(self, id_: str) -> str:
+        """ "" where it is not a candidate."""
+        return self.names[self.position[id_]] if id_ in self.position else ""
+
+    def keep(self, places: Sequence[int]) -> CandidateSet:
+        """A smaller set, in the given order."""
+        columns = (
+            None if column is None else tuple(column[place] for place in places)
+            for column in (self.ids, self.names, self.descriptions)
+        )
+        return CandidateSet(self.name, *columns)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +82,18 @@ class Query:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation and how it is put into words. :param cardinality: "1:1" where every answer occurs once, else "1:N"."""
+    """A relation and how it is put into words.
+
+    :param cardinality: "1:1" where every answer occurs once, else "1:N".
+    :param questions: templates whose answer stands last, for a model to complete: "What is the capital of [X]? [Y]".
+    """
 
     id: str
     name: str
     templates: tuple[Template, ...]
     cardinality: str
     domains: tuple[str, ...] = ()
+    questions: tuple[Template, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,7 @@ class QuerySet:
     """
 
     name: str
-    queries: tuple[Query, ...]
+    queries: Sequence[Query]
     candidates: Mapping[str, CandidateSet]
     relations: Mapping[str, Relation]
     version: str = ""
@@ -112,6 +127,10 @@ class QuerySet:
                 digest.update(json.dumps(space.descriptions).encode())
         for relation in self.relations.values():
             digest.update(json.dumps([relation.id, [template.text for template in relation.templates]]).encode())
+            if relation.questions:
+                digest.update(json.dumps([question.text for question in relation.questions]).encode())
+        if self.graph is not None and self.graph.splits:  # few-shot lines are drawn from triples that nobody asks
+            digest.update(self.graph.content_hash.encode())
         return digest.hexdigest()[:16]
 
     def select(
@@ -127,29 +146,12 @@ class QuerySet:
         :param relations: ids of relations to keep. :param subset: name of one of :attr:`subsets`.
         :param limit: keep so many, drawn at random by *seed*. :param ids: ids of the queries to keep.
         :raises BadInput: an unknown relation or subset, or nothing left.
+
+        More ways to choose, and what each left out: :func:`fathom.data.selection.select`.
         """
-        queries: Iterable[Query] = self.queries
-        if relations:
-            unknown = [relation for relation in relations if relation not in self.relations]
-            if unknown:
-                raise BadInput(
-                    f"{self.name} has no relation {', '.join(unknown)}: it has {', '.join(sorted(self.relations))}"
-                )
-            queries = [query for query in queries if query.relation in relations]
-        if subset is not None:
-            if subset not in self.subsets:
-                has = ", ".join(self.subsets) or "none"
-                raise BadInput(f"{self.name} has no subset '{subset}': it has {has}")
-            queries = [query for query in queries if query.id in self.subsets[subset]]
-        if ids is not None:
-            queries = [query for query in queries if query.id in ids]
-        kept = list(queries)
-        if limit is not None and limit < len(kept):
-            chosen = sorted(random.Random(seed).sample(range(len(kept)), limit))
-            kept = [kept[i] for i in chosen]
-        if not kept:
-            raise BadInput(f"no query of {self.name} is left after --relations, --subset and --limit")
-        return replace(self, queries=tuple(kept))
+        from fathom.data.selection import Selection, select
+
+        return select(self, Selection(relations=relations or (), subset=subset, limit=limit, seed=seed, ids=ids)).data
 
     def by_relation(self) -> dict[str, list[Query]]:
         """Queries of each relation that has any, in the order of the relations."""

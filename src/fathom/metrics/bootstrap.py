@@ -7,7 +7,7 @@ Miller 2008, section 3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,42 @@ def interval(
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
     return _bootstrap(values, clusters, confidence, resamples, seed, weights, limits)[0]
+
+
+def interval_of(
+    function: Callable[..., Floats],
+    columns: Sequence[npt.ArrayLike],
+    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    weights: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+) -> Interval:
+    """:func:`interval` of what *function* makes of the means of several columns, such as an F1 of means.
+
+    :param function: takes one array per column, any shape, and gives one of that shape.
+    :param columns: [n] each, resampled together.
+    """
+    table, labels = np.array([np.asarray(column, float) for column in columns]), np.asarray(clusters)
+    shares = np.ones(table.shape[-1]) if weights is None else np.asarray(weights, float)
+    for column in table:
+        _check(column, labels, shares)
+    given, unit = np.unique(labels, return_inverse=True)
+    estimate = float(function(*(table @ shares / shares.sum())))
+    note = _note(len(given), max(table, key=np.ptp))
+    if table.shape[1] == 1:
+        return Interval(estimate, *limits, 1, note)
+    if len(given) == 1:
+        order = np.lexsort((shares, *table))
+        table, shares, unit = table[:, order], shares[order], np.arange(table.shape[1])
+    below: Floats = np.bincount(unit, shares).astype(float)
+    # One seed, so every column meets the same resamples.
+    means = [_resampled(np.bincount(unit, shares * column).astype(float), below, resamples, seed) for column in table]
+    spread = estimate + _widening(len(below), confidence) * (function(*means) - estimate)
+    low, high = np.quantile(spread, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = min(float(low), estimate), max(float(high), estimate)
+    return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(given), note)
 
 
 def paired_difference(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -57,6 +57,15 @@ class Cache(Protocol):
         ...
 
 
+class Reply(NamedTuple):
+    """What a model wrote. :param text: up to where it came to its end. :param tokens: how many it took.
+    :param fault: why there is none, None where there is."""
+
+    text: str
+    tokens: int
+    fault: str | None
+
+
 class Model(Protocol):
     """A local model. All tensors live on :attr:`device`; b rows of n tokens, hidden size d."""
 
@@ -103,6 +112,17 @@ class Model(Protocol):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The model's own head. :param hidden: shape (m, d). :returns: float32, shape (m, vocabulary)."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
+    ) -> list[Reply]:
+        """Greedy replies of a causal model, each the same as if its prompt were alone.
+
+        All prompts run at once: the caller sees that they fit the memory.
+
+        :param stop: a reply ends before the first of these texts. :param bos: token to put before each prompt.
+        """
         ...
 
     def linear_head(self) -> LinearHead | None:

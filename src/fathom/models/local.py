@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
-from fathom.models.base import Attention, Cache, Identity, LinearHead
+from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.cache import KeyValues
 from fathom.models.checks import check_cache, check_tree
+from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
 
 
@@ -118,6 +119,18 @@ class LocalModel:
         ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=self.device)
         with _returns_hidden(self._body, hidden[None]):
             return self.network(input_ids=ids).logits[0]  # type: ignore[no-any-return]
+
+    def generate(
+        self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
+    ) -> list[Reply]:
+        return generate_greedily(self, prompts, max_new_tokens, stop, bos, self._ends)
+
+    @cached_property
+    def _ends(self) -> frozenset[int]:
+        """Tokens that end what it writes: the tokenizer's, and those of the model's own settings."""
+        own = getattr(self.network.generation_config, "eos_token_id", None)
+        several = own if isinstance(own, list) else [own]
+        return frozenset(token for token in (self.tokenizer.eos_token_id, *several) if token is not None)
 
     def linear_head(self) -> LinearHead | None:
         return self._linear_head

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.models.base import Attention, Cache, Identity, LinearHead
+from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
+from fathom.models.generation import generate_greedily
 
 BOS, UNKNOWN = "<s>", "<unk>"
 
@@ -59,6 +60,11 @@ class ScriptedModel:
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden @ self.table
+
+    def generate(
+        self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
+    ) -> list[Reply]:
+        return generate_greedily(self, prompts, max_new_tokens, stop, bos)
 
     def linear_head(self) -> LinearHead | None:
         return None

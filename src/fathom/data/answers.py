@@ -1,0 +1,140 @@
+"""When two answers are the same: spelling, numbers and dates evened out, aliases known."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import CandidateSet, Query
+
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_MONTH = {name: number for number, full in enumerate(_MONTHS, start=1) for name in (full, full[:3])} | {"sept": 9}
+_NUMBER = re.compile(r"([+\-−]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?")
+_DATES = (
+    re.compile(r"(?P<day>\d{1,2})(?:st|nd|rd|th)?(?: of)? (?P<month>[a-z]+)\.?,? (?P<year>\d{3,4})"),
+    re.compile(r"(?P<month>[a-z]+)\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,? (?P<year>\d{3,4})"),
+    re.compile(r"(?P<month>[a-z]+)\.?,? (?P<year>\d{3,4})"),
+    re.compile(r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"),
+)
+
+
+def answer_key(text: str, normalise: bool = True) -> str:
+    """Two answers are the same if their keys are equal.
+
+    :param normalise: even out letter case, spaces, quotation marks around and punctuation behind, the spelling of
+        numbers ("1,234.0" is 1234) and of dates ("March 12th, 1990" is 12 March 1990); else letter case alone, as
+        KAMEL's own script does. Articles stay: "The Who" is not "who".
+    """
+    if not normalise:
+        return text.strip().lower()
+    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    bare = plain.strip("\"'“”‘’„«»` ").rstrip(" .,;:!?") or plain
+    return _number(bare) or _date(bare) or bare
+
+
+def _number(text: str) -> str | None:
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    sign, whole, fraction = found.groups(default="")
+    digits = whole.replace(",", "").lstrip("0") or "0"
+    digits += ("." + fraction.rstrip("0")).rstrip(".")
+    return digits if sign in ("", "+") or digits == "0" else "-" + digits
+
+
+def _date(text: str) -> str | None:
+    """Year, month and day (0 where it is not said); None for what is no date."""
+    for pattern in _DATES:
+        if found := pattern.fullmatch(text):
+            said = found.groupdict(default="0")
+            month = _MONTH.get(said["month"]) or (int(said["month"]) if said["month"].isdecimal() else 0)
+            day = int(said.get("day", "0"))
+            if 1 <= month <= 12 and day <= 31:
+                return f"{int(said['year']):04}-{month:02}-{day:02}"
+    return None
+
+
+def split_answers(text: str, separator: str, normalise: bool = True) -> list[str]:
+    """The answers in what a model said, the same one once, in order; none where it said nothing."""
+    parts = [part.strip() for part in text.split(separator.strip())]
+    first = {answer_key(part, normalise): part for part in reversed(parts) if part}
+    return [part for part in dict.fromkeys(parts) if part in first.values()]
+
+
+class Matched(NamedTuple):
+    """How the answers said to a query meet its gold answers.
+
+    :param ids: whom each answer said names: a gold answer, another known one, a candidate by its label; else None.
+    :param right: how many gold answers were named. :param wrong: how many answers said name no right answer.
+    :param gold: how many gold answers there are.
+    """
+
+    ids: tuple[str | None, ...]
+    right: int
+    wrong: int
+    gold: int
+
+
+class Matcher:
+    """Compares answers with the labels and aliases of a query set's entities.
+
+    :param graph: where aliases stand; None for labels alone.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph | None,
+        spaces: Mapping[str, CandidateSet],
+        queries: Sequence[Query],
+        normalise: bool,
+    ) -> None:
+        self.spaces, self.normalise = spaces, normalise
+        wanted = dict.fromkeys(answer for query in queries for answer in (*query.gold, *query.known))
+        self.keys = {id_: self._keys(names) for id_, names in _names(graph, list(wanted)).items()}
+        self.by_label: dict[str, dict[str, str]] = {}
+
+    def match(self, query: Query, said: Sequence[str]) -> Matched:
+        """A right answer that is not asked for (``query.known``) counts neither way."""
+        keys = [answer_key(answer, self.normalise) for answer in said]
+        space = self.spaces[query.candidates]
+        names = {id_: self._names_of(id_, space) for id_ in (*query.gold, *query.known)}
+        by_label = self._by_label(space)
+        ids = [next((id_ for id_ in names if key in names[id_]), by_label.get(key)) for key in keys]
+        right = sum(not names[gold].isdisjoint(keys) for gold in query.gold)
+        wrong = sum(not any(key in names[id_] for id_ in names) for key in dict.fromkeys(keys))
+        return Matched(tuple(ids), right, wrong, len(query.gold))
+
+    def _names_of(self, id_: str, space: CandidateSet) -> frozenset[str]:
+        place = space.position.get(id_)
+        label = () if place is None else (space.names[place],)
+        return self.keys.get(id_, frozenset()) | self._keys(label)
+
+    def _by_label(self, space: CandidateSet) -> dict[str, str]:
+        """Ids by the key of their label; of several of one name the first."""
+        if space.name not in self.by_label:
+            pairs = zip(reversed(space.names), reversed(space.ids), strict=True)
+            self.by_label[space.name] = {answer_key(name, self.normalise): id_ for name, id_ in pairs}
+        return self.by_label[space.name]
+
+    def _keys(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(answer_key(name, self.normalise) for name in names)
+
+
+def _names(graph: KnowledgeGraph | None, ids: list[str]) -> dict[str, list[str]]:
+    """Label and aliases of those of *ids* that the graph has."""
+    if graph is None:
+        return {}
+    places = pc.index_in(pa.array(ids, pa.string()), graph.entities.column("id").combine_chunks())
+    there = [id_ for id_, place in zip(ids, places.to_pylist(), strict=True) if place is not None]
+    rows = graph.entities.take(places.drop_null())
+    columns = (rows.column("name").to_pylist(), rows.column("aliases").to_pylist())
+    return {id_: [name, *(aliases or ())] for id_, name, aliases in zip(there, *columns, strict=True)}

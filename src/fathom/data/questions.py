@@ -1,0 +1,203 @@
+"""Few-shot question prompts: answered questions on other facts of the same relation, then the question itself.
+
+The manner of KAMEL (Kalo and Fichtel, AKBC 2022): one question per line, several answers with a separator between them,
+and a closing sign that tells the model where an answer ends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.data.faults import Faults, read_json_lines
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import Query
+from fathom.data.templates import ANSWER, SUBJECT, Template
+from fathom.errors import BadInput
+
+CLOSING = "%"
+"""Stands behind the last answer of each line, as in KAMEL."""
+
+CORRECTED = {("P36", "What is the original language of [S]?"): "What is the capital of [S]?"}
+"""KAMEL's published file gives P36 (capital) the question of P364: what is meant instead."""
+
+Questions = dict[str, tuple[Template, ...]]
+
+
+class Question(NamedTuple):
+    """:param line: where it stands in its file."""
+
+    line: int
+    relation: str
+    text: str
+
+
+def read_questions(file: Path) -> Questions:
+    """Questions by relation; a relation may have several.
+
+    :param file: ``relation, question`` per line, split at the first comma, or JSON Lines with ``relation`` and
+        ``question``; the subject's place is written ``[X]`` (or ``[S]``, as KAMEL does).
+    :raises BadInput: each line that is neither, by number.
+    """
+    faults = Faults()
+    by_relation: dict[str, list[Template]] = {}
+    for question in question_lines(file, faults):
+        template = as_template(question.text)
+        if template not in by_relation.setdefault(question.relation, []):
+            by_relation[question.relation].append(template)
+    if not by_relation and not faults.found:
+        faults.add(file, None, "no question in it: write 'relation, question with [X]' lines")
+    faults.stop_if_any()
+    return {relation: tuple(templates) for relation, templates in by_relation.items()}
+
+
+def question_lines(file: Path, faults: Faults) -> list[Question]:
+    """The good lines of a file of questions, known mistakes corrected; the others become faults."""
+    if file.suffix == ".jsonl":
+        rows = read_json_lines(file, {"relation": str, "question": str}, faults)
+        found = [Question(line, row["relation"], row["question"]) for line, row in rows]
+    else:
+        found = _comma_lines(file, faults)
+    good = []
+    for question in found:
+        if SUBJECT not in question.text and "[S]" not in question.text:
+            faults.add(file, question.line, f"question {question.text!r} has no {SUBJECT}: write it for the subject")
+        elif ANSWER in question.text and not question.text.rstrip().endswith(ANSWER):
+            faults.add(file, question.line, f"question {question.text!r}: {ANSWER}, if written, must stand last")
+        else:
+            good.append(_corrected(file, question, faults))
+    return good
+
+
+def _corrected(file: Path, question: Question, faults: Faults) -> Question:
+    meant = CORRECTED.get((question.relation, question.text))
+    if meant is None:
+        return question
+    faults.note(file, question.line, f"{question.text!r} is not {question.relation}'s question: corrected to {meant!r}")
+    return question._replace(text=meant)
+
+
+def _comma_lines(file: Path, faults: Faults) -> list[Question]:
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        faults.add(file, None, f"cannot be read as UTF-8 text: {error}")
+        return []
+    found = []
+    for number, line in enumerate(lines, start=1):
+        relation, _, text = (part.strip() for part in line.partition(","))
+        if relation and text:
+            found.append(Question(number, relation, text))
+        elif line.strip():
+            faults.add(file, number, f"expected 'relation, question with {SUBJECT}', found {line.strip()[:60]!r}")
+    return found
+
+
+def as_template(question: str) -> Template:
+    """The question with the answer behind it."""
+    text = question.replace("[S]", SUBJECT).strip()
+    return Template(text if text.endswith(ANSWER) else f"{text} {ANSWER}")
+
+
+def asked(question: Template, subject: str) -> str:
+    """What the model is to go on from: the question, without its answer and the space before that."""
+    return question.fill(subject, "", capitalize=False).text.rstrip()
+
+
+class _Known(NamedTuple):
+    """A subject of the pool with all its answers."""
+
+    subject_id: str
+    subject: str
+    answers: tuple[str, ...]
+
+
+class QuestionShots:
+    """Makes the prompt of each query from answered questions on other subjects of its relation.
+
+    :param graph: subjects are drawn from its ``train`` split, from all its triples where it has no splits.
+    :param relations: ids of the relations asked. :param shots: how many answered questions.
+    :param per_query: other subjects for each query, as KAMEL draws them, instead of the same for a relation.
+    :param separator: what stands between two answers.
+    :raises BadInput: a relation with fewer subjects to draw from than asked for.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph | None,
+        relations: Collection[str],
+        *,
+        shots: int = 5,
+        seed: int = 0,
+        per_query: bool = False,
+        separator: str = "; ",
+    ) -> None:
+        self.shots, self.seed, self.per_query, self.separator = shots, seed, per_query, separator
+        self.pools = _pools(graph, relations) if graph is not None and shots else {}
+        short = [
+            f"relation {relation}: {shots} few-shot questions asked for, but there are {size} subjects to draw from"
+            for relation in relations
+            if (size := len(self.pools[relation]) if relation in self.pools else 0) < shots
+        ]
+        if short:
+            raise BadInput([*short, "give a smaller --shots"])
+
+    def prompt(self, query: Query, question: Template) -> str:
+        """:raises BadInput: too few subjects are left without the query's own."""
+        seed = f"{self.seed}|{query.id if self.per_query else query.relation}"
+        lines = [
+            f"{asked(question, known.subject)} {self.separator.join(known.answers)}{CLOSING}"
+            for known in self._draw(seed, query)
+        ]
+        return "\n".join([*lines, asked(question, query.subject)])
+
+    def _draw(self, seed: str, query: Query) -> list[_Known]:
+        if not self.shots:
+            return []
+        pool = self.pools[query.relation]
+        # One more than needed: the query's own subject is passed over.
+        places = random.Random(seed).sample(range(len(pool)), min(len(pool), self.shots + 1))
+        fit = [known for known in map(pool.__getitem__, places) if known.subject_id != query.subject_id]
+        if len(fit) < self.shots:
+            raise BadInput(f"{self.shots} few-shot questions asked for, {len(fit)} found on other subjects")
+        return fit[: self.shots]
+
+
+class _Pool:
+    """The subjects of one relation; their names are looked up when they are drawn."""
+
+    def __init__(self, graph: KnowledgeGraph, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        self.graph = graph
+        order = np.argsort(graph.head[rows], kind="stable")
+        self.rows = rows[order]
+        _, self.starts = np.unique(graph.head[self.rows], return_index=True)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, place: int) -> _Known:
+        end = self.starts[place + 1] if place + 1 < len(self) else len(self.rows)
+        rows = self.rows[self.starts[place] : end]
+        entities = self.graph.entities
+        subject = int(self.graph.head[rows[0]])
+        names = entities.column("name").take(self.graph.tail[rows]).to_pylist()
+        return _Known(
+            entities.column("id")[subject].as_py(),
+            entities.column("name")[subject].as_py(),
+            tuple(dict.fromkeys(names)),
+        )
+
+
+def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Pool]:
+    drawn = graph.splits.get("train", range(len(graph)))
+    codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
+    of_triple = graph.relation[drawn.start : drawn.stop]
+    return {
+        relation: _Pool(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start)
+        for relation in relations
+        if relation in codes
+    }

@@ -1,0 +1,51 @@
+"""Sets of answers: how many of those given are right, how many of those wanted were given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fathom.metrics.bootstrap import Floats, Interval, interval_of
+
+
+class SetScore(NamedTuple):
+    precision: float
+    recall: float
+    f1: float
+
+
+def set_score(right: int, wrong: int, gold: int) -> SetScore:
+    """Of one query. One gold answer and one answer given make all three 0 or 1.
+
+    Several names of one gold answer count once, as KAMEL counts; nothing given is a precision of 0.
+
+    :param right: gold answers given. :param wrong: other answers given. :param gold: gold answers, 1 or more.
+    """
+    if not (0 <= right <= gold and gold and wrong >= 0):
+        raise ValueError(f"{right} right of {gold} gold answers and {wrong} wrong ones cannot be")
+    precision = right / (right + wrong) if right + wrong else 0.0
+    recall = right / gold
+    return SetScore(precision, recall, float(harmonic_mean(precision, recall)))
+
+
+def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
+    """2PR / (P + R), 0 where both are 0; any shape."""
+    one, other = np.asarray(precision, float), np.asarray(recall, float)
+    total = one + other
+    return np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0)
+
+
+def mean_f1(
+    precision: npt.ArrayLike,
+    recall: npt.ArrayLike,
+    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    weights: npt.ArrayLike | None = None,
+) -> Interval:
+    """F1 as KAMEL reports it: the harmonic mean of mean precision and mean recall, not the mean of the queries' F1.
+
+    :param precision: of each query, [n]. :param recall: [n]. :param clusters: relation of each, [n].
+    """
+    return interval_of(harmonic_mean, [precision, recall], clusters, weights=weights, limits=(0.0, 1.0))

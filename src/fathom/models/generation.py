@@ -1,0 +1,153 @@
+"""Greedy generation, many prompts at a time, each getting the text that it would get alone.
+
+The prompts stand in one packed sequence: what all of them begin with runs once and is remembered once, the rest of
+each is a branch that sees that beginning and itself, by its mask and positions. So nothing is padded, prompts of any
+lengths go together, and a branch that has come to its end is forgotten. Where a model refuses such masks
+(:meth:`fathom.models.base.Model.refuses_cache`), each prompt runs alone and whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from itertools import accumulate, takewhile
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from fathom.models.base import Model, Reply
+
+
+def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], bos: int | None) -> list[list[int]]:
+    """Token ids without special tokens but *bos* in front."""
+    if not prompts:
+        return []
+    encoded = tokenizer(list(prompts), add_special_tokens=False, verbose=False)["input_ids"]
+    return [ids if bos is None or ids[:1] == [bos] else [bos, *ids] for ids in encoded]
+
+
+def generate_greedily(
+    model: Model,
+    prompts: Sequence[str],
+    max_new_tokens: int,
+    stop: Sequence[str] = (),
+    bos: int | None = None,
+    ends: Collection[int] = (),
+) -> list[Reply]:
+    """The likeliest next token, again and again. All prompts run at once: the caller sees that they fit the memory.
+
+    :param stop: a reply ends before the first of these texts. :param bos: token to put before each prompt.
+    :param ends: ids of tokens that end a reply.
+    """
+    rows = [
+        _Row(ids, _misfit(ids, max_new_tokens, model.max_tokens))
+        for ids in encode_prompts(model.tokenizer, prompts, bos)
+    ]
+    able = [row for row in rows if row.fault is None]
+    writer = _Writer(model.tokenizer, max_new_tokens, stop, frozenset(ends))
+    with torch.inference_mode():
+        if model.refuses_cache() is None:
+            _together(model, able, writer)
+        else:
+            for row in able:
+                _alone(model, row, writer)
+    return [Reply(row.text, len(row.written), row.fault) for row in rows]
+
+
+class _Row:
+    """One prompt and what is written behind it."""
+
+    def __init__(self, prompt: list[int], fault: str | None) -> None:
+        self.prompt, self.fault = prompt, fault
+        self.written: list[int] = []
+        self.text = ""
+
+
+class _Writer:
+    """Adds a token to a row and knows when the row has come to its end."""
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_new_tokens: int, stop: Sequence[str], ends: frozenset[int]
+    ) -> None:
+        self.tokenizer, self.max_new_tokens, self.stop, self.ends = tokenizer, max_new_tokens, stop, ends
+
+    def write(self, row: _Row, score: float, token: int) -> bool:
+        """Whether the row goes on."""
+        if math.isnan(score):
+            row.fault = "the model gave the next token a score that is not a number"
+            return False
+        if token in self.ends:
+            return False
+        row.written.append(token)
+        row.text = self.tokenizer.decode(row.written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        places = [place for sign in self.stop if (place := row.text.find(sign)) >= 0]
+        if places:
+            row.text = row.text[: min(places)]
+        return not places and len(row.written) < self.max_new_tokens
+
+
+def _misfit(prompt: list[int], max_new_tokens: int, window: int | None) -> str | None:
+    if not prompt:
+        return "the prompt has no tokens"
+    if window is not None and len(prompt) + max_new_tokens > window:
+        return (
+            f"a prompt of {len(prompt)} tokens and an answer of up to {max_new_tokens} "
+            f"do not fit the model's window of {window}"
+        )
+    return None
+
+
+def _alone(model: Model, row: _Row, writer: _Writer) -> None:
+    """The plain path: the whole sequence anew for each token."""
+    going = True
+    while going:
+        ids = torch.tensor([row.prompt + row.written], device=model.device)
+        best, token = model.logits(model.hidden(model.embed(ids))[0, -1:])[0].max(dim=-1)
+        going = writer.write(row, float(best), int(token))
+
+
+def _together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
+    """All rows in one packed sequence. ``owner`` tells whose each remembered token is, −1 for all rows'."""
+    if not rows:
+        return
+    shared = _shared_length([row.prompt for row in rows])
+    tails = [row.prompt[shared:] for row in rows]
+    flat = rows[0].prompt[:shared] + [token for tail in tails for token in tail]
+    owner = _tensor(model, [-1] * shared + [number for number, tail in enumerate(tails) for _ in tail])
+    place = torch.arange(len(flat), device=model.device)
+    visible = (place[:, None] >= place[None, :]) & _sees(owner, owner)
+    positions = _tensor(model, [*range(shared), *(shared + n for tail in tails for n in range(len(tail)))])
+    states, cache = model.grow(None, model.embed(_tensor(model, flat))[None], positions[None], visible[None])
+    last = _tensor(model, list(accumulate(map(len, tails), initial=shared - 1))[1:])
+    states, active = states[0, last], list(range(len(rows)))
+    while True:
+        best, token = model.logits(states).max(dim=-1)
+        found = zip(active, best.tolist(), token.tolist(), strict=True)
+        active, before = [number for number, *likeliest in found if writer.write(rows[number], *likeliest)], len(active)
+        if not active:
+            return
+        own = _tensor(model, active)
+        if len(active) < before:
+            kept = (_sees(own, owner).any(dim=0)).nonzero()[:, 0]
+            cache, owner = cache.keep(kept), owner[kept]
+        owner = torch.cat([owner, own])
+        ids = _tensor(model, [rows[number].written[-1] for number in active])
+        positions = _tensor(model, [len(rows[number].prompt) + len(rows[number].written) - 1 for number in active])
+        grown, cache = model.grow(cache, model.embed(ids)[None], positions[None], _sees(own, owner)[None])
+        states = grown[0]
+
+
+def _shared_length(prompts: Sequence[list[int]]) -> int:
+    """How many tokens all prompts begin with; at least the last of each stays its own."""
+    columns = zip(*(prompt[:-1] for prompt in prompts), strict=False)
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
+
+
+def _sees(own: Tensor, owner: Tensor) -> Tensor:
+    """Whether tokens of the rows *own* may see those of the rows *owner*. :returns: shape (own, owner)."""
+    return (owner[None, :] == -1) | (own[:, None] == owner[None, :])
+
+
+def _tensor(model: Model, values: Sequence[int]) -> Tensor:
+    return torch.tensor(values, dtype=torch.long, device=model.device)
