@@ -208,9 +208,11 @@ def test_every_option_is_identity_or_circumstance():
     """Flip each field: the identity must change, unless the field is marked a circumstance."""
     other = {
         "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
-        "allow_pickle": True, "relations": ("P1",), "subset": "lite", "limit": 3, "seed": 7, "batch_tokens": 5,
+        "allow_pickle": True, "relations": ("P1",), "subset": "lite", "limit": 3, "split": "dev", "candidates": "asked",
+        "exclude_tails": ("Rome",), "tail_tokens": "2-4", "single_token": True, "tokens_after_space": True, "seed": 7, "batch_tokens": 5,
         "templates": (1,), "reduction": ("mean",), "score": ("answer",), "pll": "original", "bos": "none",
-        "capitalize": False,
+        "capitalize": False, "shots": 3, "per_query_shots": True, "trailing_space": True, "describe_head": True,
+        "closing": True, "top_k": 3, "max_rank": 10, "prune": False,
     }  # fmt: skip
     kind = PROBES["statement"].options
     assert other.keys() == kind.model_fields.keys()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
+
+from fathom.errors import BadInput
+
+if TYPE_CHECKING:  # not needed to show --help
+    from fathom.data.fewshot import FewShot
+    from fathom.data.queries import QuerySet
+    from fathom.data.selection import Selection
 
 
 def _split(value: Any) -> Any:
@@ -42,9 +49,23 @@ class ProbeOptions(BaseModel):
         False, description="Read .bin weights (they can run code) besides safetensors.", json_schema_extra=CIRCUMSTANCE
     )
     relations: Words = Field((), description="Only these relations, separated by commas.")
+    split: str | None = Field(None, description="Split of a knowledge graph to ask: train, dev or test (the default).")
     subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR.")
+    exclude_tails: Words = Field((), description="Leave out queries with these gold answers (names or ids).")
+    tail_tokens: str | None = Field(
+        None, description="Only queries whose gold answer has so many tokens for the model: 1, or a range such as 2-4."
+    )
+    single_token: bool = Field(
+        False, description="Only queries and candidates whose name is one token for the model, as LAMA needs it."
+    )
+    tokens_after_space: bool = Field(
+        False, description="Count a name's tokens as they stand after a space; else, as in the DEER paper, alone."
+    )
     limit: int | None = Field(None, ge=1, description="Only so many queries, drawn at random by --seed.")
     seed: int = Field(0, description="Seed of every random choice.")
+    candidates: Literal["all", "asked"] = Field(
+        "all", description="Entities of a knowledge graph to choose from: all, or heads and tails of the queries asked."
+    )
     batch_tokens: int | None = Field(
         None,
         ge=1,
@@ -57,6 +78,23 @@ class ProbeOptions(BaseModel):
         names = {"dtype", "device", "revision", "adapter", "trust_remote_code", "allow_pickle"}
         return self.model_dump(include=names)
 
+    def selection(self) -> Selection:
+        """Which queries and candidates."""
+        from fathom.data.selection import Selection
+
+        return Selection(
+            split=self.split,
+            relations=self.relations,
+            subset=self.subset,
+            exclude_tails=self.exclude_tails,
+            tail_tokens=self.tail_tokens,
+            single_token=self.single_token,
+            after_space=self.tokens_after_space,
+            limit=self.limit,
+            seed=self.seed,
+            candidates=self.candidates,
+        )
+
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
         hidden = {
@@ -65,28 +103,6 @@ class ProbeOptions(BaseModel):
             if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("circumstance")
         }
         return self.model_dump(mode="json", exclude=hidden)
-
-
-class StatementOptions(ProbeOptions):
-    """Options of the statement probe (BEAR)."""
-
-    templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
-    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(_split)] = Field(
-        ("sum",), min_length=1, description="sum (nats per statement) and/or mean (nats per token)."
-    )
-    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(_split)] = Field(
-        ("full",),
-        min_length=1,
-        description="full: all tokens; conditional: from the answer on (causal) or the answer given the rest (masked); "
-        "answer: its tokens alone (causal models then ignore a subject that stands behind it).",
-    )
-    pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
-        "within-word-l2r", description="Masked models: what is masked beside the scored token."
-    )
-    bos: Literal["auto", "add", "none"] = Field(
-        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
-    )
-    capitalize: bool = Field(True, description="First letter of every statement in upper case.")
 
 
 class FewShotOptions(ProbeOptions):
@@ -102,6 +118,55 @@ class FewShotOptions(ProbeOptions):
         "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
     )
 
+    def few_shot(self, data: QuerySet) -> FewShot:
+        """:raises BadInput: the data has no graph to draw from, or one with too few triples."""
+        from fathom.data.fewshot import FewShot
+
+        if data.graph is None:
+            raise BadInput(
+                f"{data.name} has no graph of facts, so there are no lines for a few-shot prompt: use a knowledge "
+                "graph, a BEAR folder or a folder of facts"
+            )
+        return FewShot(
+            data.graph,
+            data.relations,
+            data.queries,
+            shots=self.shots,
+            seed=self.seed,
+            per_query=self.per_query_shots,
+            trailing_space=self.trailing_space,
+            description=self.describe_head,
+        )
+
+
+class StatementOptions(FewShotOptions):
+    """Options of the statement probe (BEAR)."""
+
+    templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
+    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(_split)] = Field(
+        ("sum",), min_length=1, description="sum (nats per statement) and/or mean (nats per token)."
+    )
+    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(_split)] = Field(
+        ("full",),
+        min_length=1,
+        description="full: all tokens; conditional: from the answer on (causal) or the answer given the rest (masked); "
+        "answer: its tokens alone (causal models then ignore a subject that stands behind it).",
+    )
+    pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
+        "within-word-l2r", description="Masked models: what is masked beside the scored token."
+    )
+    capitalize: bool = Field(True, description="First letter of every template's statement in upper case.")
+    closing: bool = Field(False, description='Few-shot statements end with ")" behind the answer, as their lines do.')
+    top_k: int = Field(10, ge=0, description="How many of the best answers to record.")
+    max_rank: int | None = Field(
+        None, ge=1, description="Stop where the rank is known to be greater (Hits@k needs no more than k); much faster."
+    )
+    prune: bool = Field(
+        True,
+        description="Answer spaces beyond 1,000, or with --max-rank: leave out what cannot beat the right answer "
+        "(the rank is exact either way).",
+    )
+
 
 class EmbeddingOptions(FewShotOptions):
     """Options of the embedding probe (DEER)."""
@@ -109,8 +174,8 @@ class EmbeddingOptions(FewShotOptions):
     tail_template: str = Field(
         "deer",
         min_length=1,
-        description="How a candidate is put into words: deer, A, B or C (the paper's figures 2 and 12 to 14), a text with "
-        "{name} and, if wanted, {description} (\\n for a new line), or a file with such a text.",
+        description="How a candidate is put into words: deer, A, B or C (figures 2, 12 to 14 of the paper), a text "
+        "with {name} and, if wanted, {description} (\\n for a new line), or a file with such a text.",
     )
     pooling: Literal["auto", "last", "mean", "cls"] = Field(
         "auto", description="Which states make the vector; auto: last for causal models, mean for encoders."
@@ -123,7 +188,7 @@ class VocabularyOptions(FewShotOptions):
     templates: Numbers = Field((), description="Masked models: only these templates, counted from 0.")
     leading_space: bool | None = Field(
         None,
-        description="Whether names are tokenised with a space before them; by default without, as the DEER paper counts, "
-        "and for masked models as the mask stands in the template.",
+        description="Whether names are tokenised with a space before them; by default without, as the DEER paper "
+        "counts, and for masked models as the mask stands in the template.",
     )
     capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")

@@ -1,11 +1,14 @@
 """The statement probe (BEAR, Wiland et al. 2024): which answer makes the most likely statement?
 
 Each candidate is put into the relation's template; the statement's log-likelihood (causal models) or
-pseudo-log-likelihood (masked models) is its score. See docs/methods/statement.md.
+pseudo-log-likelihood (masked models) is its score. Relations without templates are put into words by few-shot lines
+from the graph. In large answer spaces the rank is searched for (:mod:`fathom.probes.searching`) instead of scoring all.
+See docs/methods/statement.md.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.data.fewshot import FewShot
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.data.templates import Template
+from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import StatementOptions
+from fathom.probes.searching import Searcher
+from fathom.probes.wording import FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
@@ -34,7 +40,14 @@ from fathom.scoring.tokens import Bos, Tokens, resolve_bos
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 SHARD_STATEMENTS = 8192
-TOP = 10
+SEARCHED_TOGETHER = 8
+"""Queries per shard of the exact search: they share passes, and a crash loses no more than these."""
+FEW_SHOT = -1
+"""Stands for the template of statements that have none."""
+
+
+Answer = dict[str, Any]
+"""What one scoring says of one query: columns of :mod:`fathom.store.predictions`."""
 
 
 class _Shard(NamedTuple):
@@ -65,8 +78,10 @@ class Probe:
         self.budget = Budget(options.batch_tokens, model.device)
         self.scorings = [(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self._check_templates()
+        self._searcher = Searcher(options, model, self.bos, self.scorings, self.budget)
+        self._lines = self._few_shot_lines()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
-        self._statements = 0
+        self._noted: Counter[str] = Counter(statements=0)
 
     def resolved(self) -> dict[str, Any]:
         bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
@@ -80,7 +95,7 @@ class Probe:
         pass
 
     def circumstances(self) -> dict[str, Any]:
-        noted: dict[str, Any] = {"statements": self._statements, "halvings": self.budget.halvings}
+        noted: dict[str, Any] = {**self._noted, "halvings": self.budget.halvings}
         if self.model.attention is Attention.CAUSAL:
             refusal = self.model.refuses_tree()
             noted["engine"] = "token trie" if refusal is None else f"plain batches, because {refusal}"
@@ -88,27 +103,56 @@ class Probe:
 
     def ask(self, shard: str) -> list[Row]:
         relation, number, queries = self._shards[shard]
-        template = self.queryset.relations[relation].templates[number]
+        wording = self._wording(relation, number)
         space = self.queryset.candidates[queries[0].candidates]
         askable = [query for query in queries if query.unscored is None]
-        scored = self._score(template, askable, space)
+        answers = (self._searched if self._searches(space) else self._scored)(wording, askable, space)
         rows: list[Row] = []
         for query in queries:
-            about = self._about(query, number, template, len(space))
+            about = {
+                "query_id": query.id,
+                "template": number,
+                "subject": query.subject,
+                "prompt": wording.question(query),
+                "num_candidates": len(space),
+            }
             if query.unscored is not None:
                 rows += [{**about, "scoring": name, "unscored": query.unscored} for name in self._names()]
-                continue
-            statements = scored[: len(space)]
-            scored = scored[len(space) :]
-            rows += [{**about, **self._answer(query, space, statements, *scoring)} for scoring in self.scorings]
+            else:
+                rows += [{**about, **answer} for answer in answers[query.id]]
         return rows
+
+    def _wording(self, relation: str, number: int) -> Wording:
+        if number == FEW_SHOT:
+            assert self._lines is not None
+            return FewShotWording(self._lines, self.options.closing)
+        return TemplateWording(self.queryset.relations[relation].templates[number], self.options.capitalize)
+
+    def _few_shot_lines(self) -> FewShot | None:
+        """What stands before the statements of relations without templates."""
+        bare = [relation for relation in self.queryset.by_relation() if not self.queryset.relations[relation].templates]
+        if not bare:
+            return None
+        if self.queryset.graph is None:
+            raise BadInput(f"relation {bare[0]} has no template, and there is no graph to draw few-shot lines from")
+        options = self.options
+        return FewShot(
+            self.queryset.graph,
+            self.queryset.relations,
+            self.queryset.queries,
+            shots=options.shots,
+            seed=options.seed,
+            per_query=options.per_query_shots,
+            trailing_space=options.trailing_space,
+            description=options.describe_head,
+        )
 
     def _check_templates(self) -> None:
         faults = [
             f"relation {relation.id} has no template {number}: it has 0 to {len(relation.templates) - 1}"
             for relation in (self.queryset.relations[id_] for id_ in self.queryset.by_relation())
             for number in self.options.templates
-            if number >= len(relation.templates)
+            if relation.templates and number >= len(relation.templates)
         ]
         if faults:
             raise BadInput(faults)
@@ -117,29 +161,48 @@ class Probe:
         """By relation, candidate set and template: what shares a trie stays together, up to a size to lose."""
         shards = []
         for relation, queries in self.queryset.by_relation().items():
-            numbers = self.options.templates or range(len(self.queryset.relations[relation].templates))
-            for space in dict.fromkeys(query.candidates for query in queries):
-                alike = [query for query in queries if query.candidates == space]
-                size = max(1, SHARD_STATEMENTS // len(self.queryset.candidates[space]))
+            templates = self.queryset.relations[relation].templates
+            numbers = (self.options.templates or range(len(templates))) if templates else [FEW_SHOT]
+            for name in dict.fromkeys(query.candidates for query in queries):
+                space = self.queryset.candidates[name]
+                alike = [query for query in queries if query.candidates == name]
+                size = SEARCHED_TOGETHER if self._searches(space) else max(1, SHARD_STATEMENTS // len(space))
                 pieces = [tuple(alike[start : start + size]) for start in range(0, len(alike), size)]
                 shards += [_Shard(relation, number, piece) for number in numbers for piece in pieces]
         return shards
 
+    def _searches(self, space: CandidateSet) -> bool:
+        """Whether the exact search is cheaper: where all scores are to be kept, they must be computed."""
+        wanted = len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
+        return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
+
     def _names(self) -> list[str]:
         return [f"{reduction}/{score}" for reduction, score in self.scorings]
 
-    def _score(self, template: Template, queries: Sequence[Query], space: CandidateSet) -> list[_Scored]:
-        """Every candidate of every query, query by query; a statement beyond the model's window is not run."""
-        capitalize = self.options.capitalize
-        prompts = [
-            template.fill(query.subject, name, capitalize=capitalize) for query in queries for name in space.names
-        ]
+    def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Answer]]:
+        """By exact search, or in full where that cannot be had."""
+        answers, refused = self._searcher.ask(wording, queries, space)
+        for answer in (answer for query in answers.values() for answer in query):
+            self._noted.update({name: answer.get(name, 0) for name in ("tokens_run", "tokens_full", "tokens_naive")})
+        return answers | (self._scored(wording, refused, space) if refused else {})
+
+    def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Answer]]:
+        """Every candidate of every query; for each query one answer per scoring."""
+        statements = self._run([prompt for query in queries for prompt in wording.statements(query, space.names)])
+        answers = {}
+        for number, query in enumerate(queries):
+            own = statements[number * len(space) : (number + 1) * len(space)]
+            answers[query.id] = [self._answer(query, space, own, *scoring) for scoring in self.scorings]
+        return answers
+
+    def _run(self, prompts: Sequence[Prompt]) -> list[_Scored]:
+        """Token scores of statements; one beyond the model's window is not run."""
         statements = encode_statements(self.model, prompts, self.bos) if prompts else []
         window = self.model.max_tokens
         fits = [window is None or len(tokens.ids) <= window for tokens in statements]
         runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
         found = iter(statement_log_probs(self.model, runnable, Pll(self.options.pll), self.budget))
-        self._statements += len(runnable)
+        self._noted["statements"] += len(runnable)
         return [
             _Scored(tokens, next(found), None)
             if fit
@@ -151,24 +214,15 @@ class Probe:
             for tokens, fit in zip(statements, fits, strict=True)
         ]
 
-    def _about(self, query: Query, number: int, template: Template, candidates: int) -> dict[str, Any]:
-        return {
-            "query_id": query.id,
-            "template": number,
-            "subject": query.subject,
-            "prompt": template.question(query.subject, capitalize=self.options.capitalize),
-            "num_candidates": candidates,
-        }
-
     def _answer(
         self, query: Query, space: CandidateSet, statements: Sequence[_Scored], reduction: Reduction, score: Score
-    ) -> dict[str, Any]:
+    ) -> Answer:
         counted = [counted_tokens(item.tokens, score, self.model.attention) for item in statements]
         scores = np.array(
             [reduce_scores(item.log_probs, which, reduction) for item, which in zip(statements, counted, strict=True)]
         )
         gold = [space.position[answer] for answer in query.gold]
-        row: dict[str, Any] = {"scoring": f"{reduction}/{score}"}
+        row: Answer = {"scoring": f"{reduction}/{score}"}
         if len(space) <= KEEP_SCORES_UP_TO:
             row["scores"] = scores.tolist()
         row["gold_scores"] = scores[gold].tolist()
@@ -177,7 +231,7 @@ class Probe:
             return row | {"unscored": _why(statements, counted, scores)}
         ranks = rank_best(scores, gold, [space.position[answer] for answer in query.known])
         best = max(gold, key=lambda place: scores[place])
-        first = top(scores, space.ids, TOP)
+        first = top(scores, space.ids, self.options.top_k)
         return row | {
             "rank": ranks.realistic,
             "rank_optimistic": ranks.optimistic,

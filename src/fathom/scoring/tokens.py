@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,32 @@ def encode_causal(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt],
 def encode_masked(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[Tokens]:
     """Each text tokenised as a whole between the tokenizer's own special tokens, roles by character offsets."""
     return _encode(tokenizer, prompts, special=True, first=None)
+
+
+class Continuation(NamedTuple):
+    """What follows a context. :param ids: its tokens. :param answer_tokens: how many of them are the answer's."""
+
+    ids: list[int]
+    answer_tokens: int
+    mixed: int
+
+
+def encode_continuations(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], context: int
+) -> list[Continuation] | None:
+    """The tokens of prompts that share their first *context* characters, from there on.
+
+    :returns: None where a token of some prompt reaches over the end of the context, or the context's own tokens differ
+        from those it has alone: the prompts must then be tokenised one by one.
+    """
+    [before] = encode_causal(tokenizer, [Prompt(prompts[0].text[:context], (), ())], None)
+    start = len(before.ids)
+    found = []
+    for tokens in encode_causal(tokenizer, prompts, None):
+        if len(tokens.ids) <= start or not np.array_equal(tokens.ids[:start], before.ids):
+            return None
+        found.append(Continuation(tokens.ids[start:].tolist(), tokens.answer_tokens, tokens.mixed))
+    return found
 
 
 def _encode(

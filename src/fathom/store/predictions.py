@@ -24,6 +24,9 @@ SCHEMA = pa.schema(
         ("scores", pa.list_(pa.float64())),
         ("scored_tokens", pa.int64()),
         ("mixed_tokens", pa.int64()),
+        ("tokens_run", pa.int64()),
+        ("tokens_full", pa.int64()),
+        ("tokens_naive", pa.int64()),
         ("answers", pa.list_(pa.string())),
         ("answer_ids", pa.list_(pa.string())),
         ("correct", pa.float64()),
@@ -36,7 +39,8 @@ SCHEMA = pa.schema(
 of optimistic and pessimistic; null where there is none. ``rank_above``: the search stopped, the rank is greater.
 ``gold_*``: lists in gold order, ranks unfiltered. ``scores``: all candidates in their order, kept up to 1,000.
 ``scored_tokens``: tokens summed over in the best gold answer's statement. ``mixed_tokens``: tokens of that statement
-that hold letters from inside and outside the answer. ``unscored``: the reason why there is no rank.
+that hold letters from inside and outside the answer. ``tokens_*``, where the exact search was used: tokens the query
+cost, cost without pruning, and would cost one statement at a time. ``unscored``: the reason why there is no rank.
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
 

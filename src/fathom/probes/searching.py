@@ -1,0 +1,188 @@
+"""The statement probe in large answer spaces: what :mod:`fathom.scoring.search` needs to know, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.data.queries import CandidateSet, Query
+from fathom.data.templates import Prompt, Span
+from fathom.models.base import Model
+from fathom.probes.options import StatementOptions
+from fathom.probes.wording import Wording
+from fathom.scoring.memory import Budget
+from fathom.scoring.ranks import top, unfiltered_ranks
+from fathom.scoring.search import Answers, Found, Plan, Question, search
+from fathom.scoring.statements import Reduction, Score
+from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
+from fathom.store.predictions import KEEP_SCORES_UP_TO
+
+CHECKED = 8
+"""Candidates of each query whose statement is tokenised as a whole, to see that the search scores just those tokens."""
+
+
+class _Asked(NamedTuple):
+    """:param prompt: token ids of what stands before the answer."""
+
+    query: Query
+    prompt: list[int]
+
+
+class Space:
+    """A candidate set as what follows a prompt."""
+
+    def __init__(self, candidates: CandidateSet, continuations: list[Continuation]) -> None:
+        self.candidates, self.continuations = candidates, continuations
+
+    @cached_property
+    def whole(self) -> Answers:
+        return Answers([continuation.ids for continuation in self.continuations])
+
+    @cached_property
+    def bare(self) -> Answers:
+        """Without what stands behind the answer."""
+        return Answers([continuation.ids[: continuation.answer_tokens] for continuation in self.continuations])
+
+
+class Searcher:
+    """Asks queries of a causal model by exact search.
+
+    :param bos: shown first, None for nothing. :param scorings: each takes passes of its own, as each has its own bound.
+    """
+
+    def __init__(
+        self,
+        options: StatementOptions,
+        model: Model,
+        bos: int | None,
+        scorings: Sequence[tuple[Reduction, Score]],
+        budget: Budget,
+    ) -> None:
+        self.options, self.model, self.bos, self.scorings, self.budget = options, model, bos, scorings, budget
+        self.spaces: dict[tuple[str, str, str], Space | None] = {}
+
+    def ask(
+        self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
+    ) -> tuple[dict[str, list[dict[str, Any]]], list[Query]]:
+        """:returns: for each query its answers, one per scoring; and the queries whose statements the search cannot
+        score token for token (a token reaches from the prompt into the answer, or the subject stands behind it)."""
+        asked: dict[int, tuple[Space, list[_Asked]]] = {}
+        refused = []
+        for query in queries:
+            prepared = self._prepare(wording, query, candidates)
+            if prepared is None:
+                refused.append(query)
+            else:
+                space, prompt = prepared
+                asked.setdefault(id(space), (space, []))[1].append(_Asked(query, prompt))
+        answers: dict[str, list[dict[str, Any]]] = {}
+        for space, together in asked.values():
+            for reduction, score in self.scorings:
+                for query_id, answer in self._search(space, together, reduction, score).items():
+                    answers.setdefault(query_id, []).append({"scoring": f"{reduction}/{score}", **answer})
+        return answers, refused
+
+    def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, list[int]] | None:
+        sample = np.random.default_rng(0).integers(len(candidates), size=CHECKED).tolist()
+        places = [*(candidates.position[id_] for id_ in query.gold), *sample]
+        prompts = wording.statements(query, [candidates.names[place] for place in places])
+        before = _before(prompts[0])
+        if before is None:
+            return None
+        space = self._space(prompts[0], before, candidates)
+        if space is None:
+            return None
+        [prompt] = encode_causal(self.model.tokenizer, [Prompt(prompts[0].text[:before], (), ())], self.bos)
+        for place, tokens in zip(places, encode_causal(self.model.tokenizer, prompts, self.bos), strict=True):
+            if tokens.ids.tolist() != [*prompt.ids.tolist(), *space.continuations[place].ids]:
+                return None
+        return space, prompt.ids.tolist()
+
+    def _space(self, prompt: Prompt, before: int, candidates: CandidateSet) -> Space | None:
+        """The candidates behind such a prompt, tokenised behind its last line; once for all prompts alike."""
+        [answer] = prompt.answer
+        lead, tail = prompt.text[before : answer.start], prompt.text[answer.end :]
+        key = candidates.name, lead, tail
+        if key not in self.spaces:
+            context = prompt.text[:before].rpartition("\n")[2]
+            start = len(context) + len(lead)
+            prompts = [
+                Prompt(context + lead + name + tail, (), (Span(start, start + len(name)),)) for name in candidates.names
+            ]
+            found = encode_continuations(self.model.tokenizer, prompts, len(context)) if context else None
+            self.spaces[key] = None if found is None else Space(candidates, found)
+        return self.spaces[key]
+
+    def _search(
+        self, space: Space, asked: Sequence[_Asked], reduction: Reduction, score: Score
+    ) -> dict[str, dict[str, Any]]:
+        tree = space.bare if score is Score.ANSWER else space.whole
+        longest, window = int(tree.longest.max()), self.model.max_tokens
+        options = self.options
+        plan = Plan(reduction, score is Score.FULL, options.top_k, options.max_rank, options.prune)
+        fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
+        questions = [
+            Question(
+                item.prompt,
+                [space.candidates.position[id_] for id_ in item.query.gold],
+                [space.candidates.position[id_] for id_ in item.query.known],
+            )
+            for item in fit
+        ]
+        found = search(self.model, tree, questions, plan, self.budget) if questions else []
+        answers = {
+            item.query.id: _row(space, tree, plan, question, result)
+            for item, question, result in zip(fit, questions, found, strict=True)
+        }
+        too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
+        for item in asked:
+            if item.query.id not in answers:
+                answers[item.query.id] = {"unscored": too_long.format(len(item.prompt) + longest)}
+        return answers
+
+
+def _before(prompt: Prompt) -> int | None:
+    """Characters before the answer and the space at its front; None where the subject stands behind it."""
+    if len(prompt.answer) != 1 or any(span.start > prompt.answer[0].start for span in prompt.subject):
+        return None
+    return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
+
+
+def _row(space: Space, tree: Answers, plan: Plan, question: Question, found: Found) -> dict[str, Any]:
+    """Columns of :mod:`fathom.store.predictions`."""
+    prompt = len(question.prompt)
+    row: dict[str, Any] = {
+        "gold_scores": found.gold_scores.tolist(),
+        "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
+        "tokens_run": found.tokens_run,
+        "tokens_full": len(tree.trie.inner) + prompt,
+        "tokens_naive": tree.tokens + prompt * len(tree),
+    }
+    if not found.is_number:
+        return row | {"unscored": "the model gave an answer a score that is not a number"}
+    best = question.gold[int(found.gold_scores.argmax())]
+    ids = [space.candidates.ids[place] for place in found.places]
+    first = top(found.scores, ids, plan.top_k)
+    row |= {
+        "top_ids": [ids[place] for place in first],
+        "top_scores": found.scores[first].tolist(),
+        "scored_tokens": int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0),
+        "mixed_tokens": space.continuations[best].mixed,
+    }
+    if found.ranks is None:
+        return row | {"rank_above": plan.max_rank}
+    row |= {
+        "rank": found.ranks.realistic,
+        "rank_optimistic": found.ranks.optimistic,
+        "rank_pessimistic": found.ranks.pessimistic,
+    }
+    if not plan.prune:
+        scores = np.empty(len(tree))
+        scores[found.places] = found.scores
+        row["gold_ranks"] = unfiltered_ranks(scores, question.gold)
+        if len(scores) <= KEEP_SCORES_UP_TO:
+            row["scores"] = scores.tolist()
+    return row

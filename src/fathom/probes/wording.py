@@ -1,0 +1,57 @@
+"""How a query and an answer become one statement: by a relation's template, or behind few-shot lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fathom.data.fewshot import FewShot
+from fathom.data.queries import Query
+from fathom.data.templates import ANSWER, Prompt, Span, Template
+
+
+class Wording(Protocol):
+    """One way to put queries into words."""
+
+    def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
+        """The statement that each answer makes of *query*."""
+        ...
+
+    def question(self, query: Query) -> str:
+        """The statement with ``[Y]`` for the answer: what a prediction row records."""
+        ...
+
+
+@dataclass(frozen=True)
+class TemplateWording:
+    """A sentence of the relation."""
+
+    template: Template
+    capitalize: bool
+
+    def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
+        return [self.template.fill(query.subject, answer, capitalize=self.capitalize) for answer in answers]
+
+    def question(self, query: Query) -> str:
+        return self.template.question(query.subject, capitalize=self.capitalize)
+
+
+@dataclass(frozen=True)
+class FewShotWording:
+    """Few-shot lines, "(head, relation," and the answer: figure 11 of the DEER paper.
+
+    :param closing: end with ")", as the lines do; the figure as published shows the answer's name last.
+    """
+
+    lines: FewShot
+    closing: bool
+
+    def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
+        prompt = self.lines.prompt(query)
+        before, after = prompt if prompt.endswith(" ") else prompt + " ", ")" if self.closing else ""
+        start = len(before)
+        return [Prompt(before + answer + after, (), (Span(start, start + len(answer)),)) for answer in answers]
+
+    def question(self, query: Query) -> str:
+        return self.statements(query, [ANSWER])[0].text
