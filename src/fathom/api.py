@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
+from fathom.data.selection import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.models.base import Model
 from fathom.probes import find
@@ -79,7 +80,7 @@ def probe(
     chosen = _collect(faults, lambda: parse_options(entry.options, options))
     queryset = _collect(faults, lambda: data if isinstance(data, QuerySet) else read(data))
     if queryset is not None and chosen is not None:
-        _collect(faults, lambda: queryset.select(chosen.relations, chosen.subset, chosen.limit, chosen.seed))
+        _collect(faults, lambda: check(queryset, chosen.selection()))
     local = _collect(faults, lambda: _model(model, chosen or entry.options()))
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)

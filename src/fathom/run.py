@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import fathom
 from fathom.data.queries import QuerySet
+from fathom.data.selection import CountTokens, select
 from fathom.models.base import Model
 from fathom.probes import find
 from fathom.probes.options import ProbeOptions
@@ -38,7 +39,7 @@ def run(
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
     entry = find(probe)
-    selected = data.select(options.relations, options.subset, options.limit, options.seed)
+    selected, left_out = select(data, options.selection(), _token_counter(model))
     asked = entry.load()(options, model, selected)
     folder = RunFolder(out)
     plan = asked.plan()
@@ -62,10 +63,18 @@ def run(
                 device=str(model.device),
                 batch_tokens=str(options.batch_tokens or "default"),
                 sessions=1,
+                left_out={what: dict(counts) for what, counts in left_out.items() if counts},
                 **asked.circumstances(),
             )
     report(len(plan), len(plan))
     return folder
+
+
+def _token_counter(model: Model) -> CountTokens | None:
+    tokenizer = getattr(model, "tokenizer", None)
+    if tokenizer is None:
+        return None
+    return lambda texts: [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
 def _identity(

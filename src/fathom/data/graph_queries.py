@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
@@ -53,12 +53,25 @@ class TripleQueries(Sequence[Query]):
         """Among these queries, "1:1" or "1:N". :param relation: its row in the graph."""
         return self._cardinality[relation]
 
+    def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
+        """Rows of queries by their id; an unknown id has none."""
+        numbers = [id_.removeprefix(f"{self._prefix}/") for id_ in ids if id_.startswith(f"{self._prefix}/")]
+        rows = np.array([int(number) for number in numbers if number.isdecimal()], dtype=np.int64) + self._first
+        return np.intersect1d(rows, self.rows)
+
+    @property
+    def _prefix(self) -> str:
+        return self.split or "triple"
+
+    @property
+    def _first(self) -> int:
+        return self.graph.splits[self.split].start if self.split else 0
+
     def make(self, rows: NDArray[np.int64]) -> tuple[Query, ...]:
         """The queries of some of :attr:`rows`."""
-        graph = self.graph
+        graph, prefix, first = self.graph, self._prefix, self._first
         heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
         relation_ids = graph.relations.column("id").to_pylist()
-        prefix, first = (self.split, graph.splits[self.split].start) if self.split else ("triple", 0)
         columns = (
             rows.tolist(),
             graph.relation[rows].tolist(),
@@ -86,21 +99,21 @@ class TripleQueries(Sequence[Query]):
 
 @dataclass(frozen=True)
 class GraphQuerySet(QuerySet):
-    """The queries of one split of a graph. :param split: which; "" where the graph has none and all triples are asked."""
+    """The queries of one split of a graph.
+
+    :param split: which; "" where the graph has no splits, or none of the default name, and all triples are asked.
+    """
 
     split: str = ""
-
-    @property
-    def triples(self) -> TripleQueries:
-        assert isinstance(self.queries, TripleQueries)
-        return self.queries
 
     @cached_property
     def content_hash(self) -> str:
         """Digest of the whole graph and the split asked: few-shot lines come from the other triples."""
-        if self.graph is None or not isinstance(self.queries, TripleQueries):
-            return super().content_hash
-        return hashlib.sha256(f"{self.graph.content_hash}|{self.split}".encode()).hexdigest()[:16]
+        assert self.graph is not None
+        whole = f"{self.graph.content_hash}|{self.split}"
+        if not isinstance(self.queries, TripleQueries):
+            whole += f"|{super().content_hash}"
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def graph_queryset(graph: KnowledgeGraph, split: str | None = None, **about: Any) -> GraphQuerySet:
@@ -181,13 +194,11 @@ def _right_answers(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> list[list[
     keys, tails = keys[order], tails[order]
     new = np.ones(len(keys), dtype=bool)
     new[1:] = (keys[1:] != keys[:-1]) | (tails[1:] != tails[:-1])
-    keys, tails = keys[new], tails[new]
-    named = graph.entities.take(np.unique(tails))
-    column = dict(zip(np.unique(tails).tolist(), zip(named.column("id").to_pylist(), _named(named), strict=True)))
+    new &= _named(graph.entities)[tails]
+    keys, ids = keys[new], graph.entities.column("id").take(tails[new]).to_pylist()
     asked = _keys(graph, rows)
     starts, ends = np.searchsorted(keys, asked, "left"), np.searchsorted(keys, asked, "right")
-    found = [column[tail] for tail in tails.tolist()]
-    return [[id_ for id_, has_name in found[start:end] if has_name] for start, end in zip(starts, ends, strict=True)]
+    return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def _keys(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.int64]:

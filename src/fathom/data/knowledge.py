@@ -45,7 +45,7 @@ class KnowledgeGraph:
                 for part in _bytes_of(table.column(name)):
                     digest.update(part)
         for column in (self.head, self.relation, self.tail):
-            digest.update(np.ascontiguousarray(column, dtype="<i4"))
+            digest.update(np.ascontiguousarray(column, dtype="<i4").data)
         return digest.hexdigest()[:16]
 
     @classmethod
@@ -83,7 +83,7 @@ class KnowledgeGraph:
         )
 
 
-def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes]:
+def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
     """Lengths and characters of a column of texts, or of lists of texts."""
     if pa.types.is_list(column.type):
         yield pc.list_value_length(column).to_numpy().astype("<i4").tobytes()

@@ -53,7 +53,7 @@ def is_kg(path: Path) -> bool:
 
 
 def read_kg(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the queries of the test split, of all triples where there are no splits; None where there are faults."""
+    """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it."""
     graph = read_graph(find_files(path), faults)
     if graph is None or faults.found:
         return None
