@@ -78,16 +78,14 @@ class FewShot:
     def prompt(self, query: Query) -> str:
         """:raises BadInput: it asks for the head, or too few lines can be drawn that do not answer it."""
         if query.direction == "head":
-            raise BadInput(f"query {query.id} asks for the head: a few-shot prompt ends where the tail stands")
+            raise BadInput("it asks for the head, but a few-shot prompt ends where the tail stands")
         relation = self.relations[query.relation]
         pool = self._draw(f"{self.seed}|{query.id}", 2 * self.shots + 16) if self.per_query else self.shared
         fit = _not_answering(query, pool)
         if len(fit) < self.shots and len(pool) < len(self.pool):
             fit = _not_answering(query, self._draw(f"{self.seed}|{query.id}", len(self.pool)))
         if len(fit) < self.shots:
-            raise BadInput(
-                f"query {query.id}: {self.shots} few-shot lines asked for, {len(fit)} found that do not answer it"
-            )
+            raise BadInput(f"{self.shots} few-shot lines asked for, {len(fit)} found that do not answer the query")
         lines = fit[: self.shots]
         if query.subject_id in self.descriptions:
             lines.append(f"{query.subject} - {self.descriptions[query.subject_id]}")

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
-from fathom.probes.options import ProbeOptions, StatementOptions
+from fathom.probes.options import EmbeddingOptions, GenerationOptions, ProbeOptions, StatementOptions, VocabularyOptions
 
 
 class Entry(NamedTuple):
@@ -30,6 +30,27 @@ _ENTRIES = (
         StatementOptions,
         "fathom.probes.statement",
         "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
+    ),
+    Entry(
+        "embedding",
+        "deer",
+        EmbeddingOptions,
+        "fathom.probes.embedding",
+        "Rank any number of candidates by the cosine of their vectors with the question's.",
+    ),
+    Entry(
+        "vocabulary",
+        "lama",
+        VocabularyOptions,
+        "fathom.probes.vocabulary",
+        "Rank the answers that are one token by their probability as the next or the masked token.",
+    ),
+    Entry(
+        "generation",
+        "kamel",
+        GenerationOptions,
+        "fathom.probes.generation",
+        "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
     ),
 )
 PROBES: dict[str, Entry] = {name: entry for entry in _ENTRIES for name in (entry.name, entry.alias)}

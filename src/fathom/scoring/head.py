@@ -38,6 +38,20 @@ def target_log_probs(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor)
     return out
 
 
+def same_token_log_probs(model: Model, hidden: Tensor, tokens: Tensor) -> Tensor:
+    """log p(token | state) in nats, of the same tokens after every state; the soft-max is in float32.
+
+    :param hidden: shape (m, d). :param tokens: shape (t,). :returns: float32, shape (m, t).
+    """
+    room = CPU_LOGITS if hidden.device.type == "cpu" else DEVICE_LOGITS
+    step = max(1, room // model.vocabulary_size)
+    out = torch.empty((len(hidden), len(tokens)), dtype=torch.float32, device=hidden.device)
+    for first in range(0, len(hidden), step):
+        logits = model.logits(hidden[first : first + step])
+        out[first : first + step] = logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True)
+    return out
+
+
 def _by_vocabulary_slices(head: LinearHead, states: Tensor, rows: Tensor, tokens: Tensor, room: int) -> Tensor:
     """The normaliser summed over slices of the vocabulary: each slice of logits is gone before the next is made."""
     states = head.transform(states)

@@ -9,7 +9,7 @@ Encoders: the mean of all states or the first one, in batches of one length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -62,6 +62,35 @@ def encode_texts(model: Model, texts: Sequence[str], bos: int | None) -> list[Id
     return [tuple(item.ids.tolist()) for item in tokens]
 
 
+class Encoded(NamedTuple):
+    """Texts as vectors.
+
+    :param vectors: shape (texts, d), in the model's precision; NaN in rows that have a fault.
+    :param faults: why a text has no vector, None where it has.
+    """
+
+    vectors: Tensor
+    faults: list[str | None]
+
+
+def text_vectors(model: Model, texts: Sequence[str], bos: int | None, pooling: Pooling, budget: Budget) -> Encoded:
+    """A vector for each text, or the reason why there is none. :param bos: what causal models see first."""
+    ids = encode_texts(model, texts, bos)
+    found = vectors(model, ids, pooling, budget)
+    finite = torch.isfinite(found).all(dim=1).tolist()
+    return Encoded(found, [_fault(model, tokens, good) for tokens, good in zip(ids, finite, strict=True)])
+
+
+def _fault(model: Model, ids: Ids, finite: bool) -> str | None:
+    if finite:
+        return None
+    if not ids:
+        return "a prompt without any token"
+    if len(ids) > (model.max_tokens or len(ids)):
+        return f"a prompt of {len(ids)} tokens is longer than the model's window of {model.max_tokens}"
+    return "the model gave the prompt a vector that is not a number"
+
+
 def vectors(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Tensor:
     """One vector for each sequence; equal sequences have the same one, to the bit.
 
@@ -69,17 +98,8 @@ def vectors(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Bu
     :returns: shape (sequences, d), in the model's precision, on its device.
     """
     runnable = [ids for ids in dict.fromkeys(sequences) if 0 < len(ids) <= (model.max_tokens or len(ids))]
-    place: dict[Ids, int] = {}
     with torch.inference_mode():
-        parts = []
-        for some, states in _by_passes(model, runnable, pooling, budget):
-            place |= {ids: len(place) + number for number, ids in enumerate(some)}
-            parts.append(states)
-        if not parts:
-            parts.append(model.embed(torch.zeros((1,), dtype=torch.long, device=model.device))[:0])
-        missing = parts[0].new_full((1, parts[0].shape[1]), torch.nan)
-        rows = torch.tensor([place.get(ids, len(place)) for ids in sequences], dtype=torch.long, device=model.device)
-        return torch.cat([*parts, missing])[rows]
+        return _gathered(model, sequences, _by_passes(model, runnable, pooling, budget))
 
 
 def last_vectors(model: Model, sequences: Sequence[Ids], budget: Budget) -> Tensor:
@@ -87,7 +107,36 @@ def last_vectors(model: Model, sequences: Sequence[Ids], budget: Budget) -> Tens
     return vectors(model, sequences, Pooling.LAST, budget).float()
 
 
+def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], budget: Budget) -> Tensor:
+    """The state of a masked model at one place of each sequence, in batches of one length.
+
+    :returns: shape (sequences, d), in the model's precision.
+    """
+
+    def run(keys: Tensor, _: Tensor) -> Tensor:
+        return model.hidden_at(model.embed(keys[:, :-1]), keys[:, -1])
+
+    # The place travels as one more number behind the ids, so that a sequence asked at two places is two things to run.
+    keys = [(*ids, place) for ids, place in zip(sequences, places, strict=True)]
+    with torch.inference_mode():
+        return _gathered(model, keys, _by_batches(model, list(dict.fromkeys(keys)), budget, run, equal=True))
+
+
 _Pass = tuple[Sequence[Ids], Tensor]
+
+
+def _gathered(model: Model, sequences: Sequence[Ids], passes: Iterable[_Pass]) -> Tensor:
+    """The vector that a pass found for each sequence; NaN where none did."""
+    place: dict[Ids, int] = {}
+    parts = []
+    for some, states in passes:
+        place |= {ids: len(place) + number for number, ids in enumerate(some)}
+        parts.append(states)
+    if not parts:
+        parts.append(model.embed(torch.zeros((1,), dtype=torch.long, device=model.device))[:0])
+    missing = parts[0].new_full((1, parts[0].shape[1]), torch.nan)
+    rows = torch.tensor([place.get(ids, len(place)) for ids in sequences], dtype=torch.long, device=model.device)
+    return torch.cat([*parts, missing])[rows]
 
 
 def _by_passes(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Pass]:

@@ -1,0 +1,231 @@
+"""The embedding probe (DEER, Jinno et al.): whose vector is nearest to the question's?
+
+Each query becomes a few-shot prompt and each candidate a text that asks for one word; their last hidden vectors, the
+ones that the language-model head sees, are compared by cosine. Queries and candidates are run once each, so time grows
+with their sum, and candidates of one name are told apart by their descriptions. See docs/methods/embedding.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.errors import BadInput
+from fathom.models.base import Attention, Model
+from fathom.probes.base import Progress, Row
+from fathom.probes.options import EmbeddingOptions
+from fathom.scoring.memory import Budget
+from fathom.scoring.similarity import Found, Space, rank_by_cosine
+from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.scoring.vectors import encode_texts, resolve_pooling, text_vectors
+from fathom.store.files import write_json
+from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.vectors import VectorStore
+
+SHARD_QUERIES = 1024
+TOP = 10
+
+TAIL_TEMPLATES = {
+    "deer": '{name} - {description}\nThis sentence: "{word}" means in one word: "{one word}"\n'
+    'This sentence: "{name}" means in one word: "',
+    "A": 'entity: "{name}", description: "{description}"\nSummarize the entity: "{name}" in one word: "',
+    "B": '<"{name}": "{description}">\nIn one word, "{name}" means: "',
+    "C": '["{name}", "{description}"]\nSummarize the meaning of {{name}} in one word {',
+}
+"""Figures 2 and 12 to 14 of the paper. ``{word}``, ``{one word}`` and the braces of C are literal text. The figures are
+typeset with typographic quotes; the authors' published code has straight ones, and so have these."""
+_SLOT = re.compile(r"\{(name|description)\}")
+NO_DESCRIPTION, NO_DESCRIPTIONS = "-", "_"
+"""For an entity without one, and where no entity has any (section 5.2.2)."""
+
+
+def tail_template(asked: str) -> str:
+    """The text that ``--tail-template`` means. :raises BadInput: no name, text or file, or one without ``{name}``."""
+    if asked in TAIL_TEMPLATES:
+        return TAIL_TEMPLATES[asked]
+    text, file = asked.replace("\\n", "\n"), Path(asked)
+    if "{name}" not in asked:
+        if not file.is_file():
+            raise BadInput(
+                f"--tail-template {asked}: expected {', '.join(TAIL_TEMPLATES)}, a text with {{name}}, or a file; "
+                "found neither"
+            )
+        try:
+            text = file.read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"--tail-template {file} cannot be read as UTF-8 text: {error}") from error
+        if "{name}" not in text:
+            raise BadInput(f"--tail-template {file}: write {{name}} where the candidate's name stands, found {text!r}")
+    return text
+
+
+def tail_prompt(template: str, name: str, description: str | None) -> str:
+    """:param description: "" for none, None where no candidate has any."""
+    said = NO_DESCRIPTIONS if description is None else description or NO_DESCRIPTION
+    return _SLOT.sub(lambda slot: name if slot[1] == "name" else said, template)
+
+
+class _Shard(NamedTuple):
+    space: str
+    queries: tuple[Query, ...]
+
+
+class Probe:
+    """See :class:`fathom.probes.base.Probe`.
+
+    :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a
+        tokenizer without one, a pooling that the model has not.
+    """
+
+    def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
+        if model.attention is Attention.SEQ2SEQ:
+            raise BadInput("the embedding probe needs a causal model or an encoder; this one is an encoder-decoder")
+        self.options, self.model, self.queryset = options, model, queryset
+        self.template = tail_template(options.tail_template)
+        self.pooling = resolve_pooling(model, options.pooling)
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
+        self.few_shot = options.few_shot(queryset)
+        self.budget = Budget(options.batch_tokens, model.device)
+        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
+        self._spaces: dict[str, Space] = {}
+        self._encoded = 0
+        self._without: dict[str, list[str]] = {}
+
+    def resolved(self) -> dict[str, Any]:
+        bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
+        causal = self.model.attention is Attention.CAUSAL
+        return {
+            "attention": str(self.model.attention),
+            "tail_template": self.template,
+            "pooling": str(self.pooling),
+            **({"bos_token": bos} if causal else {}),
+        }
+
+    def plan(self) -> Sequence[str]:
+        return list(self._shards)
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        """Encode every distinct candidate text, of all answer spaces together, in pieces that are kept."""
+        used = [
+            self.queryset.candidates[name] for name in dict.fromkeys(shard.space for shard in self._shards.values())
+        ]
+        texts = sorted({text for space in used for text in self._texts(space)})
+        store = VectorStore(artifacts, len(texts))
+        for piece in range(store.pieces):
+            progress(piece, store.pieces)
+            if not store.has(piece):
+                rows = store.rows_of(piece)
+                found = text_vectors(
+                    self.model, texts[rows.start : rows.stop], self.bos, self.pooling, self.budget
+                ).vectors
+                store.write(piece, found.float().cpu().numpy())
+                self._encoded += len(rows)
+        row = {text: number for number, text in enumerate(texts)}
+        missing = set(store.not_a_number())
+        for space in used:
+            rows_of_space = np.array([row[text] for text in self._texts(space)], dtype=np.int64)
+            self._spaces[space.name] = Space(rows_of_space, store.take)
+            lost = [id_ for id_, number in zip(space.ids, rows_of_space.tolist(), strict=True) if number in missing]
+            if lost:
+                self._without[space.name] = lost
+        if self._without:
+            write_json(artifacts / "not_encoded.json", self._without)
+
+    def circumstances(self) -> dict[str, Any]:
+        noted: dict[str, Any] = {"encoded_candidate_texts": self._encoded, "halvings": self.budget.halvings}
+        for name, lost in self._without.items():
+            noted[f"not_encoded {name}"] = f"{len(lost)} of {len(self.queryset.candidates[name])} candidates"
+        return noted
+
+    def ask(self, shard: str) -> list[Row]:
+        space, queries = self._shards[shard]
+        candidates = self.queryset.candidates[space]
+        questions = [self.few_shot.question(query) for query in queries]
+        reasons = [
+            question.unscored or _missing_gold(query, candidates)
+            for query, question in zip(queries, questions, strict=True)
+        ]
+        asked = [number for number, reason in enumerate(reasons) if reason is None]
+        encoded = text_vectors(
+            self.model, [questions[number].prompt for number in asked], self.bos, self.pooling, self.budget
+        )
+        for number, fault in zip(asked, encoded.faults, strict=True):
+            reasons[number] = fault
+        good = [row for row, fault in enumerate(encoded.faults) if fault is None]
+        ranked = [queries[asked[row]] for row in good]
+        found = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
+        rows: list[Row] = []
+        for query, question, reason in zip(queries, questions, reasons, strict=True):
+            about = {
+                "query_id": query.id,
+                "template": -1,
+                "scoring": "cosine",
+                "subject": query.subject,
+                "prompt": question.prompt + "[Y]" if question.prompt else None,
+                "num_candidates": len(candidates) - len(self._without.get(space, ())),
+            }
+            rows.append(about | ({"unscored": reason} if reason else self._answer(query, candidates, next(found))))
+        return rows
+
+    def _cut(self) -> Iterator[_Shard]:
+        """By candidate set, in pieces of a size to lose."""
+        by_space: dict[str, list[Query]] = {}
+        for query in self.queryset.queries:
+            by_space.setdefault(query.candidates, []).append(query)
+        for space, alike in by_space.items():
+            for start in range(0, len(alike), SHARD_QUERIES):
+                yield _Shard(space, tuple(alike[start : start + SHARD_QUERIES]))
+
+    def _texts(self, space: CandidateSet) -> Iterator[str]:
+        descriptions: Sequence[str | None] = space.descriptions or (None,) * len(space)
+        for name, description in zip(space.names, descriptions, strict=True):
+            yield tail_prompt(self.template, name, description)
+
+    def _rank(self, vectors: Any, queries: Sequence[Query], space: CandidateSet) -> list[Found]:
+        return rank_by_cosine(
+            vectors,
+            self._spaces[space.name],
+            [[space.position[answer] for answer in query.gold] for query in queries],
+            [[space.position[answer] for answer in query.known if answer in space.position] for query in queries],
+            top=TOP,
+            keep_scores=len(space) <= KEEP_SCORES_UP_TO and space.name not in self._without,
+        )
+
+    def _answer(self, query: Query, space: CandidateSet, found: Found) -> dict[str, Any]:
+        top = sorted(found.top, key=lambda pair: (-pair[1], space.ids[pair[0]]))[:TOP]
+        names = [space.names[space.position[answer]] for answer in query.gold]
+        tokens = self.model.tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"]
+        row: dict[str, Any] = {
+            "gold_scores": found.gold_scores,
+            "gold_tokens": [len(ids) for ids in tokens],
+            "top_ids": [space.ids[place] for place, _ in top],
+            "top_scores": [score for _, score in top],
+            "scores": None if found.scores is None else found.scores.tolist(),
+        }
+        if found.ranks is None:
+            return row | {"unscored": self._why_no_vector(query, space)}
+        return row | {
+            "rank": found.ranks.realistic,
+            "rank_optimistic": found.ranks.optimistic,
+            "rank_pessimistic": found.ranks.pessimistic,
+            "gold_ranks": found.gold_ranks,
+        }
+
+    def _why_no_vector(self, query: Query, space: CandidateSet) -> str:
+        place = space.position[query.gold[0]]
+        description = space.descriptions[place] if space.descriptions else None
+        [ids] = encode_texts(self.model, [tail_prompt(self.template, space.names[place], description)], self.bos)
+        window = self.model.max_tokens
+        if window is not None and len(ids) > window:
+            return f"its answer's prompt of {len(ids)} tokens is longer than the model's window of {window}"
+        return "the model gave its answer a vector that is not a number"
+
+
+def _missing_gold(query: Query, space: CandidateSet) -> str | None:
+    missing = [answer for answer in query.gold if answer not in space.position]
+    return f"its answer {missing[0]} is not among the candidates of {space.name}" if missing else None

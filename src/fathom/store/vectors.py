@@ -1,0 +1,65 @@
+"""Vectors in whole pieces on disk: a killed run goes on with the next piece, and memory never holds them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.errors import BadInput
+from fathom.store.files import whole_file
+
+PIECE = 1024
+"""Vectors per file: under a minute's work for a small model on a CPU."""
+
+
+class VectorStore:
+    """So many float32 vectors, numbered from 0, in the files ``vectors-00000.npy``, … of a folder."""
+
+    def __init__(self, folder: Path, total: int) -> None:
+        self.folder, self.total = folder, total
+        self.pieces = -(-total // PIECE)
+        self._open = lru_cache(maxsize=256)(self._map)
+
+    def rows_of(self, piece: int) -> range:
+        return range(piece * PIECE, min((piece + 1) * PIECE, self.total))
+
+    def has(self, piece: int) -> bool:
+        return self._file(piece).exists()
+
+    def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
+        """:param vectors: those of :meth:`rows_of` the piece, in order."""
+        with whole_file(self._file(piece)) as temporary, temporary.open("wb") as file:
+            np.save(file, vectors.astype(np.float32, copy=False), allow_pickle=False)
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Some vectors, read from disk. :param rows: their numbers, ascending, at least one, shape (n,)."""
+        pieces, starts = np.unique(rows // PIECE, return_index=True)
+        return np.concatenate(
+            [
+                self._open(int(piece))[some % PIECE]
+                for piece, some in zip(pieces, np.split(rows, starts[1:]), strict=True)
+            ]
+        )
+
+    def not_a_number(self) -> Iterable[int]:
+        """The numbers of vectors that are not all finite."""
+        for piece in range(self.pieces):
+            wrong = ~np.isfinite(self._open(piece)).all(axis=1)
+            yield from (np.flatnonzero(wrong) + piece * PIECE).tolist()
+
+    def _file(self, piece: int) -> Path:
+        return self.folder / f"vectors-{piece:05d}.npy"
+
+    def _map(self, piece: int) -> NDArray[np.float32]:
+        file = self._file(piece)
+        try:
+            found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error
+        if found.ndim != 2 or len(found) != len(self.rows_of(piece)):
+            raise BadInput(f"{file} is damaged: delete it and type the probe's command again (shape {found.shape})")
+        return found
