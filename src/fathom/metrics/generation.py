@@ -35,7 +35,7 @@ def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
     """2PR / (P + R), 0 where both are 0; any shape."""
     one, other = np.asarray(precision, float), np.asarray(recall, float)
     total = one + other
-    return np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0)
+    return np.asarray(np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0))
 
 
 def mean_f1(

@@ -111,7 +111,7 @@ def _together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
     """All rows in one packed sequence. ``owner`` tells whose each remembered token is, −1 for all rows'."""
     if not rows:
         return
-    shared = _shared_length([row.prompt for row in rows])
+    shared = shared_length([row.prompt for row in rows])
     tails = [row.prompt[shared:] for row in rows]
     flat = rows[0].prompt[:shared] + [token for tail in tails for token in tail]
     owner = _tensor(model, [-1] * shared + [number for number, tail in enumerate(tails) for _ in tail])
@@ -138,7 +138,7 @@ def _together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
         states = grown[0]
 
 
-def _shared_length(prompts: Sequence[list[int]]) -> int:
+def shared_length(prompts: Sequence[list[int]]) -> int:
     """How many tokens all prompts begin with; at least the last of each stays its own."""
     columns = zip(*(prompt[:-1] for prompt in prompts), strict=False)
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -192,3 +193,23 @@ class VocabularyOptions(FewShotOptions):
         "counts, and for masked models as the mask stands in the template.",
     )
     capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
+
+
+class GenerationOptions(FewShotOptions):
+    """Options of the generation probe (KAMEL)."""
+
+    shots: int = Field(
+        5, ge=0, description="Answered questions of the relation before the question, drawn by --seed; or lines (…)."
+    )
+    questions: Path | None = Field(
+        None,
+        description="File with 'relation, question' lines or JSON Lines (relation, question), the subject written [X]; "
+        "by default the data's own, else lines (head, relation, tail).",
+        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+    )
+    max_new_tokens: int = Field(50, ge=1, description="Longest answer, in tokens.")
+    separator: str = Field("; ", pattern=r"\S", description="What stands between several answers.")
+    normalise: bool = Field(
+        True,
+        description="Even out spaces, punctuation, numbers and dates before comparing answers; else letter case alone.",
+    )

@@ -30,6 +30,8 @@ SCHEMA = pa.schema(
         ("answers", pa.list_(pa.string())),
         ("answer_ids", pa.list_(pa.string())),
         ("correct", pa.float64()),
+        ("precision", pa.float64()),
+        ("recall", pa.float64()),
         ("unscored", pa.string()),
     ]
 )
@@ -40,7 +42,9 @@ of optimistic and pessimistic; null where there is none. ``rank_above``: the sea
 ``gold_*``: lists in gold order, ranks unfiltered. ``scores``: all candidates in their order, kept up to 1,000.
 ``scored_tokens``: tokens summed over in the best gold answer's statement. ``mixed_tokens``: tokens of that statement
 that hold letters from inside and outside the answer. ``tokens_*``, where the exact search was used: tokens the query
-cost, cost without pruning, and would cost one statement at a time. ``unscored``: the reason why there is no rank.
+cost, cost without pruning, and would cost one statement at a time.
+``answers``: what the model said; ``answer_ids``: whom each of them names, null for nobody known; ``correct``: credit
+from 0 to 1 (generation: the F1 of ``precision`` and ``recall``). ``unscored``: why there is no rank and no credit.
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
 

@@ -1,0 +1,211 @@
+"""The generation probe (KAMEL, Kalo and Fichtel 2022): what does the model say when it is asked?
+
+A few answered questions show the form; the model goes on greedily from the question alone, and what it writes is
+compared with labels and aliases. Several answers are allowed. Relations without a question are asked by the few-shot
+lines of the embedding probe, "(head, relation,", and the answer is what stands up to ")".
+See docs/methods/generation.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.answers import Matcher, split_answers
+from fathom.data.fewshot import Question
+from fathom.data.queries import Query, QuerySet
+from fathom.data.questions import CLOSING, Questions, QuestionShots, read_questions
+from fathom.data.templates import ANSWER
+from fathom.errors import BadInput
+from fathom.metrics.generation import set_score
+from fathom.models.base import Attention, Model, Reply
+from fathom.models.generation import encode_prompts, shared_length
+from fathom.probes.base import Progress, Row
+from fathom.probes.options import GenerationOptions
+from fathom.scoring.memory import Budget
+from fathom.scoring.tokens import Bos, resolve_bos
+
+SHARD_QUERIES = 256
+NO_QUESTION = -1
+STOP_QUESTION = (CLOSING, "\n")
+STOP_LINE = (")\n", "\n")
+
+
+class _Shard(NamedTuple):
+    """:param question: its number among the relation's, −1 for a line "(head, relation,"."""
+
+    relation: str
+    question: int
+    queries: tuple[Query, ...]
+
+
+class Probe:
+    """See :class:`fathom.probes.base.Probe`.
+
+    :raises BadInput: a model that does not write, a file of questions with mistakes or for other relations, too few
+        facts to draw the few-shot examples from, BOS asked of a tokenizer without one.
+    """
+
+    def __init__(self, options: GenerationOptions, model: Model, queryset: QuerySet) -> None:
+        if model.attention is not Attention.CAUSAL:
+            raise BadInput(
+                f"the generation probe needs a causal model; this one is {model.attention}: use statement or vocabulary"
+            )
+        self.options, self.model, self.queryset = options, model, queryset
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
+        self.budget = Budget(options.batch_tokens, model.device)
+        by_relation = queryset.by_relation()
+        self.own = _own_questions(options.questions, list(by_relation))
+        built_in = {relation: queryset.relations[relation].questions for relation in by_relation}
+        self.questions: Questions = {
+            relation: questions for relation, questions in (built_in | self.own).items() if questions
+        }
+        self.shots = QuestionShots(
+            queryset.graph,
+            list(self.questions),
+            shots=options.shots,
+            seed=options.seed,
+            per_query=options.per_query_shots,
+            separator=options.separator,
+        )
+        self.lines = options.few_shot(queryset) if by_relation.keys() - self.questions.keys() else None
+        self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
+        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut(by_relation))}
+        self._asked = self._written = 0
+
+    def resolved(self) -> dict[str, Any]:
+        bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
+        own = json.dumps({relation: [q.text for q in questions] for relation, questions in sorted(self.own.items())})
+        return {
+            "attention": str(self.model.attention),
+            "bos_token": bos,
+            "questions": hashlib.sha256(own.encode()).hexdigest()[:16] if self.own else None,
+        }
+
+    def plan(self) -> Sequence[str]:
+        return list(self._shards)
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        pass
+
+    def circumstances(self) -> dict[str, Any]:
+        refusal = self.model.refuses_cache()
+        return {
+            "prompts": self._asked,
+            "tokens_written": self._written,
+            "halvings": self.budget.halvings,
+            "engine": "packed branches" if refusal is None else f"one prompt at a time, because {refusal}",
+        }
+
+    def ask(self, shard: str) -> list[Row]:
+        _, number, queries = self._shards[shard]
+        asked = [self._question(query, number) for query in queries]
+        replies = iter(self._replies([question.prompt for question in asked if question.unscored is None], number))
+        rows: list[Row] = []
+        for query, question in zip(queries, asked, strict=True):
+            about = {
+                "query_id": query.id,
+                "template": number,
+                "scoring": "f1",
+                "subject": query.subject,
+                "prompt": f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None,
+            }
+            reason = question.unscored
+            rows.append(about | ({"unscored": reason} if reason else self._answer(query, number, next(replies))))
+        return rows
+
+    def _cut(self, by_relation: dict[str, list[Query]]) -> Iterator[_Shard]:
+        """By relation and question: what shares its few-shot examples stays together, up to a size to lose."""
+        for relation, queries in by_relation.items():
+            pieces = [tuple(queries[start : start + SHARD_QUERIES]) for start in range(0, len(queries), SHARD_QUERIES)]
+            numbers = range(len(self.questions[relation])) if relation in self.questions else [NO_QUESTION]
+            for number in numbers:
+                yield from (_Shard(relation, number, piece) for piece in pieces)
+
+    def _question(self, query: Query, number: int) -> Question:
+        if number == NO_QUESTION:
+            assert self.lines is not None
+            return self.lines.question(query)
+        if query.unscored is not None:
+            return Question("", query.unscored)
+        if query.direction == "head":
+            return Question("", "a question asks for the tail, this query for the head")
+        try:
+            return Question(self.shots.prompt(query, self.questions[query.relation][number]), None)
+        except BadInput as error:
+            return Question("", str(error))
+
+    def _replies(self, prompts: Sequence[str], number: int) -> list[Reply]:
+        """In batches of prompts that begin alike, as many as the budget holds."""
+        tokens = encode_prompts(self.model.tokenizer, prompts, self.bos)
+        order = sorted(range(len(prompts)), key=lambda place: (prompts[place].rpartition("\n")[0], len(tokens[place])))
+        stop = STOP_LINE if number == NO_QUESTION else STOP_QUESTION
+        replies: dict[int, Reply] = {}
+        done = 0
+        while done < len(order):
+            batch = order[done : done + self._fitting([tokens[place] for place in order[done:]])]
+            chosen = [prompts[place] for place in batch]
+            found = self.budget.attempt(
+                partial(self.model.generate, chosen, self.options.max_new_tokens, stop, self.bos)
+            )
+            if found is not None:
+                replies.update(zip(batch, found, strict=True))
+                done += len(batch)
+        self._asked += len(prompts)
+        self._written += sum(reply.tokens for reply in replies.values())
+        return [replies[place] for place in range(len(prompts))]
+
+    def _fitting(self, tokens: Sequence[list[int]]) -> int:
+        """How many of the first prompts run at once: what they share counted once, room for their answers each."""
+        shared, own = len(tokens[0]), 0
+        for count, ids in enumerate(tokens):
+            shared = min(shared, shared_length([tokens[0], ids]))
+            own += len(ids) + self.options.max_new_tokens
+            if count and own - count * shared > self.budget.tokens:
+                return count
+        return len(tokens)
+
+    def _answer(self, query: Query, number: int, reply: Reply) -> dict[str, Any]:
+        if reply.fault is not None:
+            return {"unscored": reply.fault}
+        said = _said_on_line(reply.text)
+        if number != NO_QUESTION:
+            said = split_answers(reply.text, self.options.separator, self.options.normalise)
+        matched = self.matcher.match(query, said)
+        score = set_score(matched.right, matched.wrong, matched.gold)
+        return {
+            "answers": said,
+            "answer_ids": list(matched.ids),
+            "correct": score.f1,
+            "precision": score.precision,
+            "recall": score.recall,
+        }
+
+
+def _own_questions(file: Path | None, relations: Sequence[str]) -> Questions:
+    """Those of the user's file that are of relations asked."""
+    if file is None:
+        return {}
+    questions = read_questions(file)
+    used = {relation: questions[relation] for relation in relations if relation in questions}
+    if not used:
+        raise BadInput(
+            f"--questions {file}: it has {', '.join(list(questions)[:5])}, but no question for a relation asked: "
+            f"{', '.join(relations[:10])}"
+        )
+    return used
+
+
+def _said_on_line(text: str) -> list[str]:
+    """The one answer of a line "(head, relation, answer)": up to a bracket that closes what the answer did not open."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth < 0:
+            text = text[:place]
+            break
+    return [text.strip()] if text.strip() else []
