@@ -53,6 +53,7 @@ class Rows:
         self.scoring: list[str] = table.column("scoring").to_pylist()
         self._refuse_doubles()
         self.rank, self.above, self.correct = (self._number(name) for name in ("rank", "rank_above", "correct"))
+        self.precision, self.recall = self._number("precision"), self._number("recall")
         self.optimistic, self.pessimistic = self._number("rank_optimistic"), self._number("rank_pessimistic")
         self.reason = self._reasons()
 
@@ -164,6 +165,8 @@ class Rows:
             seen.add(key)
 
     def _number(self, name: str) -> Floats:
+        if name not in self.table.column_names:  # a run of an earlier version
+            return np.full(len(self.table), np.nan)
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
 
     def _reasons(self) -> list[str | None]:

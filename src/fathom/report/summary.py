@@ -1,7 +1,8 @@
 """The numbers of a run: headline, breakdown and ``metrics.json``.
 
-Conventions. Accuracy is expected Hits@1; a headline number is the mean over templates of each template's mean over its
-scored predictions. Unscored predictions are left out of every mean and counted beside it. Scorings are never mixed.
+Conventions. Accuracy is expected Hits@1, or the mean credit where answers are written; a headline number is the mean
+over templates of each template's mean over its scored predictions. F1 is that of mean precision and mean recall.
+Unscored predictions are left out of every mean and counted beside it. Scorings are never mixed.
 Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
 weight its predictions have in the headline number, so that the interval is around exactly that number).
 """
@@ -20,6 +21,7 @@ from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.confidence import expected_calibration_error
 from fathom.metrics.consistency import consistency
+from fathom.metrics.generation import mean_f1
 from fathom.probes import PROBES
 from fathom.report.errors import bins_of, confident, error_table, reliability_table
 from fathom.report.rows import Floats, Ints, Rows, Run
@@ -43,7 +45,7 @@ NONE = "(none)"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
-_PERCENT = ("accuracy", "hits@5", "hits@10", "consistency")
+_PERCENT = ("accuracy", "hits@5", "hits@10", "consistency", "precision", "recall", "f1")
 
 
 class Number(NamedTuple):
@@ -66,8 +68,8 @@ class Headline:
     :param queries: how many distinct queries were asked. :param predictions: queries × templates.
     :param unscored: how many of these have no number, and :param reasons: why.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
-    :param numbers: accuracy, hits@5, hits@10, mrr, mean_rank, consistency, confidence, margin, uncertainty, brier, ece:
-        those that the run's predictions can tell.
+    :param numbers: accuracy, hits@5, hits@10, mrr, mean_rank, precision, recall, f1, consistency, confidence, margin,
+        uncertainty, brier, ece: those that the run's predictions can tell.
     """
 
     scoring: str
@@ -85,7 +87,8 @@ class Headline:
 
 
 class Part(NamedTuple):
-    """One line of a breakdown. :param n: scored predictions. :param accuracy: None where nothing was scored."""
+    """One line of a breakdown. :param n: scored predictions. :param accuracy: None where nothing was scored.
+    :param precision: of written answers, as recall and f1; None where there are none."""
 
     keys: tuple[str, ...]
     scoring: str
@@ -94,6 +97,9 @@ class Part(NamedTuple):
     unscored: int
     accuracy: Number | None
     mrr: Number | None
+    precision: Number | None = None
+    recall: Number | None = None
+    f1: Number | None = None
 
 
 class Breakdown(NamedTuple):
@@ -204,12 +210,15 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
         ("hits@10", scored, rows.hits(10), _SHARE),
         ("mrr", scored, rows.reciprocal(), _SHARE),
         ("mean_rank", scored, rows.rank, _ANY_RANK),
+        ("precision", scored, rows.precision, _SHARE),
+        ("recall", scored, rows.recall, _SHARE),
         ("confidence", sure, rows.confidence.top_probability, _SHARE),
         ("margin", sure, rows.confidence.margin, _SHARE),
         ("uncertainty", sure, rows.confidence.uncertainty, _SHARE),
         ("brier", sure, rows.confidence.brier, _SHARE),
     ]
     found = {name: _number(rows, name, places, values, limits) for name, places, values, limits in wanted}
+    found["f1"] = _f1(rows, scored)
     found["consistency"] = _consistency(rows, scoring)
     found["ece"] = _calibration(rows, scoring, sure)
     return {name: number for name, number in found.items() if number is not None}
@@ -226,16 +235,39 @@ def _number(rows: Rows, metric: str, places: Ints, values: Floats, limits: tuple
     stopped search has no rank: leaving it out would flatter the mean)."""
     if not len(places) or np.isnan(values[places]).any():
         return None
+    of_query = _per_query(rows, places, values)
+    found = interval(of_query.means[0], of_query.relations, weights=of_query.weights, limits=limits)
+    return _with_recipe(rows, metric, places, found, len(places))
+
+
+def _f1(rows: Rows, places: Ints) -> Number | None:
+    """Of mean precision and mean recall, both means as :func:`_number` takes them."""
+    if not len(places) or np.isnan(rows.precision[places] + rows.recall[places]).any():
+        return None
+    of_query = _per_query(rows, places, rows.precision, rows.recall)
+    return _with_recipe(rows, "f1", places, mean_f1(*of_query.means, of_query.relations, of_query.weights), len(places))
+
+
+class _PerQuery(NamedTuple):
+    """:param means: one array per column of values, [queries]. :param weights: of each query in the headline number."""
+
+    means: list[Floats]
+    weights: Floats
+    relations: list[str]
+
+
+def _per_query(rows: Rows, places: Ints, *columns: Floats) -> _PerQuery:
+    """Values averaged over templates."""
     _, template, count = np.unique(rows.template[places], return_inverse=True, return_counts=True)
     weight = 1.0 / count[template]
     queries, query = np.unique(rows.query[places], return_inverse=True)
-    weights = np.bincount(query, weight)
-    means = np.bincount(query, weight * values[places]) / weights
-    relations = [rows.relations[number] for number in queries.tolist()]
-    # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
-    means = np.full(len(means), values[places[0]]) if np.ptp(values[places]) == 0 else means
-    found = interval(means, relations, weights=weights, limits=limits)
-    return _with_recipe(rows, metric, places, found, len(places))
+    weights: Floats = np.bincount(query, weight)
+    means = []
+    for values in columns:
+        mean = np.bincount(query, weight * values[places]) / weights
+        # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
+        means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
+    return _PerQuery(means, weights, [rows.relations[number] for number in queries.tolist()])
 
 
 def _with_recipe(rows: Rows, metric: str, places: Ints, found: Interval, n: int) -> Number:
@@ -302,8 +334,13 @@ def _parts(rows: Rows, by: Sequence[str]) -> list[Part]:
     for scoring, keys in sorted(places_of, key=lambda part: (order[part[0]], part[1])):
         asked = np.array(places_of[scoring, keys])
         scored = asked[rows.scored[asked]]
-        accuracy = _number(rows, "accuracy", scored, hits, _SHARE)
-        mrr = _number(rows, "mrr", scored, reciprocal, _SHARE)
+        numbers = (
+            _number(rows, "accuracy", scored, hits, _SHARE),
+            _number(rows, "mrr", scored, reciprocal, _SHARE),
+            _number(rows, "precision", scored, rows.precision, _SHARE),
+            _number(rows, "recall", scored, rows.recall, _SHARE),
+            _f1(rows, scored),
+        )
         queries = len(set(rows.query[asked].tolist()))
         named = dict(zip(by, map(str, keys), strict=True))
         parts.append(
@@ -313,8 +350,7 @@ def _parts(rows: Rows, by: Sequence[str]) -> list[Part]:
                 queries,
                 len(scored),
                 len(asked) - len(scored),
-                _of_part(accuracy, named),
-                _of_part(mrr, named),
+                *(_of_part(number, named) for number in numbers),
             )
         )
     return parts
@@ -361,11 +397,13 @@ def _said(identity: Mapping[str, Any]) -> dict[str, str]:
     options = identity.get("options", {})
     usual = PROBES[identity["probe"]].options().identity() if identity.get("probe") in PROBES else {}
     elsewhere = {"templates", "reduction", "score", "dtype"} | ({"seed"} if not options.get("limit") else set())
-    return {
+    said = {
         name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
         for name, value in options.items()
         if name not in elsewhere and value != usual.get(name)
     }
+    questions = identity.get("resolved", {}).get("questions")  # the user's own, by what they say
+    return said if questions is None else said | {"questions": questions}
 
 
 def _headline_table(summary: Summary) -> Table:
@@ -403,15 +441,19 @@ def _notes(line: Headline, queries: int) -> list[str]:
 
 def _parts_table(found: Breakdown) -> Table:
     by = found.by if "scoring" in found.by else ("scoring", *found.by)
-    columns = (*by, "queries", "n", "unscored", "accuracy", "low", "high", "mrr", "note", "recipe")
+    # Written answers have no rank but a precision.
+    further = ("mrr",) if all(part.precision is None for part in found.parts) else ("precision", "recall", "f1")
+    columns = (*by, "queries", "n", "unscored", "accuracy", "low", "high", *further, "note", "recipe")
     body: list[tuple[Cell, ...]] = []
     for part in found.parts:
         keys = part.keys if "scoring" in found.by else (part.scoring, *part.keys)
-        share, mrr = part.accuracy, part.mrr
+        share, others = part.accuracy, [getattr(part, name) for name in further]
         numbers: tuple[Cell, ...] = (share.value, share.low, share.high) if share else (None, None, None)
         said: tuple[Cell, ...] = (share.note, share.recipe) if share else ("nothing was scored", None)
-        body.append((*keys, part.queries, part.n, part.unscored, *numbers, mrr.value if mrr else None, *said))
-    formats = {"accuracy": ".1%", "low": ".1%", "high": ".1%", "mrr": ".4f"}
+        body.append(
+            (*keys, part.queries, part.n, part.unscored, *numbers, *(n.value if n else None for n in others), *said)
+        )
+    formats = dict.fromkeys(("accuracy", "low", "high", "precision", "recall", "f1"), ".1%") | {"mrr": ".4f"}
     return Table(columns, tuple(body), f"By {' and '.join(found.by)}", formats, hidden=frozenset({"recipe"}))
 
 
@@ -425,6 +467,8 @@ def _plain(number: Number) -> dict[str, Any]:
 
 def _plain_part(part: Part) -> dict[str, Any]:
     numbers = {"accuracy": part.accuracy, "mrr": part.mrr}
+    if part.precision is not None:
+        numbers |= {"precision": part.precision, "recall": part.recall, "f1": part.f1}
     return {
         "queries": part.queries,
         "n": part.n,
