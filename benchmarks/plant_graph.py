@@ -6,7 +6,7 @@
 
 The probes of entities need models that know something of a graph. These learn, in a window of 256 tokens, lines
 "(head, relation, tail)" in random order as the few-shot prompts have them, and descriptions followed by the prompt of
-the DEER paper's tail encoder with the name as its one word. The test split is never seen. A GPU is used if there is one.
+the DEER paper's tail encoder with the name as its one word. The test split is never seen. A GPU is used if present.
 """
 
 from __future__ import annotations
