@@ -88,7 +88,7 @@ def _type(field: FieldInfo) -> Any:
 
 def _spelling(name: str, field: FieldInfo) -> list[str]:
     flag = "--" + name.replace("_", "-")
-    return [f"{flag}/--no-{flag[2:]}"] if _type(field) is bool else [flag]
+    return [f"{flag}/--no-{flag[2:]}"] if field.annotation is bool else [flag]
 
 
 def _help(field: FieldInfo) -> str:

@@ -82,7 +82,7 @@ class FewShot:
         relation = self.relations[query.relation]
         pool = self._draw(f"{self.seed}|{query.id}", 2 * self.shots + 16) if self.per_query else self.shared
         fit = _not_answering(query, pool)
-        if len(fit) < self.shots and len(pool) < len(self.pool):
+        if len(fit) < self.shots:
             fit = _not_answering(query, self._draw(f"{self.seed}|{query.id}", len(self.pool)))
         if len(fit) < self.shots:
             raise BadInput(f"{self.shots} few-shot lines asked for, {len(fit)} found that do not answer the query")
@@ -92,7 +92,7 @@ class FewShot:
         return "\n".join([*lines, f"({query.subject}, {relation.name},{self.end}"])
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
-        """So many lines, or all there are."""
+        """So many lines, or all there are; less those of entities without a name."""
         rows = np.array(random.Random(seed).sample(self.pool, min(len(self.pool), count)), dtype=np.int64)
         graph = self.graph
         heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
@@ -107,6 +107,7 @@ class FewShot:
         return tuple(
             Shot(head_id, relation_id, f"({head}, {relation}, {tail})")
             for head_id, relation_id, head, relation, tail in zip(*(c.to_pylist() for c in columns), strict=True)
+            if head.strip() and relation.strip() and tail.strip()
         )
 
 

@@ -222,10 +222,10 @@ class Probe:
         [ids] = encode_texts(self.model, [tail_prompt(self.template, space.names[place], description)], self.bos)
         window = self.model.max_tokens
         if window is not None and len(ids) > window:
-            return f"its answer's prompt of {len(ids)} tokens is longer than the model's window of {window}"
-        return "the model gave its answer a vector that is not a number"
+            return f"the gold answer's prompt of {len(ids)} tokens is longer than the model's window of {window}"
+        return "the model gave the gold answer a vector that is not a number"
 
 
 def _missing_gold(query: Query, space: CandidateSet) -> str | None:
-    missing = [answer for answer in query.gold if answer not in space.position]
-    return f"its answer {missing[0]} is not among the candidates of {space.name}" if missing else None
+    missing = any(answer not in space.position for answer in query.gold)
+    return "the gold answer is not among the candidates" if missing else None

@@ -187,11 +187,6 @@ class VocabularyOptions(FewShotOptions):
     """Options of the vocabulary probe (LAMA)."""
 
     templates: Numbers = Field((), description="Masked models: only these templates, counted from 0.")
-    leading_space: bool | None = Field(
-        None,
-        description="Whether names are tokenised with a space before them; by default without, as the DEER paper "
-        "counts, and for masked models as the mask stands in the template.",
-    )
     capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
 
 

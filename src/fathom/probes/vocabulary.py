@@ -177,11 +177,12 @@ class Probe:
         return list(dict.fromkeys((shard.space, self._spaced(shard)) for shard in self._shards.values()))
 
     def _spaced(self, shard: _Shard) -> bool:
-        """Whether names count as they stand behind a space: the token that is counted is the one that is scored."""
-        if self.options.leading_space is not None:
-            return self.options.leading_space
-        if self.causal:
-            return False
+        """Whether names count as they stand behind a space: the token that is counted is the one that is scored.
+
+        Causal models: as ``--tokens-after-space`` says. Masked models: also where a space stands before the mask.
+        """
+        if self.options.tokens_after_space or self.causal:
+            return self.options.tokens_after_space
         if shard.template == FEW_SHOT:
             return True
         text = self.queryset.relations[shard.queries[0].relation].templates[shard.template].text
@@ -215,13 +216,12 @@ class Probe:
 
     def _no_gold(self, query: Query, space: CandidateSet, vocabulary: _Vocabulary) -> str | None:
         """None where an answer can be ranked."""
-        missing = [answer for answer in query.gold if answer not in space.position]
-        if missing:
-            return f"its answer {missing[0]} is not among the candidates of {space.name}"
+        if any(answer not in space.position for answer in query.gold):
+            return "the gold answer is not among the candidates"
         if any(space.position[answer] in vocabulary.rank_of for answer in query.gold):
             return None
         counts = self._token_counts([space.names[space.position[answer]] for answer in query.gold], vocabulary.spaced)
-        return "its answer is not in the vocabulary" if min(counts) == 1 else "its answer is not one token"
+        return f"the gold answer is not {'in the vocabulary' if min(counts) == 1 else 'one token'}"
 
     def _states(self, prompts: Sequence[Prompt]) -> _States:
         if self.causal:
