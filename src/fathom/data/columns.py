@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +67,25 @@ class Columns:
         before = self._passed - 1 - self.skip - np.arange(len(self._passed))  # rows before each line passed over
         return int(row + 1 + self.skip + np.searchsorted(before, row, side="right"))
 
-    def complain(self, rows: NDArray[np.int64], message: Any) -> None:
-        """A fault for each of *rows*, up to a number. :param message: from a row to the message."""
+    def complain(self, rows: NDArray[np.int64], message: Callable[[int], str]) -> None:
+        """A fault for each of *rows*, up to a number. :param message: from a row to what is wrong with it."""
         for row in rows[:SHOWN].tolist():
             self.faults.add(self.file, self.line(row), message(row))
         if len(rows) > SHOWN:
             self.faults.add(self.file, None, f"{len(rows) - SHOWN:,} more such lines")
+
+    def refuse_empty(self, name: str) -> None:
+        empty = pc.equal(pc.utf8_trim_whitespace(self[name]), "").to_numpy()
+        self.complain(np.flatnonzero(empty), lambda row: f"the {name} is empty")
+
+    def refuse_second(self, name: str, kind: str) -> None:
+        """Each value of a column once: a fault for every further line."""
+        values = self[name].combine_chunks()
+        different = pc.unique(values)
+        if len(different) < len(values):
+            places = np.asarray(pc.index_in(values, value_set=different))
+            again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
+            self.complain(again, lambda row: f"{kind} {values[row].as_py()!r} stands here for the second time")
 
     def _pass_over(self, row: Any) -> str:
         self._wrong.append((row.number, row.text))
@@ -110,14 +123,17 @@ class Columns:
             self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {text[:200]}")
 
 
-def first_fields(file: Path, delimiter: str = "\t") -> int:
-    """How many columns the first line with text has; 0 where there is none or it cannot be read."""
+def first_lines(file: Path, count: int) -> list[str]:
+    """The first lines that are not blank, at most *count*; none where the file cannot be read."""
     try:
         with pa.input_stream(str(file)) as stream:
             start = stream.read(1 << 16).decode("utf-8", errors="replace")
     except (OSError, pa.ArrowException):
-        return 0
-    for line in start.split("\n"):
-        if line.strip():
-            return len(line.rstrip("\r").split(delimiter))
-    return 0
+        return []
+    return [line.rstrip("\r") for line in start.split("\n") if line.strip()][:count]
+
+
+def first_fields(file: Path) -> int:
+    """How many columns the first line has; 0 where there is none."""
+    lines = first_lines(file, 1)
+    return len(lines[0].split("\t")) if lines else 0

@@ -10,18 +10,30 @@ from fathom.data.formats.bear import is_bear, read_bear
 from fathom.data.formats.kamel import is_kamel, read_kamel
 from fathom.data.formats.kg import is_kg, read_kg
 from fathom.data.formats.native import is_native, read_native
+from fathom.data.formats.openke import is_openke, read_openke
+from fathom.data.formats.rdf import is_rdf, read_rdf
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 
-FORMATS = ((is_bear, read_bear), (is_kamel, read_kamel), (is_native, read_native), (is_kg, read_kg))
+FORMATS = (
+    (is_bear, read_bear),
+    (is_kamel, read_kamel),
+    (is_native, read_native),
+    (is_openke, read_openke),
+    (is_kg, read_kg),
+    (is_rdf, read_rdf),
+)
 EMBEDDED = {"geography": Path(__file__).parent.parent / "geography"}
 """Data sets that come with the package."""
 
 
 def locate(data: str | Path) -> Path:
-    """A folder, the name of an embedded data set, or a path below ``$FATHOM_DATA``. :raises BadInput: none of them."""
+    """A folder, a file of triples, the name of an embedded data set, or a path below ``$FATHOM_DATA``.
+
+    :raises BadInput: none of them.
+    """
     path = Path(data).expanduser()
-    if path.is_dir():
+    if path.exists():
         return path
     if str(data) in EMBEDDED:
         return EMBEDDED[str(data)]
@@ -42,7 +54,11 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
         if fits(path):
             return reader(path, faults), faults
     faults.add(
-        path, None, "no format fits: expected metadata_relations.json (BEAR) or facts.jsonl (docs/data-format.md)"
+        path,
+        None,
+        "no format fits: expected facts.jsonl (docs/data-format.md), metadata_relations.json (BEAR), "
+        "question-templates.csv (KAMEL), train.tsv, dev.tsv and test.tsv or one file of head, relation and tail "
+        "separated by tabs, train2id.txt (OpenKE), or .nt or .ttl files (RDF)",
     )
     return None, faults
 

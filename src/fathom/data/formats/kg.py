@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fathom.data.columns import Columns, first_fields
 from fathom.data.faults import Faults
+from fathom.data.graph_cache import cached
 from fathom.data.graph_queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
@@ -54,10 +55,17 @@ def is_kg(path: Path) -> bool:
 
 def read_kg(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it."""
-    graph = read_graph(find_files(path), faults)
+    files = find_files(path)
+    graph = cached(files.all(), faults, lambda: _read(files, faults))
     if graph is None or faults.found:
         return None
     return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+
+
+def split_of(file: Path) -> str | None:
+    """The split that a file is named after, e.g. ``dev`` for ``valid.tsv.gz``."""
+    stem = file.name.split(".")[0]
+    return next((split for split, stems in _SPLITS.items() if stem in stems), None)
 
 
 def find_files(path: Path) -> GraphFiles:
@@ -83,13 +91,21 @@ def find_files(path: Path) -> GraphFiles:
     return GraphFiles(triples, **names)
 
 
-def read_graph(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
-    parts = {split: Columns(file, ("head", "relation", "tail"), faults) for split, file in files.triples.items()}
+def _read(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+    fields = ("head", "relation", "tail")
+    return assemble({split: Columns(file, fields, faults) for split, file in files.triples.items()}, files, faults)
+
+
+def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+    """A graph from ids of head, relation and tail, and the files that name them; None where there are faults.
+
+    :param parts: columns of each split; the one of "" holds all triples.
+    """
     for part in parts.values():
         if not len(part):
             faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
         for name in part.names:
-            part.complain(_empty(part[name]), lambda row, name=name: f"the {name} is empty")
+            part.refuse_empty(name)
     if faults.found and not all(map(len, parts.values())):
         return None
     entities = _read_entities(files, faults)
@@ -166,16 +182,12 @@ def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _END
     return next((file for file in files if file.is_file()), None)
 
 
-def _empty(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.flatnonzero(pc.equal(pc.binary_length(column), 0).to_numpy())
-
-
 def _read_names(file: Path, faults: Faults, kind: str) -> pa.Table:
     """``id`` and ``name``, and ``description`` where the file has three columns."""
     fields = ("id", "name", "description")[: min(max(first_fields(file), 2), 3)]
     part = Columns(file, fields, faults)
-    part.complain(_empty(part["id"]), lambda row: "the id is empty")
-    _refuse_second(part, "id", kind, faults)
+    part.refuse_empty("id")
+    part.refuse_second("id", kind)
     nameless = np.flatnonzero(pc.equal(pc.utf8_trim_whitespace(part["name"]), "").to_numpy())
     for row in nameless[:20].tolist():
         faults.note(
@@ -184,17 +196,6 @@ def _read_names(file: Path, faults: Faults, kind: str) -> pa.Table:
     if len(nameless) > 20:
         faults.note(file, None, f"{len(nameless) - 20:,} more {kind}s have no name")
     return part.table
-
-
-def _refuse_second(part: Columns, name: str, kind: str, faults: Faults) -> None:
-    """Each id once: a fault for every further line."""
-    ids = part[name].combine_chunks()
-    first = pc.index_in(ids, value_set=pc.unique(ids))
-    if len(pc.unique(ids)) == len(ids):
-        return
-    places = np.asarray(first)
-    again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
-    part.complain(again, lambda row: f"{kind} {ids[row].as_py()!r} stands here for the second time")
 
 
 def _read_entities(files: GraphFiles, faults: Faults) -> pa.Table | None:

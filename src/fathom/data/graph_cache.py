@@ -1,0 +1,112 @@
+"""Big graphs are kept as Arrow files, memory-mapped when they are read again: seconds instead of minutes.
+
+One folder per set of source files below ``$FATHOM_CACHE`` (by default the platform's place for caches). It holds for
+as long as the sources keep their sizes and times; a stale or damaged one is made anew without a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from fathom.data.faults import Faults
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import RunFailed
+from fathom.store.files import whole_file, write_json
+
+FORMAT = 1
+BIG = 1_000_000
+"""Triples from which on a graph is kept; smaller ones are read in a second."""
+_TABLES = ("entities", "relations", "triples")
+
+
+def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None]) -> KnowledgeGraph | None:
+    """What *read* makes of the *sources*, or has made of them before. Notes are kept with it, faults never."""
+    root = cache_root()
+    if root is None:
+        return read()
+    folder = root / "graphs" / hashlib.sha256("\n".join(_paths(sources)).encode()).hexdigest()[:16]
+    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):  # none, stale or damaged
+        graph, notes = _load(folder, sources)
+        faults.notes += notes
+        return graph
+    made = read()
+    if made is not None and len(made) >= BIG and not faults.found:
+        with suppress(OSError, RunFailed):  # a full disk or a read-only home is no reason to stop
+            _save(folder, sources, made, faults.notes)
+    return made
+
+
+def cache_root() -> Path | None:
+    """``$FATHOM_CACHE``, or the user's cache folder; None where there is no such place."""
+    given = os.environ.get("FATHOM_CACHE")
+    if given:
+        return Path(given).expanduser()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "fathom"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "fathom" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom"
+
+
+def _paths(sources: Sequence[Path]) -> list[str]:
+    return [str(source.resolve()) for source in sources]
+
+
+def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
+    """Path, size and time of each source."""
+    found = []
+    for path in _paths(sources):
+        stat = os.stat(path)
+        found.append([path, stat.st_size, stat.st_mtime_ns])
+    return found
+
+
+def _load(folder: Path, sources: Sequence[Path]) -> tuple[KnowledgeGraph, list[str]]:
+    """:raises OSError, ValueError, KeyError: none there, or not of these sources, or damaged."""
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    if about["format"] != FORMAT or about["sources"] != _stamp(sources):
+        raise ValueError("stale")
+    tables = {}
+    for name in _TABLES:
+        mapped = pa.memory_map(str(folder / f"{name}.arrow"))
+        if zlib.crc32(mapped.read_buffer()) != about["checksums"][name]:
+            raise ValueError("damaged")
+        mapped.seek(0)
+        tables[name] = pa.ipc.open_file(mapped).read_all()
+    head, relation, tail = (tables["triples"].column(name).to_numpy() for name in ("head", "relation", "tail"))
+    splits = {name: range(start, stop) for name, start, stop in about["splits"]}
+    return KnowledgeGraph(tables["entities"], tables["relations"], head, relation, tail, splits), about["notes"]
+
+
+def _save(folder: Path, sources: Sequence[Path], graph: KnowledgeGraph, notes: list[str]) -> None:
+    triples = pa.table({name: pa.array(getattr(graph, name)) for name in ("head", "relation", "tail")})
+    checksums = {}
+    for name, table in zip(_TABLES, (graph.entities, graph.relations, triples), strict=True):
+        with whole_file(folder / f"{name}.arrow") as temporary:
+            with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+            with pa.memory_map(str(temporary)) as written:
+                checksums[name] = zlib.crc32(written.read_buffer())
+    about = {
+        "format": FORMAT,
+        "sources": _stamp(sources),
+        "splits": [[name, rows.start, rows.stop] for name, rows in graph.splits.items()],
+        "checksums": checksums,
+        "notes": notes,
+    }
+    write_json(folder / "about.json", about)  # last: without it the folder counts for nothing

@@ -1,0 +1,521 @@
+"""Knowledge graphs: every layout, their queries, selections, faults with lines, and the cache of big ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.data import graph_cache
+from fathom.data.formats import examine, read
+from fathom.data.queries import QuerySet
+from fathom.data.selection import Selection, check, select
+from fathom.errors import BadInput
+
+TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
+DEV = ["paris\tin\teu"]
+TEST = ["lyon\tin\tfrance", "paris\tin\teurope", "lyon\tin\teu"]
+NAMES = ["paris\tParis", "france\tFrance", "rome\tRome", "italy\tItaly", "eu\tEU", "europe\tEurope", "lyon\tLyon"]
+RELATIONS = ["capital_of\tcapital of", "in\tlies in"]
+
+
+def write(folder: Path, files: dict[str, list[str]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, lines in files.items():
+        content = ("\n".join(lines) + "\n").encode()
+        (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return folder
+
+
+def small(folder: Path, **other: list[str]) -> Path:
+    """A graph of seven entities; *other* replaces files, dots written as underscores."""
+    files = {
+        "train.tsv": TRAIN, "dev.tsv": DEV, "test.tsv": TEST, "entity2text.txt": NAMES, "relation2text.txt": RELATIONS,
+    }  # fmt: skip
+    return write(folder, files | {name.replace("_", "."): lines for name, lines in other.items()})
+
+
+def words(texts: list[str]) -> list[int]:
+    """A tokenizer for which every word is a token."""
+    return [len(text.split()) for text in texts]
+
+
+def names_of(data: QuerySet) -> dict[str, str]:
+    assert data.graph is not None
+    return dict(zip(*(data.graph.entities.column(name).to_pylist() for name in ("id", "name")), strict=True))
+
+
+def columns_of(data: QuerySet) -> tuple[list[str], list[str], list[str]]:
+    """Ids of head, relation and tail of every triple."""
+    graph = data.graph
+    assert graph is not None
+    entities, relations = graph.entities.column("id").to_pylist(), graph.relations.column("id").to_pylist()
+    return (
+        [entities[row] for row in graph.head],
+        [relations[row] for row in graph.relation],
+        [entities[row] for row in graph.tail],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "entities", "relations", "sizes"),
+    [("wn18rr", 40943, 11, (86835, 3034, 3134)), ("fb15k237", 14541, 237, (272115, 17535, 20466))],
+)
+def test_published_counts(shared_data, name, entities, relations, sizes):
+    data = read(shared_data / name)
+    assert (len(data.graph.entities), len(data.graph.relations)) == (entities, relations)
+    assert tuple(map(len, data.graph.splits.values())) == sizes
+    assert len(data.queries) == sizes[2]
+    assert len(data.candidates["entities"]) == entities
+    assert data.notes == ()
+
+
+def test_wordnet_names_end_at_the_first_comma(shared_data):
+    """Against the files read line by line, for every entity."""
+    data = read(shared_data / "wn18rr")
+    lines = (shared_data / "wn18rr" / "entity2text.txt").read_text(encoding="utf-8").splitlines()
+    expected = {}
+    for line in lines:
+        id_, text = line.split("\t")
+        name, _, gloss = text.partition(", ")
+        expected[id_] = (name, gloss)
+    space = data.candidates["entities"]
+    assert dict(zip(space.ids, zip(space.names, space.descriptions, strict=True), strict=True)) == expected
+
+
+def test_freebase_names_keep_their_commas(shared_data):
+    data = read(shared_data / "fb15k237")
+    lines = (shared_data / "fb15k237" / "entity2text.txt").read_text(encoding="utf-8").splitlines()
+    texts = dict(line.split("\t") for line in lines)
+    names = names_of(data)
+    assert any(", " in name for name in names.values())
+    assert all(names[id_] == texts[id_] for id_ in names)
+    assert sum(text != "" for text in data.candidates["entities"].descriptions) == 13666  # the data's README
+    row = data.graph.entities.column("id").to_pylist().index("/m/010016")
+    assert data.graph.entities.slice(row, 1).to_pylist() == [
+        {
+            "id": "/m/010016",
+            "name": "Denton",
+            "aliases": ["Denton, Texas"],
+            "description": "city in Texas, United States",
+        }
+    ]
+
+
+def test_other_right_answers_come_from_all_splits(shared_data):
+    """Against a dictionary made line by line."""
+    data = read(shared_data / "wn18rr")
+    right = defaultdict(set)
+    for head, relation, tail in zip(*columns_of(data), strict=True):
+        right[head, relation].add(tail)
+    lines = (shared_data / "wn18rr" / "test.tsv").read_text().splitlines()
+    for query, line in zip(data.queries, lines, strict=True):
+        assert query.fact_id == line.replace("\t", "|")
+        assert set(query.known) == right[query.subject_id, query.relation] - {query.gold[0]}
+
+
+def test_queries_of_a_small_graph(tmp_path):
+    data = read(small(tmp_path / "g"))
+    first, second, third = data.queries
+    assert (first.id, first.subject, first.relation, first.gold) == ("test/0", "Lyon", "in", ("france",))
+    assert first.known == ("eu",)  # test/2
+    assert second.known == ("france", "eu")  # from train and dev
+    assert data.queries[2] == third == data.queries[-1]
+    assert data.queries[1:] == (second, third)
+    # France, Europe and EU are the answer of one test query each.
+    assert (data.relations["in"].name, data.relations["in"].cardinality) == ("lies in", "1:1")
+    assert data.relations["in"].templates == ()
+    assert data.candidates["entities"].names == ("Paris", "France", "Rome", "Italy", "EU", "Europe", "Lyon")
+    assert data.candidates["entities"].descriptions is None
+
+
+def test_cardinality_is_that_of_the_split(tmp_path):
+    data = select(read(small(tmp_path / "g")), Selection(split="train")).data
+    assert {query.relation: query.groups["cardinality"] for query in data.queries} == {"capital_of": "1:1", "in": "1:1"}
+    more = [*TRAIN, "lyon\tin\tfrance"]
+    data = select(read(small(tmp_path / "h", train_tsv=more)), Selection(split="train")).data
+    assert {query.relation: query.groups["cardinality"] for query in data.queries} == {"capital_of": "1:1", "in": "1:N"}
+
+
+def test_gz_crlf_and_other_names_of_files(tmp_path):
+    plain = read(small(tmp_path / "a"))
+    other = write(
+        tmp_path / "b",
+        {"train.txt.gz": TRAIN, "valid.tsv": [line + "\r" for line in DEV], "test.txt": ["", *TEST, ""],
+         "entities.tsv": NAMES, "relations.tsv.gz": RELATIONS},
+    )  # fmt: skip
+    assert read(other).content_hash == plain.content_hash
+
+
+def test_one_file_without_names(tmp_path):
+    """YAGO-like: an id is a name with underscores. All triples are asked, as there are no splits."""
+    folder = write(tmp_path / "y", {"facts.tsv": ["Albert_Einstein\twas_born_in\tUlm", "Ulm\tis_in\tGermany"]})
+    data = read(folder)
+    assert [(query.id, query.subject) for query in data.queries] == [
+        ("triple/0", "Albert Einstein"),
+        ("triple/1", "Ulm"),
+    ]
+    assert data.relations["was_born_in"].name == "was born in"
+    assert read(folder / "facts.tsv").content_hash == data.content_hash
+    with pytest.raises(BadInput, match="--split test: y has no splits"):
+        select(data, Selection(split="test"))
+
+
+def test_names_with_a_third_column_are_described(tmp_path):
+    names = [f"{line}\tabout {line.split()[0]}" for line in NAMES]
+    space = read(small(tmp_path / "g", entity2text_txt=names)).candidates["entities"]
+    assert (space.names[0], space.descriptions[0]) == ("Paris", "about paris")
+
+
+def test_long_descriptions_and_wikidata(tmp_path):
+    folder = small(tmp_path / "g", entity2textlong_txt=["paris\tThe long one, with commas."])
+    about = {"paris": {"label": "City of Paris", "description": "short", "alternatives": ["Paname", "Paris"]},
+             "rome": {"description": "capital of Italy"}}  # fmt: skip
+    (folder / "entity2wikidata.json").write_text(json.dumps(about))
+    entities = {row["id"]: row for row in read(folder).graph.entities.to_pylist()}
+    assert entities["paris"]["description"] == "The long one, with commas."
+    assert entities["paris"]["aliases"] == ["City of Paris", "Paname"]
+    assert entities["rome"]["description"] == "capital of Italy"
+    assert (entities["eu"]["description"], entities["eu"]["aliases"]) == ("", [])
+
+
+def test_commas_alone_are_no_glosses(tmp_path):
+    """Every text has ", ", but the ids are not WordNet's."""
+    space = read(small(tmp_path / "g", entity2text_txt=[f"{line}, Earth" for line in NAMES])).candidates["entities"]
+    assert space.names[0] == "Paris, Earth"
+
+
+def openke(folder: Path, **other: list[str]) -> Path:
+    files = {
+        "entity2id.txt": ["3", "lyon\t2", "eu\t0", "old_france\t1"],
+        "relation2id.txt": ["1", "in\t0"],
+        "train2id.txt": ["2", "2 1 0", "1 0 0"],
+        "test2id.txt": ["1", "2 0 0"],
+    }
+    return write(folder, files | {name + ".txt": lines for name, lines in other.items()})
+
+
+def test_openke(tmp_path):
+    """Lines are head, tail, relation, as numbers that need not stand in order."""
+    data = read(openke(tmp_path / "o"))
+    (query,) = data.queries
+    assert (query.subject_id, query.relation, query.gold, query.known) == ("lyon", "in", ("eu",), ("old_france",))
+    assert {name: len(rows) for name, rows in data.graph.splits.items()} == {"train": 2, "test": 1}
+    assert names_of(data)["old_france"] == "old france"
+    named = write(tmp_path / "o", {"entity2text.txt": ["lyon\tLyon", "eu\tEU", "old_france\tFrance"]})
+    assert names_of(read(named)) == {"lyon": "Lyon", "eu": "EU", "old_france": "France"}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"train2id": ["2", "2 1 0", "7 0 0"]}, "train2id.txt:3: unknown entity 7: entity2id.txt does not have it"),
+        ({"test2id": ["1", "2 0 4"]}, "test2id.txt:2: unknown relation 4"),
+        ({"test2id": ["1", "2 x 0"]}, "test2id.txt:2: tail: expected a number, found 'x'"),
+        ({"test2id": ["5", "2 0 0"]}, "test2id.txt:1: says that 5 lines follow, found 1"),
+        ({"test2id": ["2 0 0"]}, "test2id.txt:1: expected the number of lines that follow, found '2 0 0'"),
+        ({"entity2id": ["3", "a\t2", "b\t0", "c\t0"]}, "entity2id.txt:4: entity number '0' stands here for the second"),
+    ],
+)
+def test_openke_faults(tmp_path, files, expected):
+    with pytest.raises(BadInput) as error:
+        read(openke(tmp_path / "o", **files))
+    assert expected in str(error.value)
+
+
+def test_openke_needs_its_numbers(tmp_path):
+    folder = openke(tmp_path / "o")
+    (folder / "relation2id.txt").unlink()
+    with pytest.raises(BadInput, match=r"relation2id.txt: file is missing"):
+        read(folder)
+
+
+TURTLE = """
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix schema: <https://schema.org/> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix ex: <http://example.org/> .
+ex:paris ex:capitalOf ex:france ; ex:population 2100000 ; skos:prefLabel "Paris preferred" ;
+    rdfs:label "Lutetia"@la, "Paris"@en ; skos:altLabel "Paname"@en, "Pariž"@sl ; rdfs:comment "A city."@en .
+ex:capitalOf a owl:ObjectProperty ; rdfs:domain ex:City ; rdfs:label "capital of" .
+ex:rome ex:seatOf ex:the_Holy%20See .
+"""
+
+
+def test_turtle(tmp_path):
+    pytest.importorskip("pyoxigraph")
+    folder = write(tmp_path / "r", {"all.ttl": [TURTLE]})
+    data = read(folder)
+    entities = {row["id"].rsplit("/", 1)[-1]: row for row in data.graph.entities.to_pylist()}
+    assert list(entities) == ["paris", "france", "rome", "the_Holy%20See"]
+    assert entities["paris"]["name"] == "Paris"  # English before Latin, rdfs:label before skos:prefLabel
+    assert (entities["paris"]["description"], entities["paris"]["aliases"]) == ("A city.", ["Paname"])
+    assert entities["the_Holy%20See"]["name"] == "the Holy See"
+    assert [relation.name for relation in data.relations.values()] == ["capital of", "seat of"]
+    # The population is a literal; the domain and the type of ex:capitalOf are about the vocabulary.
+    assert [note.split(": ", 1)[1] for note in data.notes] == [
+        "1 triples about literals (numbers, dates, texts) are left out",
+        "2 triples about the vocabulary are left out",
+    ]
+
+
+def test_n_triples_with_splits(tmp_path):
+    pytest.importorskip("pyoxigraph")
+    edge, label = (
+        "<http://e.org/{}> <http://e.org/in> <http://e.org/{}> .",
+        "<http://www.w3.org/2000/01/rdf-schema#label>",
+    )
+    folder = write(
+        tmp_path / "r",
+        {
+            "train.nt.gz": [edge.format("a", "b")],
+            "test.nt": [edge.format("c", "b"), edge.format("_:x", "b").replace("<http://e.org/_:x>", "_:x")],
+            "labels.nt": [f'<http://e.org/a> {label} "Anna" .', edge.format("a", "d")],
+        },
+    )
+    data = read(folder)
+    assert {name: len(rows) for name, rows in data.graph.splits.items()} == {"train": 1, "test": 2}
+    assert sorted(names_of(data).values()) == ["", "Anna", "b", "c"]
+    assert [query.unscored for query in data.queries] == [None, "the subject has no name"]
+    assert any("labels.nt: 1 triples are left out" in note for note in data.notes)
+
+
+def test_rdf_faults_have_their_line(tmp_path):
+    pytest.importorskip("pyoxigraph")
+    folder = write(tmp_path / "r", {"x.nt": ["<http://e/a> <http://e/b> <http://e/c> .", "<http://e/a> nonsense"]})
+    with pytest.raises(BadInput, match=r"x\.nt:2: not N-Triples"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"test_tsv": [*TEST, "lyon\tin\tmars"]},
+            "test.tsv:4: unknown entity 'mars': entity2text.txt does not name it",
+        ),
+        ({"test_tsv": ["", "lyon\ton\teu"]}, "test.tsv:2: unknown relation 'on': relation2text.txt does not name it"),
+        ({"train_tsv": [*TRAIN, "a\tb"]}, "train.tsv:6: expected 3 columns (head, relation, tail), found 'a\\tb'"),
+        ({"train_tsv": [*TRAIN, "paris\t\teu"]}, "train.tsv:6: the relation is empty"),
+        ({"entity2text_txt": [*NAMES, "paris\tParis"]}, "entity2text.txt:8: entity 'paris' stands here for the second"),
+        ({"entity2text_txt": [*NAMES, "nothing"]}, "entity2text.txt:8: expected 2 columns (id, name), found 'nothing'"),
+        ({"dev_tsv": []}, "dev.tsv: no triples"),
+    ],
+)
+def test_faults_with_file_and_line(tmp_path, files, expected):
+    with pytest.raises(BadInput) as error:
+        read(small(tmp_path / "g", **files))
+    assert expected in str(error.value)
+
+
+def test_all_faults_at_once(tmp_path):
+    folder = small(
+        tmp_path / "g",
+        train_tsv=[*TRAIN, "a\tin\tb", "", "short"],
+        test_tsv=["lyon\ton\teu"],
+        entity2text_txt=[*NAMES, "eu\tagain"],
+    )
+    _, faults = examine(folder)
+    assert [line.split(f"{folder}/")[1].split(": ")[0] for line in faults.found] == [
+        "train.tsv:8", "entity2text.txt:8", "train.tsv:6", "test.tsv:1", "train.tsv:6",
+    ]  # fmt: skip
+
+
+def test_many_faults_of_a_kind_are_counted(tmp_path):
+    _, faults = examine(small(tmp_path / "g", test_tsv=[f"x{n}\tin\teu" for n in range(50)]))
+    assert len(faults.found) == 21
+    assert faults.found[-1].endswith("30 more such lines")
+
+
+def test_not_utf8(tmp_path):
+    folder = small(tmp_path / "g")
+    (folder / "test.tsv").write_bytes(b"lyon\tin\teu\nly\xffon\tin\teu\n")
+    with pytest.raises(BadInput, match=r"test\.tsv:\d+: not UTF-8 text|test\.tsv: not UTF-8 text"):
+        read(folder)
+
+
+def test_entities_without_a_name_stay_as_unscored(tmp_path):
+    names = [line if not line.startswith(("lyon", "eu\t")) else line.split("\t")[0] + "\t " for line in NAMES]
+    data = read(
+        small(tmp_path / "g", entity2text_txt=names, test_tsv=["lyon\tin\tfrance", "rome\tin\teu", "paris\tin\teurope"])
+    )
+    assert [query.unscored for query in data.queries] == [
+        "the subject has no name",
+        "the gold answer has no name",
+        None,
+    ]
+    assert data.queries[2].known == ("france",)  # not eu, which is no candidate
+    assert set(data.candidates["entities"].ids) == {"paris", "france", "rome", "italy", "europe"}
+    assert len(data.notes) == 2
+    assert "entity2text.txt:5: entity 'eu' has no name" in data.notes[0]
+
+
+def test_the_hash_covers_triples_that_are_not_asked(tmp_path):
+    one, other = read(small(tmp_path / "a")), read(small(tmp_path / "b", train_tsv=TRAIN[:-1]))
+    assert one.content_hash == read(small(tmp_path / "c")).content_hash != other.content_hash
+    limited = [select(data, Selection(relations=["in"], limit=2)).data for data in (one, other)]
+    assert limited[0].content_hash != limited[1].content_hash
+
+
+@pytest.mark.parametrize(("name", "queries", "candidates"), [("wn18rr", 596, 4948), ("fb15k237", 2161, 313)])
+def test_single_tokens_as_in_table_1_of_deer(shared_data, gpt2, name, queries, candidates):
+    """The queries of both graphs and WN18RR's candidates are those of the paper; for FB15k-237 it has 254 candidates
+    where 313 entities (255 of those in the test split) have a name of one token."""
+    data = read(shared_data / name)
+    selected, left_out = select(
+        data,
+        Selection(single_token=True),
+        lambda texts: [len(ids) for ids in gpt2(texts, add_special_tokens=False)["input_ids"]],
+    )
+    assert (len(selected.queries), len(selected.candidates["entities"])) == (queries, candidates)
+    assert left_out["queries"] == {"single_token": len(data.queries) - queries}
+    assert left_out["candidates"] == {"single_token": len(data.candidates["entities"]) - candidates}
+    assert not any(query.unscored for query in selected.queries)
+
+
+def test_candidates_of_500_queries(shared_data):
+    """The paper's length-bias experiment has 948 for its own draw: heads and tails, without repetition."""
+    data = select(read(shared_data / "wn18rr"), Selection(limit=500, seed=0, candidates="asked")).data
+    space = data.candidates["entities"]
+    assert set(space.ids) == {id_ for query in data.queries for id_ in (query.subject_id, *query.gold)}
+    assert 930 < len(space) < 970
+    assert all(answer in space.position for query in data.queries for answer in query.known)
+    everywhere = {id_: place for place, id_ in enumerate(read(shared_data / "wn18rr").candidates["entities"].ids)}
+    assert [everywhere[id_] for id_ in space.ids] == sorted(everywhere[id_] for id_ in space.ids)
+
+
+def test_filters_in_their_order(tmp_path):
+    names = [*NAMES[:4], "eu\tEuropean Union", *NAMES[5:]]
+    data = read(small(tmp_path / "g", entity2text_txt=names))
+    selected, left_out = select(data, Selection(tail_tokens="2-3", split="train", relations=["in"]), words)
+    assert [query.id for query in selected.queries] == ["train/4"]
+    assert left_out["queries"] == {"relations": 2, "tail_tokens": 2}
+    selected, left_out = select(data, Selection(single_token=True), words)
+    assert [query.gold for query in selected.queries] == [("france",), ("europe",)]
+    assert "eu" not in selected.candidates["entities"].ids
+    assert [query.known for query in selected.queries] == [(), ("france",)]  # eu is no candidate any more
+    assert left_out == {"queries": {"single_token": 1}, "candidates": {"single_token": 1}}
+    selected, _ = select(data, Selection(exclude_tails=["European Union", "europe"]))
+    assert [query.gold for query in selected.queries] == [("france",)]
+
+
+def test_one_candidate_is_unscored(tmp_path):
+    data = read(small(tmp_path / "g", test_tsv=["eu\tin\teu"]))
+    (query,) = select(data, Selection(candidates="asked")).data.queries
+    assert query.unscored == "there is one candidate: every answer is right"
+
+
+def test_a_limit_draws_the_same_queries_from_arrays_and_objects(shared_data):
+    data = read(shared_data / "wn18rr")
+    lazy = select(data, Selection(limit=50, seed=3)).data
+    whole = select(data, Selection()).data
+    assert select(whole, Selection(limit=50, seed=3)).data.queries == lazy.queries
+
+
+def test_filters_on_data_that_is_no_graph():
+    data = read("geography")
+    selected, left_out = select(data, Selection(single_token=True, relations=["capital"]), words)
+    names = selected.candidates["capital"].names
+    assert len(selected.queries) == len(names) == sum(" " not in name for name in data.candidates["capital"].names)
+    assert left_out["candidates"]["single_token"] == 196 - len(names)
+    for wrong, message in (
+        (Selection(split="test"), "geography has no splits"),
+        (Selection(candidates="asked"), "--candidates asked: geography has an answer space for each relation"),
+        (Selection(tail_tokens="4-2"), "expected a range of 1 or more"),
+        (Selection(tail_tokens="few"), "expected a number or a range such as 2-4, found 'few'"),
+        (Selection(exclude_tails=["Atlantis"]), "no gold answer of geography has the name or id Atlantis"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            check(data, wrong)
+    with pytest.raises(BadInput, match="need a model with a tokenizer"):
+        select(data, Selection(single_token=True))
+    with pytest.raises(BadInput) as error:
+        check(data, Selection(split="test", relations=["mayor"], subset="lite"))
+    assert len(error.value.faults) == 3
+
+
+def test_nothing_left_says_what_left_it_out(tmp_path):
+    with pytest.raises(BadInput, match="no query of g is left after --tail-tokens"):
+        select(read(small(tmp_path / "g")), Selection(tail_tokens="9"), words)
+
+
+def test_unknown_split(tmp_path):
+    data = read(small(tmp_path / "g"))
+    with pytest.raises(BadInput, match="g has no split 'heldout': it has train, dev, test"):
+        check(data, Selection(split="heldout"))
+    assert len(select(data, Selection(split="valid")).data.queries) == 1
+
+
+@pytest.fixture
+def keeping(tmp_path, monkeypatch) -> Path:
+    """Every graph is big enough to be kept, in a cache of this test."""
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(graph_cache, "BIG", 1)
+    return tmp_path / "cache" / "graphs"
+
+
+def kept_hash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """What the cache alone gives; None where it gives nothing."""
+
+    class NotKept(Exception):
+        pass
+
+    def assemble(*_):
+        raise NotKept
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fathom.data.formats.kg.assemble", assemble)
+        try:
+            return read(folder).content_hash
+        except NotKept:
+            return None
+
+
+def test_the_cache_gives_the_same_graph(tmp_path, keeping, monkeypatch):
+    folder = small(tmp_path / "g", entity2text_txt=[*NAMES[:-1], "lyon\t"])
+    assert kept_hash(folder, monkeypatch) is None
+    first = read(folder)
+    assert kept_hash(folder, monkeypatch) == first.content_hash
+    again = read(folder)
+    assert tuple(again.queries) == tuple(first.queries)
+    assert again.notes == first.notes != ()
+
+
+def test_a_stale_or_damaged_cache_is_made_anew(tmp_path, keeping, monkeypatch):
+    folder = small(tmp_path / "g")
+    first = read(folder).content_hash
+    (file,) = keeping.glob("*/entities.arrow")
+    content = bytearray(file.read_bytes())
+    for damaged in (b"", bytes(content[:100]), bytes(content[:300]) + b"\x00\x01" + bytes(content[302:])):
+        file.write_bytes(damaged)
+        assert kept_hash(folder, monkeypatch) is None
+        assert read(folder).content_hash == first
+        assert kept_hash(folder, monkeypatch) == first
+    (about,) = keeping.glob("*/about.json")
+    about.write_text("{")
+    assert read(folder).content_hash == first
+    small(folder, train_tsv=TRAIN[:-1])
+    assert kept_hash(folder, monkeypatch) is None
+    assert read(folder).content_hash != first
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path, keeping):
+    keeping.parent.write_text("a file where the folder should be")
+    assert len(read(small(tmp_path / "g")).queries) == 3
+
+
+def test_faults_are_never_kept(tmp_path, keeping):
+    folder = small(tmp_path / "g", test_tsv=["lyon\tin\tmars"])
+    for _ in range(2):
+        with pytest.raises(BadInput, match="unknown entity 'mars'"):
+            read(folder)
+
+
+def test_columns_are_small(shared_data):
+    graph = read(shared_data / "wn18rr").graph
+    assert {column.dtype for column in (graph.head, graph.relation, graph.tail)} == {np.dtype(np.int32)}
