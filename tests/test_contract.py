@@ -4,28 +4,86 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import _ENTRIES, PROBES
-from fathom.probes.statement import Probe
 from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
 
 WORDS = ["The", "capital", "of", "is", "France", "Italy", "Spain", "Paris", "Rome", "Madrid", "Lima", "lies", "in", "."]
-# France and Italy are known; Spain's answer is given the same weight as all others: a tie of four.
-KNOWS = {"France": {"is": 2.0}, "is": {"Paris": 4.0, "Rome": 2.0, "Madrid": 2.0, "Lima": 1.0}}
+# France and Italy are known; Spain's answer is given the same weight as all others: a tie of four. A few-shot prompt
+# ends with ",", which is not a word of the vocabulary.
+ANSWERS = {"Paris": 4.0, "Rome": 2.0, "Madrid": 2.0, "Lima": 1.0}
+KNOWS = {"France": {"is": 2.0}, "is": ANSWERS, "<unk>": ANSWERS}
 
-CASES = {"statement": {"templates": (), "score": ("full", "answer"), "reduction": ("sum", "mean")}}
-"""Options to ask each probe with. A probe that is not here fails :func:`test_every_probe_is_in_the_contract`."""
+
+@dataclass(frozen=True)
+class Case:
+    """How a probe is asked here, and what it must say.
+
+    :param options: to ask it with. :param key: template and scoring of the row that is looked at.
+    :param tie: optimistic and pessimistic rank of Italy's answer; None for a probe that does not rank.
+    :param window: tokens that the model takes, one fewer than France's prompt has. :param too_long: what is said of it.
+    :param not_a_number: what is said where the model gives NaN.
+    """
+
+    options: dict[str, Any]
+    key: tuple[int, str]
+    tie: tuple[int, int] | None
+    window: int
+    too_long: str
+    not_a_number: str
+
+
+CASES = {
+    "statement": Case(
+        {"templates": (), "score": ("full", "answer"), "reduction": ("sum", "mean")},
+        (0, "sum/full"),
+        (2, 3),  # Rome and Madrid have the same weight after "is"
+        7,  # "<s> The capital of France is Paris ." has 8 tokens
+        "a statement of 8 tokens is longer than the model's window of 7",
+        "the model gave 4 of 4 statements a score that is not a number",
+    ),
+    "embedding": Case(
+        {"shots": 1, "tail_template": "{name}"},
+        (-1, "cosine"),
+        (1, 4),  # the states are one-hot: that of "," is at right angles to all four names
+        12,  # "<s> ( Italy , capital , Rome ) ( France , capital ," has 13
+        "a prompt of 13 tokens is longer than the model's window of 12",
+        "the model gave the prompt a vector that is not a number",
+    ),
+    "vocabulary": Case(
+        {"shots": 1},
+        (-1, "token"),
+        (2, 3),  # Rome and Madrid have the same weight after ","
+        12,
+        "a prompt of 13 tokens is longer than the model's window of 12",
+        "the model gave the prompt a vector that is not a number",
+    ),
+    "generation": Case(
+        {"shots": 1, "max_new_tokens": 2},
+        (-1, "f1"),
+        None,
+        12,
+        "a prompt of 13 tokens and an answer of up to 2 do not fit the model's window of 12",
+        "the model gave the next token a score that is not a number",
+    ),
+}
+"""A probe that is not here fails :func:`test_every_probe_is_in_the_contract`."""
+RANKING = [probe for probe, case in CASES.items() if case.tie is not None]
 
 
 @pytest.fixture
@@ -46,11 +104,13 @@ def data() -> QuerySet:
         for number, (subject, gold) in enumerate(facts)
     )  # fmt: skip
     relations = {"capital": Relation("capital", "capital", templates, "1:1")}
-    return QuerySet("tiny", queries, {"capital": space}, relations)
+    names = {"p": "Paris", "r": "Rome", "m": "Madrid", "l": "Lima"}
+    graph = KnowledgeGraph.from_triples([(subject, "capital", gold) for subject, gold in facts[:3]], names)
+    return QuerySet("tiny", queries, {"capital": space}, relations, graph=graph)
 
 
 def options(probe: str, **more: object):
-    return PROBES[probe].options(**(CASES[probe] | more))
+    return PROBES[probe].options(**(CASES[probe].options | more))
 
 
 def rows_of(folder: RunFolder) -> dict[tuple[str, int, str], dict]:
@@ -75,16 +135,17 @@ def test_scores_worked_out_by_hand(model, data, tmp_path):
     assert row["prompt"] == "The capital of France is [Y]."
 
 
-@pytest.mark.parametrize("probe", CASES)
+@pytest.mark.parametrize("probe", RANKING)
 def test_ties_are_said_and_order_decides_nothing(probe, model, data, tmp_path):
-    """Rome and Madrid have the same weight after "is": Italy's and Spain's answers share the ranks 2 and 3."""
     space = data.candidates["capital"]
     turned = CandidateSet("capital", space.ids[::-1], space.names[::-1])
     shuffled = replace(data, candidates={"capital": turned}, queries=data.queries[::-1])
     plain = rows_of(run(probe, model, data, options(probe), tmp_path / "a"))
     other = rows_of(run(probe, model, shuffled, options(probe, batch_tokens=7), tmp_path / "b"))
-    row = plain["capital/1", 0, "sum/full"]
-    assert (row["rank"], row["rank_optimistic"], row["rank_pessimistic"]) == (2.5, 2, 3)
+    row = plain["capital/1", *CASES[probe].key]
+    optimistic, pessimistic = CASES[probe].tie
+    assert (row["rank_optimistic"], row["rank_pessimistic"]) == (optimistic, pessimistic)
+    assert row["rank"] == (optimistic + pessimistic) / 2
     assert plain.keys() == other.keys()
     for key, row in plain.items():
         assert {n: row[n] for n in ("rank", "top_ids", "unscored")} == {
@@ -103,28 +164,30 @@ def test_what_cannot_be_asked_stays_with_its_reason(probe, model, data, tmp_path
 
 
 @pytest.mark.parametrize("probe", CASES)
-def test_nan_is_unscored_never_first(probe, model, data, tmp_path):
-    model.table[:] = float("nan")
+def test_nan_is_unscored_never_first(probe, model, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "hidden", lambda vectors, *_: torch.full_like(vectors, torch.nan))
     rows = rows_of(run(probe, model, data, options(probe), tmp_path / "r")).values()
     assert all(row["rank"] is None for row in rows)
-    assert {"the model gave 4 of 4 statements a score that is not a number"} < {row["unscored"] for row in rows}
+    assert CASES[probe].not_a_number in {row["unscored"] for row in rows}
 
 
 @pytest.mark.parametrize("probe", CASES)
-def test_over_long_statements_are_unscored(probe, data, tmp_path):
-    small = ScriptedModel(WORDS, KNOWS, max_tokens=7)  # "<s> The capital of France is Paris ." has 8, the other 6
+def test_over_long_prompts_are_unscored(probe, data, tmp_path):
+    small = ScriptedModel(WORDS, KNOWS, max_tokens=CASES[probe].window)
     rows = rows_of(run(probe, small, data, options(probe), tmp_path / "r"))
-    assert (
-        rows["capital/0", 0, "sum/full"]["unscored"] == "a statement of 8 tokens is longer than the model's window of 7"
-    )
-    assert rows["capital/0", 1, "sum/full"]["rank"] is not None
+    assert rows["capital/0", *CASES[probe].key]["unscored"] == CASES[probe].too_long
+    if probe == "statement":
+        assert rows["capital/0", 1, "sum/full"]["rank"] is not None  # its other template is shorter
 
 
 @pytest.mark.parametrize("probe", CASES)
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
 def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tmp_path, monkeypatch):
+    module = import_module(PROBES[probe].module)
+    if probe != "statement":  # which has a shard for each template
+        monkeypatch.setattr(module, "SHARD_QUERIES", 2)
     whole = run(probe, model, data, options(probe), tmp_path / "whole")
-    ask, asked = Probe.ask, []
+    ask, asked = module.Probe.ask, []
 
     def dies_at_the_second(self, shard):
         asked.append(shard)
@@ -132,7 +195,7 @@ def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tm
             raise interruption
         return ask(self, shard)
 
-    monkeypatch.setattr(Probe, "ask", dies_at_the_second)
+    monkeypatch.setattr(module.Probe, "ask", dies_at_the_second)
     with pytest.raises(interruption):
         run(probe, model, data, options(probe), tmp_path / "killed")
     killed = RunFolder.open(tmp_path / "killed")
@@ -204,23 +267,28 @@ def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
     assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
 
 
-def test_every_option_is_identity_or_circumstance():
+OTHER = {
+    "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
+    "allow_pickle": True, "relations": ("P1",), "split": "dev", "subset": "lite", "exclude_tails": ("Q1",),
+    "tail_tokens": "2-4", "single_token": True, "tokens_after_space": True, "limit": 3, "seed": 7,
+    "candidates": "asked", "batch_tokens": 5, "bos": "none", "shots": 3, "per_query_shots": True,
+    "trailing_space": True, "describe_head": True, "templates": (1,), "reduction": ("mean",), "score": ("answer",),
+    "pll": "original", "capitalize": False, "closing": True, "top_k": 3, "max_rank": 9, "prune": False,
+    "tail_template": "A", "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
+    "normalise": False,
+}  # fmt: skip
+"""Another value for each option of each probe."""
+CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions"}
+
+
+@pytest.mark.parametrize("probe", [entry.name for entry in _ENTRIES])
+def test_every_option_is_identity_or_circumstance(probe):
     """Flip each field: the identity must change, unless the field is marked a circumstance."""
-    other = {
-        "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
-        "allow_pickle": True, "relations": ("P1",), "subset": "lite", "limit": 3, "split": "dev", "candidates": "asked",
-        "exclude_tails": ("Rome",), "tail_tokens": "2-4", "single_token": True, "tokens_after_space": True, "seed": 7, "batch_tokens": 5,
-        "templates": (1,), "reduction": ("mean",), "score": ("answer",), "pll": "original", "bos": "none",
-        "capitalize": False, "shots": 3, "per_query_shots": True, "trailing_space": True, "describe_head": True,
-        "closing": True, "top_k": 3, "max_rank": 10, "prune": False,
-    }  # fmt: skip
-    kind = PROBES["statement"].options
-    assert other.keys() == kind.model_fields.keys()
-    circumstances = {"device", "allow_pickle", "batch_tokens"}
+    kind = PROBES[probe].options
     base = kind()
-    for name, value in other.items():
-        same = base.model_copy(update={name: value}).identity() == base.identity()
-        assert same == (name in circumstances), name
+    for name in kind.model_fields:
+        same = base.model_copy(update={name: OTHER[name]}).identity() == base.identity()
+        assert same == (name in CIRCUMSTANCES), name
 
 
 def test_the_manifest_repeats_the_run(model, data, tmp_path):
