@@ -12,9 +12,12 @@ import pytest
 
 from fathom.data import graph_cache
 from fathom.data.formats import examine, read
+from fathom.data.graph_statistics import graph_relations
 from fathom.data.queries import QuerySet
 from fathom.data.selection import Selection, check, select
+from fathom.data.statistics import majority_share
 from fathom.errors import BadInput
+from fathom.report.data import data_tables
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
 DEV = ["paris\tin\teu"]
@@ -514,6 +517,33 @@ def test_faults_are_never_kept(tmp_path, keeping):
     for _ in range(2):
         with pytest.raises(BadInput, match="unknown entity 'mars'"):
             read(folder)
+
+
+def test_counts_of_a_small_graph(tmp_path):
+    names = [*NAMES[:1], "france\tParis", *NAMES[2:-1], "lyon\t"]
+    data = read(small(tmp_path / "g", entity2text_txt=names, dev_tsv=[*DEV, "rome\tin\teu", "rome\tin\teu"]))
+    totals, by_relation = data_tables(data, words)
+    assert dict(totals.rows) == {
+        "entities": 7, "relations": 2, "triples": 11, "triples, train": 5, "triples, dev": 3, "triples, test": 3,
+        "triples that stand twice": 2, "queries (test)": 3, "candidates": 6, "entities without a name": 1,
+        "entities without a description": 7, "names of several entities": 1, "entities with such a name": 2,
+    }  # fmt: skip
+    assert by_relation.rows == (
+        ("capital_of", "capital of", "", 2, 0, 0, None, None, None),
+        ("in", "lies in", "1:1", 9, 3, 3, pytest.approx(1 / 3), 1.0, 1.0),
+    )
+
+
+def test_counts_agree_with_a_count_of_queries(shared_data):
+    data = read(shared_data / "wn18rr")
+    grouped = data.by_relation()
+    for found in graph_relations(data.queries):
+        assert (found.asked, found.cardinality) == (
+            len(grouped[found.relation]),
+            data.relations[found.relation].cardinality,
+        )
+        assert found.answers == len({query.gold for query in grouped[found.relation]})
+        assert found.majority == pytest.approx(majority_share(grouped[found.relation]))
 
 
 def test_columns_are_small(shared_data):

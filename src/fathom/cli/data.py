@@ -23,7 +23,7 @@ def list_() -> None:
 
 
 @app.command()
-def check(path: str = typer.Argument(..., help="Folder of a data set.")) -> None:
+def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Every fault of a folder at once, each with file and line. Exit code 2 where there are any."""
     from fathom.data.formats import examine
 
@@ -42,7 +42,7 @@ def info(
     tokenizer: str | None = typer.Option(None, help="Also the share of answers that are one token for this tokenizer."),
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
-    """Size, chance level, and how skewed the answers are, as a whole and by relation."""
+    """Size, chance level, and how skewed the answers are, as a whole and by relation; what a knowledge graph holds."""
     from fathom.data.formats import read
     from fathom.report.data import data_tables
     from fathom.report.tables import render

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fathom.data.graph_queries import GraphQuerySet, TripleQueries
+from fathom.data.graph_statistics import graph_relations, graph_statistics
 from fathom.data.queries import Query, QuerySet
 from fathom.data.statistics import random_baseline, relation_statistics
 from fathom.report.tables import Table
@@ -11,6 +13,8 @@ from fathom.report.tables import Table
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
     """Totals, then one row per relation. :param count_tokens: adds the share of answers that are one token."""
+    if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
+        return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
     return [_totals(queryset), _relations(queryset, count_tokens)]
 
 
@@ -32,13 +36,53 @@ def _totals(queryset: QuerySet) -> Table:
         )
         for name, queries in parts + subsets
     )
-    version = f" {queryset.version}" if queryset.version else ""
     return Table(
         ("part", "instances", "relations", "cannot be asked", "random baseline"),
         rows,
-        title=f"{queryset.name}{version}, content {queryset.content_hash}, licence: {queryset.licence}",
+        title=_title(queryset),
         formats={"random baseline": ".2%"},
         notes=queryset.notes,
+    )
+
+
+def _title(queryset: QuerySet) -> str:
+    version = f" {queryset.version}" if queryset.version else ""
+    return f"{queryset.name}{version}, content {queryset.content_hash}, licence: {queryset.licence}"
+
+
+def _graph_totals(queryset: GraphQuerySet, queries: TripleQueries) -> Table:
+    found = graph_statistics(queries.graph)
+    rows = (
+        ("entities", found.entities),
+        ("relations", found.relations),
+        ("triples", found.triples),
+        *((f"triples, {name}", count) for name, count in found.splits.items()),
+        ("triples that stand twice", found.repeated),
+        (f"queries ({queryset.split or 'all triples'})", len(queries)),
+        ("candidates", found.entities - found.nameless),
+        ("entities without a name", found.nameless),
+        ("entities without a description", found.undescribed),
+        ("names of several entities", found.shared_names),
+        ("entities with such a name", found.sharing),
+    )
+    return Table(("what", "count"), rows, title=_title(queryset), notes=queryset.notes)
+
+
+def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
+    columns = ["relation", "name", "cardinality", "triples", "queries", "answers", "majority"]
+    rows = [(*found[:-1], *(found.single_token or ())) for found in graph_relations(queries, count_tokens)]
+    if count_tokens is not None:
+        columns += ["one token", "one token after a space"]
+    return Table(
+        tuple(columns),
+        tuple(rows),
+        title="by relation",
+        formats=dict.fromkeys(("majority", "one token", "one token after a space"), ".1%"),
+        hidden=frozenset({"name"}),
+        notes=(
+            "cardinality, answers and majority are those of the queries; "
+            "majority: accuracy of always giving the most frequent answer",
+        ),
     )
 
 
