@@ -245,7 +245,9 @@ def _f1(rows: Rows, places: Ints) -> Number | None:
     if not len(places) or np.isnan(rows.precision[places] + rows.recall[places]).any():
         return None
     of_query = _per_query(rows, places, rows.precision, rows.recall)
-    return _with_recipe(rows, "f1", places, mean_f1(*of_query.means, of_query.relations, of_query.weights), len(places))
+    precision, recall = of_query.means
+    found = mean_f1(precision, recall, of_query.relations, of_query.weights)
+    return _with_recipe(rows, "f1", places, found, len(places))
 
 
 class _PerQuery(NamedTuple):
@@ -261,7 +263,7 @@ def _per_query(rows: Rows, places: Ints, *columns: Floats) -> _PerQuery:
     _, template, count = np.unique(rows.template[places], return_inverse=True, return_counts=True)
     weight = 1.0 / count[template]
     queries, query = np.unique(rows.query[places], return_inverse=True)
-    weights: Floats = np.bincount(query, weight)
+    weights = np.bincount(query, weight).astype(float)
     means = []
     for values in columns:
         mean = np.bincount(query, weight * values[places]) / weights
