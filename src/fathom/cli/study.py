@@ -1,17 +1,22 @@
-"""``fathom study ablation``"""
+"""``fathom study ablation|agreement|length-bias|prompts|sizes|compute-time``"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 
 from fathom.cli.formats import Format
 from fathom.cli.options import merge, with_flags
-from fathom.probes.options import StatementOptions
+from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
+from fathom.report.tables import Table, render
+
+if TYPE_CHECKING:
+    from fathom.studies.entities import Asked
 
 app = typer.Typer(help="Plans of runs, and questions to them.", no_args_is_help=True)
 
@@ -31,16 +36,180 @@ def _ablation(
     from fathom.data.formats import read
     from fathom.models.loading import load
     from fathom.report.ablation import ablation_tables
-    from fathom.report.tables import render
-    from fathom.store.files import write_text
     from fathom.studies.ablation import ablation
 
     options = parse_options(StatementOptions, merge(config, given))
     found = ablation(load(model, **options.loading()), read(data), options, out, _announced)
-    tables = ablation_tables(found)
-    for ending in ("json", "csv", "md"):
-        write_text(out / f"ablation.{ending}", render(tables, ending) + "\n")
+    _tell(ablation_tables(found), format, out, "ablation")
+
+
+def _agreement(
+    first: Path = typer.Argument(help="Folder of a run."),
+    second: Path = typer.Argument(help="Folder of another run, asked with the same candidates."),
+    k: int = typer.Option(10, min=1, help="A rank up to k is a hit."),
+    scoring: str | None = typer.Option(
+        None, help="Of both runs, or two with a comma between; by default the only one."
+    ),
+    out: Path | None = typer.Option(None, help="Folder for tables and picture."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+) -> None:
+    """Do two probes agree? Correlation of their ranks, and quadrants of hits and misses."""
+    from fathom.report.entities import agreement_tables, draw_agreement
+    from fathom.store.folder import RunFolder
+    from fathom.studies.agreement import agreement
+
+    scorings: list[str | None] = [*_split(scoring or "")] or [None]
+    found = agreement(RunFolder.open(first), RunFolder.open(second), k, (scorings[0], scorings[-1]))
+    _tell(agreement_tables(found), format, out, "agreement")
+    if out is not None:
+        points = Table(("fact", found.first, found.second), tuple(found.points), "ranks")
+        _keep(out / "agreement-ranks.csv", points)
+        _draw(lambda: draw_agreement(found, out / "agreement.png"))
+
+
+def _length_bias(
+    runs: list[Path] = typer.Argument(help="Folders of runs."),
+    scoring: str | None = typer.Option(None, help="Of the runs; by default their only one."),
+    tokenizer: str | None = typer.Option(
+        None, help="Model whose tokenizer counts the answers' tokens, for runs that do not say them."
+    ),
+    out: Path | None = typer.Option(None, help="Folder for tables and pictures."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+) -> None:
+    """Does a probe favour short names? Correlation of the gold answer's rank with its number of tokens."""
+    from fathom.report.entities import draw_length_bias, length_bias_tables
+    from fathom.store.folder import RunFolder
+    from fathom.studies.length_bias import length_bias
+
+    found = length_bias([RunFolder.open(run) for run in runs], scoring, _counter(tokenizer))
+    _tell(length_bias_tables(found), format, out, "length-bias")
+    if out is not None:
+        for number, bias in enumerate(found):
+            _keep(out / f"length-bias-{number}.csv", Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name))
+            _draw(lambda: draw_length_bias(bias, out / f"length-bias-{number}.png"))  # noqa: B023 - called at once
+
+
+def _prompts(
+    model: str = typer.Option(..., help="Name or folder of a transformers model."),
+    data: str = typer.Option(..., help="Data folder, or the name of an embedded data set."),
+    out: Path = typer.Option(..., help="Folder for the runs and the table. The same command goes on where it stopped."),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    **given: Any,
+) -> None:
+    """How much do the embedding probe's results depend on the wording of its tail prompts?"""
+    from fathom.api import parse_options
+    from fathom.data.formats import read
+    from fathom.models.loading import load
+    from fathom.report.entities import scored_table
+    from fathom.studies.entities import prompt_sensitivity
+
+    options = parse_options(EmbeddingOptions, merge(config, given))
+    lines = prompt_sensitivity(load(model, **options.loading()), read(data), options, out, _announced)
+    _tell([scored_table("embedding probe by tail prompt", lines)], format, out, "prompts")
+
+
+def _sizes(
+    models: str = typer.Option(..., help="Names or folders of models, separated by commas."),
+    data: str = typer.Option(..., help="Data folder, or the name of an embedded data set."),
+    out: Path = typer.Option(..., help="Folder for the runs and the table. The same command goes on where it stopped."),
+    probes: str = typer.Option("embedding,vocabulary,statement", help="Probes, separated by commas."),
+    max_rank: int | None = typer.Option(100, help="Where the statement probe may stop (Hits@100 needs no more)."),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    **given: Any,
+) -> None:
+    """Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe."""
+    from fathom.data.formats import read
+    from fathom.models.loading import load
+    from fathom.report.entities import scored_table
+    from fathom.studies.entities import sizes
+
+    asked = [_asked(probe, merge(config, given), max_rank) for probe in _split(probes)]
+    loading = asked[0].options.loading()
+    chosen = [(name, partial(load, name, **loading)) for name in _split(models)]
+    lines, rises = sizes(chosen, read(data), asked, out, _announced)
+    _tell([scored_table("growth with the size of the model", lines, rises)], format, out, "sizes")
+
+
+def _compute_time(
+    model: str = typer.Option(..., help="Name or folder of a transformers model."),
+    data: str = typer.Option(..., help="Data folder, or the name of an embedded data set."),
+    out: Path = typer.Option(..., help="New folder for the runs and the table."),
+    probes: str = typer.Option("embedding", help="Probes, separated by commas."),
+    queries: str = typer.Option("16,31,46,61,76,91,106,121,136,151", help="Numbers of queries to time."),
+    repeats: int = typer.Option(3, min=1, help="How often each."),
+    total: int | None = typer.Option(None, help="Queries to extrapolate to; by default all of the data."),
+    max_rank: int | None = typer.Option(None, help="Where the statement probe may stop."),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    **given: Any,
+) -> None:
+    """How long does a probe take? Time against number of queries, a line through it, and what it says of all."""
+    from fathom.data.formats import read
+    from fathom.errors import BadInput
+    from fathom.models.loading import load
+    from fathom.report.entities import draw_timing, timing_table
+    from fathom.studies.entities import compute_time
+
+    if not all(part.isdigit() and int(part) for part in _split(queries)):
+        raise BadInput(f"--queries: expected numbers separated by commas, found {queries!r}")
+    counts = [int(part) for part in _split(queries)]
+    asked = [_asked(probe, merge(config, given), max_rank) for probe in _split(probes)]
+    loaded, facts = load(model, **asked[0].options.loading()), read(data)
+    found = [compute_time(loaded, facts, one, counts, out, _announced, repeats=repeats, total=total) for one in asked]
+    _tell([timing_table(found)], format, out, "compute-time")
+    for timing in found:
+        _draw(lambda: draw_timing(timing, out / f"compute-time-{timing.probe}.png"))  # noqa: B023 - called at once
+
+
+def _asked(probe: str, given: dict[str, Any], max_rank: int | None) -> Asked:
+    """The probe with those of the options that it has."""
+    from fathom.api import parse_options
+    from fathom.probes import find
+    from fathom.studies.entities import Asked
+
+    entry = find(probe)
+    own = {"max_rank": max_rank} if "max_rank" in entry.options.model_fields else {}
+    known = {name: value for name, value in given.items() if name in entry.options.model_fields}
+    return Asked(entry.name, parse_options(entry.options, known | own))
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
+    """Number of tokens of each text behind a space, as names stand in statements."""
+    if tokenizer is None:
+        return None
+    from fathom.models.loading import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer)
+    return lambda texts: [
+        len(ids) for ids in loaded([" " + text for text in texts], add_special_tokens=False)["input_ids"]
+    ]
+
+
+def _tell(tables: list[Table], format: Format, out: Path | None, name: str) -> None:  # noqa: A002
+    """Print, and keep in every form."""
+    from fathom.store.files import write_text
+
+    if out is not None:
+        for ending in ("json", "csv", "md"):
+            write_text(out / f"{name}.{ending}", render(tables, ending) + "\n")
     typer.echo(render(tables, str(format)))
+
+
+def _keep(path: Path, table: Table) -> None:
+    from fathom.store.files import write_text
+
+    write_text(path, render([table], "csv") + "\n")
+
+
+def _draw(make: Callable[[], Path | None]) -> None:
+    if make() is None:
+        typer.echo("no picture: pip install 'fathom-lm[report]' draws one", err=True)
 
 
 def _announced(name: str) -> Callable[[int, int], None]:
@@ -54,4 +223,9 @@ def _announced(name: str) -> Callable[[int, int], None]:
 
 
 app.command("ablation")(with_flags(_ablation, StatementOptions, without=("reduction", "score", "pll")))
+app.command("agreement")(_agreement)
+app.command("length-bias")(_length_bias)
+app.command("prompts")(with_flags(_prompts, EmbeddingOptions, without=("tail_template",)))
+app.command("sizes")(with_flags(_sizes, FewShotOptions))
+app.command("compute-time")(with_flags(_compute_time, FewShotOptions, without=("limit",)))
 app.callback()(lambda: None)

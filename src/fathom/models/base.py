@@ -76,6 +76,8 @@ class Model(Protocol):
     max_tokens: int | None
     """Longest sequence the positions allow, None where there is no limit."""
     vocabulary_size: int
+    parameters: int
+    """How many weights it has."""
 
     def embed(self, ids: Tensor) -> Tensor:
         """Input embeddings. :param ids: shape (…). :returns: shape (…, d)."""

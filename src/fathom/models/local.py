@@ -44,6 +44,7 @@ class LocalModel:
         self.device = network.device
         self.max_tokens = _max_tokens(network)
         self.vocabulary_size: int = network.get_input_embeddings().num_embeddings
+        self.parameters = sum(weight.numel() for weight in network.parameters())
         self._body = _find_body(network)
         self._accepts = set(inspect.signature(self._body.forward).parameters)
 

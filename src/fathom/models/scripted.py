@@ -41,6 +41,7 @@ class ScriptedModel:
         for before, following in weights.items():
             for word, weight in following.items():
                 self.table[vocabulary[before], vocabulary[word]] = torch.tensor(weight).log()
+        self.parameters = self.table.numel()
         self.tokens_run = 0
 
     def embed(self, ids: Tensor) -> Tensor:

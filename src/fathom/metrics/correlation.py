@@ -1,0 +1,52 @@
+"""Correlations and straight lines, with what is needed to believe them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+
+class Correlation(NamedTuple):
+    """:param r: Pearson's; NaN where one side does not vary or there are fewer than three pairs.
+    :param p_value: two-sided, that r is zero. :param low: of the 95 % interval by Fisher's transformation."""
+
+    r: float
+    p_value: float
+    low: float
+    high: float
+    n: int
+
+
+class Line(NamedTuple):
+    """Ordinary least squares, y = slope · x + intercept. :param slope_error: standard error of the slope, from the
+    residual variance. :param r_squared: share of the variance explained."""
+
+    slope: float
+    intercept: float
+    slope_error: float
+    r_squared: float
+    n: int
+
+
+def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
+    """Of pairs, shapes [n] and [n]; :func:`scipy.stats.pearsonr`."""
+    first, second = np.asarray(x, float), np.asarray(y, float)
+    n = len(first)
+    if n < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        nan = float("nan")
+        return Correlation(nan, nan, nan, nan, n)
+    found = stats.pearsonr(first, second)
+    interval = found.confidence_interval(0.95)
+    return Correlation(float(found.statistic), float(found.pvalue), float(interval.low), float(interval.high), n)
+
+
+def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
+    """:func:`scipy.stats.linregress`. :raises ValueError: fewer than three points, or x does not vary."""
+    first, second = np.asarray(x, float), np.asarray(y, float)
+    if len(first) < 3 or np.ptp(first) == 0:
+        raise ValueError("a line with an error needs three points of more than one x")
+    found = stats.linregress(first, second)
+    return Line(float(found.slope), float(found.intercept), float(found.stderr), float(found.rvalue) ** 2, len(first))

@@ -1,0 +1,179 @@
+"""The entity studies: correlations against values worked out by hand, and the runs they start."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from fathom.cli import app
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Template
+from fathom.errors import BadInput
+from fathom.metrics.correlation import fit_line, pearson
+from fathom.models.scripted import ScriptedModel
+from fathom.probes.options import StatementOptions
+from fathom.store.folder import RunFolder
+from fathom.studies.agreement import agreement
+from fathom.studies.entities import Asked, _rises, compute_time, sizes
+from fathom.studies.length_bias import length_bias
+
+CANDIDATES = [f"e{number}" for number in range(100)]
+
+
+def make_run(path: Path, probe: str, ranks: dict[str, float | None], candidates: list[str] = CANDIDATES) -> RunFolder:
+    """A finished run of facts "s|r|<id>": rank by id, None for unscored; an answer "e<n>" has n tokens."""
+    folder = RunFolder(path)
+    ids = list(ranks)
+    queries = pa.table(
+        {
+            "query_id": ids,
+            "fact_id": [f"s|r|{id_}" for id_ in ids],
+            "relation": ["r"] * len(ids),
+            "direction": ["tail"] * len(ids),
+            "subject_id": ["s"] * len(ids),
+            "gold": pa.array([[id_] for id_ in ids], pa.list_(pa.string())),
+            "candidates": ["all"] * len(ids),
+            "groups": pa.array([[] for _ in ids], pa.map_(pa.string(), pa.string())),
+        }
+    )
+    names = pa.table(
+        {
+            "set": ["all"] * len(candidates),
+            "position": list(range(len(candidates))),
+            "id": candidates,
+            "name": [f"name {id_}" for id_ in candidates],
+        }
+    )
+    identity = {"probe": probe, "model": {"name": "toy", "content_hash": "1"}}
+    folder.start(identity, ["0"], queries, names)
+    rows = [
+        {
+            "query_id": id_,
+            "template": -1,
+            "scoring": probe,
+            "rank": rank,
+            "rank_optimistic": None if rank is None else int(rank),
+            "rank_pessimistic": None if rank is None else int(rank),
+            "gold_tokens": [int(id_[1:])],
+            "unscored": "no name" if rank is None else None,
+        }
+        for id_, rank in ranks.items()
+    ]
+    folder.add_shard("0", rows)
+    return folder
+
+
+def test_pearson_by_hand() -> None:
+    # x = 1, 2, 3; y = 1, 3, 2: covariance 1/3 · (0 + 0 + 1)·… = (−1)(−1) + 0·1 + 1·0 = 1; sums of squares 2 and 2.
+    found = pearson([1, 2, 3], [1, 3, 2])
+    assert found.r == pytest.approx(0.5)
+    # t = r √(n − 2) / √(1 − r²) = 0.5 / √0.75 with one degree of freedom: p = 1 − 2/π · arctan t = 2/3.
+    assert found.p_value == pytest.approx(2 / 3)
+    assert math.isnan(pearson([1, 1, 1], [1, 2, 3]).r)
+    assert math.isnan(pearson([1, 2], [1, 2]).r)
+
+
+def test_a_line_by_hand() -> None:
+    # y = 2x + 1 with residuals +1, −2, +1 at x = 0, 1, 2: slope stays 2, intercept 1; residual sum of squares 6,
+    # variance 6 / (3 − 2), Σ(x − 1)² = 2: error √3. R² = 1 − 6 / Σ(y − ȳ)² with y = 2, 1, 6, ȳ = 3: 1 − 6/14.
+    found = fit_line([0, 1, 2], [2, 1, 6])
+    assert (found.slope, found.intercept) == pytest.approx((2, 1))
+    assert found.slope_error == pytest.approx(3**0.5)
+    assert found.r_squared == pytest.approx(8 / 14)
+    with pytest.raises(ValueError, match="more than one x"):
+        fit_line([1, 1, 1], [1, 2, 3])
+
+
+def test_agreement_of_two_runs(tmp_path: Path) -> None:
+    # Ranks 1, 10, 100 against 10, 1, 100: logs 0, 1, 2 and 1, 0, 2, whose r is 0.5 (as x, y = 1, 3, 2 above).
+    first = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 10, "e3": 100, "e4": None, "e5": 2})
+    second = make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100, "e4": 3, "e5": None})
+    found = agreement(first, second, k=5)
+    assert found.log_ranks.n == 3
+    assert found.log_ranks.r == pytest.approx(0.5)
+    assert found.ranks.r == pytest.approx(np.corrcoef([1, 10, 100], [10, 1, 100])[0, 1])
+    assert (found.both_hit, found.both_miss, found.only_first, found.only_second) == pytest.approx(
+        (0, 1 / 3, 1 / 3, 1 / 3)
+    )
+    assert found.left_out == 2
+    other = make_run(tmp_path / "c", "other", {"e1": 10}, candidates=CANDIDATES[:50])
+    with pytest.raises(BadInput, match="among different candidates"):
+        agreement(first, other)
+    with pytest.raises(BadInput, match="no ranked fact in common"):
+        agreement(first, make_run(tmp_path / "d", "other", {"e9": 10}))
+
+
+def test_length_bias_of_a_run(tmp_path: Path) -> None:
+    # Tokens 1, 2, 3 have ranks 1, 3, 2: r = 0.5.
+    run = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 3, "e3": 2, "e4": None})
+    [found] = length_bias([run])
+    assert found.ranks.r == pytest.approx(0.5)
+    assert found.left_out == 1
+    assert [(box.tokens, box.facts, box.median) for box in found.boxes] == [(1, 1, 1), (2, 1, 3), (3, 1, 2)]
+
+
+def test_the_commands_print_and_keep(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", "one", {"e1": 1, "e2": 10, "e3": 100})
+    make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100})
+    out = tmp_path / "out"
+    arguments = ["study", "agreement", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(out), "--format", "json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert {file.name for file in out.iterdir()} >= {
+        "agreement.json",
+        "agreement.csv",
+        "agreement.md",
+        "agreement-ranks.csv",
+    }
+    tables = json.loads((out / "agreement.json").read_text())
+    assert tables["quadrants"][0]["share"] == pytest.approx(2 / 3)  # e1 and e2 are within 10 in both runs
+    result = CliRunner().invoke(app, ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert result.exit_code == 0, result.output
+    assert "a positive r favours short names" in result.output
+
+
+@pytest.fixture
+def data() -> QuerySet:
+    space = CandidateSet("capital", ("p", "r", "m"), ("Paris", "Rome", "Madrid"))
+    queries = tuple(
+        Query(f"capital/{gold}", "capital", subject, subject, (gold,), "capital")
+        for subject, gold in (("France", "p"), ("Italy", "r"), ("Spain", "m"))
+    )
+    relation = Relation("capital", "capital", (Template("[X] has [Y]"),), "1:1")
+    return QuerySet("tiny", queries, {"capital": space}, {"capital": relation})
+
+
+def model() -> ScriptedModel:
+    return ScriptedModel(["France", "Italy", "Spain", "has", "Paris", "Rome", "Madrid"], {"has": {"Paris": 4.0}})
+
+
+def silent(_: str) -> Callable[[int, int], None]:
+    return lambda done, total: None
+
+
+def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
+    asked = [Asked("statement", StatementOptions())]
+    lines, rises = sizes([("small", model), ("large", model)], data, asked, tmp_path, silent)
+    # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
+    assert [line.hits[0].estimate for line in lines] == pytest.approx([1 / 3, 1 / 3])
+    assert [line.hits[1].estimate for line in lines] == pytest.approx([1, 1])
+    assert rises == {"statement sum/full": True}
+    assert not _rises([lines[0]._replace(hits=(lines[0].hits[1],)), lines[0]._replace(hits=(lines[0].hits[0],))])
+
+
+def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
+    asked = Asked("statement", StatementOptions())
+    found = compute_time(model(), data, asked, [1, 2, 3], tmp_path / "t", silent, repeats=2, total=1000)
+    assert len(found.points) == 6
+    line = fit_line(*zip(*found.points, strict=True))
+    assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
+    assert found.error == pytest.approx(1000 * line.slope_error)
+    with pytest.raises(BadInput, match="9 queries asked for, but tiny has 3"):
+        compute_time(model(), data, asked, [1, 9], tmp_path / "u", silent)
