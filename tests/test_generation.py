@@ -444,11 +444,21 @@ def test_own_questions_replace_the_datas_and_make_another_run(tmp_path):
 
 def test_what_cannot_be_asked_is_kept_with_its_reason(tmp_path):
     data = cities()
-    odd = (replace(data.queries[0], direction="head"), replace(data.queries[1], unscored="the subject has no name"))
-    asked = replace(data, queries=(*odd, *data.queries[2:]))
-    folder = run("kamel", ScriptedModel(WORDS, SAYS), asked, GenerationOptions(shots=1), tmp_path / "r")
-    reasons = [row["unscored"] for row in folder.predictions().to_pylist()]
-    assert reasons == ["a question asks for the tail, this query for the head", "the subject has no name", None, None]
+    one, other, third, last = data.queries
+    asked = (
+        replace(one, direction="head"),
+        replace(other, unscored="the subject has no name"),
+        replace(third, gold=("elsewhere",)),
+        last,
+    )
+    odd = replace(data, queries=asked)
+    folder = run("kamel", ScriptedModel(WORDS, SAYS), odd, GenerationOptions(shots=1), tmp_path / "r")
+    assert [row["unscored"] for row in folder.predictions().to_pylist()] == [
+        "a question asks for the tail, this query for the head",
+        "the subject has no name",
+        "its answer elsewhere has no name to compare with",
+        None,
+    ]
 
 
 def test_masked_models_do_not_write():

@@ -102,6 +102,11 @@ class Matcher:
         self.keys = {id_: self._keys(names) for id_, names in _names(graph, list(wanted)).items()}
         self.by_label: dict[str, dict[str, str]] = {}
 
+    def nameless(self, query: Query) -> list[str]:
+        """Gold answers that nothing could be compared with."""
+        space = self.spaces[query.candidates]
+        return [gold for gold in query.gold if not self._names_of(gold, space)]
+
     def match(self, query: Query, said: Sequence[str]) -> Matched:
         """A right answer that is not asked for (``query.known``) counts neither way."""
         keys = [answer_key(answer, self.normalise) for answer in said]

@@ -20,7 +20,8 @@ class SetScore(NamedTuple):
 def set_score(right: int, wrong: int, gold: int) -> SetScore:
     """Of one query. One gold answer and one answer given make all three 0 or 1.
 
-    Several names of one gold answer count once, as KAMEL counts; nothing given is a precision of 0.
+    Answers are counted, not their names: two names of one gold answer are one right answer (KAMEL's own script divides
+    by the number of names). Nothing given is a precision of 0.
 
     :param right: gold answers given. :param wrong: other answers given. :param gold: gold answers, 1 or more.
     """

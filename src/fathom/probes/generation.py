@@ -127,11 +127,13 @@ class Probe:
                 yield from (_Shard(relation, number, piece) for piece in pieces)
 
     def _question(self, query: Query, number: int) -> Question:
+        if query.unscored is not None:
+            return Question("", query.unscored)
+        if nameless := self.matcher.nameless(query):
+            return Question("", f"its answer {nameless[0]} has no name to compare with")
         if number == NO_QUESTION:
             assert self.lines is not None
             return self.lines.question(query)
-        if query.unscored is not None:
-            return Question("", query.unscored)
         if query.direction == "head":
             return Question("", "a question asks for the tail, this query for the head")
         try:
