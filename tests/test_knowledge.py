@@ -17,7 +17,10 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection import Selection, check, select
 from fathom.data.statistics import majority_share
 from fathom.errors import BadInput
+from fathom.models.scripted import ScriptedModel
+from fathom.probes import PROBES
 from fathom.report.data import data_tables
+from fathom.run import run
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
 DEV = ["paris\tin\teu"]
@@ -356,6 +359,50 @@ def test_entities_without_a_name_stay_as_unscored(tmp_path):
     assert set(data.candidates["entities"].ids) == {"paris", "france", "rome", "italy", "europe"}
     assert len(data.notes) == 2
     assert "entity2text.txt:5: entity 'eu' has no name" in data.notes[0]
+
+
+def test_a_relation_without_a_name(tmp_path):
+    data = read(small(tmp_path / "g", relation2text_txt=["in\t", "capital_of\tcapital of"]))
+    assert {query.unscored for query in data.queries} == {"the relation has no name"}
+    assert "relation2text.txt:1: relation 'in' has no name" in data.notes[0]
+
+
+def test_a_header_and_a_byte_order_mark_are_no_triple(tmp_path):
+    plain = read(small(tmp_path / "a"))
+    folder = small(tmp_path / "b", train_tsv=["Head\tRelation\tTail", *TRAIN], test_tsv=["\ufeff" + TEST[0], *TEST[1:]])
+    assert read(folder).content_hash == plain.content_hash
+    with pytest.raises(BadInput, match=r"train\.tsv:8: unknown entity 'mars'"):
+        read(small(tmp_path / "c", train_tsv=["head\trelation\ttail", *TRAIN, "", "mars\tin\teu"]))
+
+
+def test_a_damaged_gz(tmp_path):
+    folder = small(tmp_path / "g")
+    (folder / "train.tsv").unlink()
+    (folder / "train.tsv.gz").write_bytes(gzip.compress(b"paris\tin\teu\n" * 1000)[:20])
+    with pytest.raises(BadInput, match=r"train\.tsv\.gz"):
+        read(folder)
+
+
+@pytest.mark.parametrize("probe", ["statement", "embedding", "vocabulary"])
+def test_a_run_keeps_what_cannot_be_asked_and_says_what_was_left_out(tmp_path, probe):
+    """Lyon and EU have no name; limit and candidates are in the identity, what they left out in the circumstances."""
+    names = [line if not line.startswith(("lyon", "eu\t")) else line.split("\t")[0] + "\t" for line in NAMES]
+    data = read(small(tmp_path / "g", entity2text_txt=names, test_tsv=["lyon\tin\teu", "paris\tin\teurope"]))
+    model = ScriptedModel(
+        ["(", ")", ",", "Paris", "France", "Rome", "Italy", "Europe", "capital", "of", "lies", "in"], {}
+    )
+    options = PROBES[probe].options(shots=1, seed=1, candidates="asked", relations="in", exclude_tails="nobody")
+    with pytest.raises(BadInput, match="no gold answer of g has the name or id nobody"):
+        run(probe, model, data, options, tmp_path / "r")
+    folder = run(probe, model, data, options.model_copy(update={"exclude_tails": ()}), tmp_path / "r")
+    rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
+    assert rows["test/0"]["unscored"] == "the subject has no name"
+    assert (rows["test/1"]["rank"] is not None, rows["test/1"]["num_candidates"]) == (True, 2)
+    assert folder.manifest["identity"]["options"]["candidates"] == "asked"
+    assert folder.manifest["circumstances"]["left_out"] == {
+        "queries": {"relations": 0},
+        "candidates": {"candidates": 3},
+    }
 
 
 def test_the_hash_covers_triples_that_are_not_asked(tmp_path):

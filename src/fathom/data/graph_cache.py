@@ -19,12 +19,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
+import fathom
 from fathom.data.faults import Faults
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import RunFailed
 from fathom.store.files import whole_file, write_json
 
-FORMAT = 1
 BIG = 1_000_000
 """Triples from which on a graph is kept; smaller ones are read in a second."""
 _TABLES = ("entities", "relations", "triples")
@@ -79,7 +79,7 @@ def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
 def _load(folder: Path, sources: Sequence[Path]) -> tuple[KnowledgeGraph, list[str]]:
     """:raises OSError, ValueError, KeyError: none there, or not of these sources, or damaged."""
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    if about["format"] != FORMAT or about["sources"] != _stamp(sources):
+    if about["version"] != fathom.__version__ or about["sources"] != _stamp(sources):
         raise ValueError("stale")
     tables = {}
     for name in _TABLES:
@@ -103,7 +103,7 @@ def _save(folder: Path, sources: Sequence[Path], graph: KnowledgeGraph, notes: l
             with pa.memory_map(str(temporary)) as written:
                 checksums[name] = zlib.crc32(written.read_buffer())
     about = {
-        "format": FORMAT,
+        "version": fathom.__version__,  # another one may read the same files otherwise
         "sources": _stamp(sources),
         "splits": [[name, rows.start, rows.stop] for name, rows in graph.splits.items()],
         "checksums": checksums,

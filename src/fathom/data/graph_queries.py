@@ -71,7 +71,7 @@ class TripleQueries(Sequence[Query]):
         """The queries of some of :attr:`rows`."""
         graph, prefix, first = self.graph, self._prefix, self._first
         heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
-        relation_ids = graph.relations.column("id").to_pylist()
+        relation_ids, relation_names = (graph.relations.column(name).to_pylist() for name in ("id", "name"))
         columns = (
             rows.tolist(),
             graph.relation[rows].tolist(),
@@ -91,7 +91,7 @@ class TripleQueries(Sequence[Query]):
                 candidates=ENTITIES,
                 known=tuple(answer for answer in answers if answer != gold),
                 groups={"cardinality": self._cardinality[relation]},
-                unscored=_why_not(subject, gold_name),
+                unscored=_why_not(subject, relation_names[relation], gold_name),
             )
             for row, relation, subject_id, subject, gold, gold_name, answers in zip(*columns, strict=True)
         )
@@ -169,10 +169,9 @@ def _named(entities: pa.Table) -> NDArray[np.bool_]:
     return named
 
 
-def _why_not(subject: str, answer: str) -> str | None:
-    if not subject.strip():
-        return "the subject has no name"
-    return None if answer.strip() else "the gold answer has no name"
+def _why_not(subject: str, relation: str, answer: str) -> str | None:
+    names = {"subject": subject, "relation": relation, "gold answer": answer}
+    return next((f"the {what} has no name" for what, name in names.items() if not name.strip()), None)
 
 
 def _one_to_one(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -4,8 +4,9 @@
 ``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, with ``<TAB>description`` if you like; ``relation2text.txt``
 (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in YAGO.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
-Each may be ``.gz``. In WordNet's graphs the text is "name, gloss", so the name ends at the first ", ": told by the ids
-(``08769179`` or ``dog.n.01``) and by the comma in all but a few texts. Any other text is a name as a whole.
+Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
+gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in all but a
+few texts. Any other text is a name as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.data.columns import Columns, first_fields
+from fathom.data.columns import Columns, first_fields, first_lines
 from fathom.data.faults import Faults
 from fathom.data.graph_cache import cached
 from fathom.data.graph_queries import graph_queryset
@@ -31,6 +32,11 @@ from fathom.data.queries import QuerySet
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
 _ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
+_HEADERS = {
+    (head, relation, tail)
+    for head, tail in (("head", "tail"), ("subject", "object"))
+    for relation in ("relation", "predicate")
+}
 _WORDNET_ID = r"^(\d{8}|.+\.[nvars]\.\d\d+)$"
 _WITH_GLOSS = 0.99
 
@@ -93,7 +99,12 @@ def find_files(path: Path) -> GraphFiles:
 
 def _read(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
     fields = ("head", "relation", "tail")
-    return assemble({split: Columns(file, fields, faults) for split, file in files.triples.items()}, files, faults)
+    parts = {split: Columns(file, fields, faults, skip=int(_has_header(file))) for split, file in files.triples.items()}
+    return assemble(parts, files, faults)
+
+
+def _has_header(file: Path) -> bool:
+    return any(tuple(line.lower().split("\t")) in _HEADERS for line in first_lines(file, 1))
 
 
 def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
