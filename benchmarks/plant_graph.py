@@ -33,7 +33,7 @@ DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1]
 WINDOW = 256
 GLOSSES = 0.4
 """Share of the windows that hold descriptions."""
-MEANS = "This sentence: “{word}” means in one word: “{one word}”\nThis sentence: “%s” means in one word: “%s”"
+MEANS = 'This sentence: "{word}" means in one word: "{one word}"\nThis sentence: "%s" means in one word: "%s"'
 
 
 def triple_lines(graph: KnowledgeGraph) -> list[str]:

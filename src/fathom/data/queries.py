@@ -36,6 +36,10 @@ class CandidateSet:
         """Place of each id in the order."""
         return {id_: place for place, id_ in enumerate(self.ids)}
 
+    def places(self, ids: Iterable[str]) -> list[int]:
+        """Where they stand; those that are not among the candidates are passed over."""
+        return [self.position[id_] for id_ in ids if id_ in self.position]
+
     def name_of(self, id_: str) -> str:
         """ "" where it is not a candidate."""
         return self.names[self.position[id_]] if id_ in self.position else ""

@@ -127,8 +127,8 @@ class Searcher:
         questions = [
             Question(
                 item.prompt,
-                [space.candidates.position[id_] for id_ in item.query.gold],
-                [space.candidates.position[id_] for id_ in item.query.known],
+                space.candidates.places(item.query.gold),
+                space.candidates.places(item.query.known),
             )
             for item in fit
         ]

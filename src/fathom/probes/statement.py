@@ -105,19 +105,21 @@ class Probe:
         relation, number, queries = self._shards[shard]
         wording = self._wording(relation, number)
         space = self.queryset.candidates[queries[0].candidates]
-        askable = [query for query in queries if query.unscored is None]
+        reasons = {query.id: _refusal(query, space, wording) for query in queries}
+        askable = [query for query in queries if reasons[query.id] is None]
         answers = (self._searched if self._searches(space) else self._scored)(wording, askable, space)
         rows: list[Row] = []
         for query in queries:
+            reason = reasons[query.id]
             about = {
                 "query_id": query.id,
                 "template": number,
                 "subject": query.subject,
-                "prompt": wording.question(query),
+                "prompt": wording.question(query) if wording.refusal(query) is None else None,
                 "num_candidates": len(space),
             }
-            if query.unscored is not None:
-                rows += [{**about, "scoring": name, "unscored": query.unscored} for name in self._names()]
+            if reason is not None:
+                rows += [{**about, "scoring": name, "unscored": reason} for name in self._names()]
             else:
                 rows += [{**about, **answer} for answer in answers[query.id]]
         return rows
@@ -133,19 +135,7 @@ class Probe:
         bare = [relation for relation in self.queryset.by_relation() if not self.queryset.relations[relation].templates]
         if not bare:
             return None
-        if self.queryset.graph is None:
-            raise BadInput(f"relation {bare[0]} has no template, and there is no graph to draw few-shot lines from")
-        options = self.options
-        return FewShot(
-            self.queryset.graph,
-            self.queryset.relations,
-            self.queryset.queries,
-            shots=options.shots,
-            seed=options.seed,
-            per_query=options.per_query_shots,
-            trailing_space=options.trailing_space,
-            description=options.describe_head,
-        )
+        return self.options.few_shot(self.queryset)
 
     def _check_templates(self) -> None:
         faults = [
@@ -229,7 +219,7 @@ class Probe:
         row["gold_tokens"] = [statements[place].tokens.answer_tokens for place in gold]
         if not np.isfinite(scores).all():
             return row | {"unscored": _why(statements, counted, scores)}
-        ranks = rank_best(scores, gold, [space.position[answer] for answer in query.known])
+        ranks = rank_best(scores, gold, space.places(query.known))
         best = max(gold, key=lambda place: scores[place])
         first = top(scores, space.ids, self.options.top_k)
         return row | {
@@ -242,6 +232,12 @@ class Probe:
             "scored_tokens": int(counted[best].sum()),
             "mixed_tokens": statements[best].tokens.mixed,
         }
+
+
+def _refusal(query: Query, space: CandidateSet, wording: Wording) -> str | None:
+    if query.unscored is None and any(answer not in space.position for answer in query.gold):
+        return "the gold answer is not among the candidates"
+    return query.unscored or wording.refusal(query)
 
 
 def _why(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]], scores: NDArray[np.float64]) -> str:

@@ -22,6 +22,10 @@ class Wording(Protocol):
         """The statement with ``[Y]`` for the answer: what a prediction row records."""
         ...
 
+    def refusal(self, query: Query) -> str | None:
+        """Why *query* cannot be put into these words; None where it can."""
+        ...
+
 
 @dataclass(frozen=True)
 class TemplateWording:
@@ -35,6 +39,9 @@ class TemplateWording:
 
     def question(self, query: Query) -> str:
         return self.template.question(query.subject, capitalize=self.capitalize)
+
+    def refusal(self, query: Query) -> str | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -55,3 +62,6 @@ class FewShotWording:
 
     def question(self, query: Query) -> str:
         return self.statements(query, [ANSWER])[0].text
+
+    def refusal(self, query: Query) -> str | None:
+        return self.lines.question(query).unscored
