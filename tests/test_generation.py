@@ -163,6 +163,25 @@ def test_harmonic_mean_of_nothing_is_zero():
     assert harmonic_mean([0, 1], [0, 1]).tolist() == [0, 1]
 
 
+def test_precision_and_recall_are_kamels_own():
+    """Against KAMEL's rule, computed plainly: gold answers with a name among the lower-case strings said, over the
+    number of strings and of gold answers (github.com/JanKalo/KAMEL at feb8d8c, which leaves spaces at the strings)."""
+    chosen = random.Random(3)
+    names = {f"e{i}": [f"Name {i}", f"Alias {i}", f"ALT-{i}."] for i in range(12)}
+    labels = {id_: found[0] for id_, found in names.items()}
+    graph = KnowledgeGraph.from_triples([("s", "r", id_) for id_ in names], labels, names)
+    space = CandidateSet("space", tuple(labels), tuple(labels.values()))
+    for _ in range(50):
+        gold = chosen.sample(sorted(names), chosen.randrange(1, 6))
+        said = [chosen.choice(names[id_]).swapcase() for id_ in chosen.sample(sorted(names), chosen.randrange(1, 6))]
+        query = Query("q", "r", "s", "s", tuple(gold), "space")
+        found = Matcher(graph, {"space": space}, [query], normalise=False).match(query, said)
+        strings = {text.lower() for text in said}
+        named = sum(bool(strings & {name.lower() for name in names[id_]}) for id_ in gold)
+        score = set_score(found.right, found.wrong, found.gold)
+        assert (score.precision, score.recall) == pytest.approx((named / len(strings), named / len(gold)))
+
+
 # --- writing: a batch gives each prompt the text that it gets alone
 
 COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": TINY_VOCABULARY}
