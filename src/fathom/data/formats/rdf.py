@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,10 +86,10 @@ class _Reader:
     literals: int = 0
     vocabulary: int = 0
 
-    def triple(self, subject: str, predicate: str, object_: str) -> tuple[int, int, int] | None:
+    def triple(self, subject: str, predicate: str, object_: str) -> tuple[int, ...]:
         if object_.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
             self.vocabulary += 1
-            return None
+            return ()
         return (
             self.entities.setdefault(subject, len(self.entities)),
             self.relations.setdefault(predicate, len(self.relations)),
@@ -173,15 +174,18 @@ def _note_nameless(folder: Path, reader: _Reader, faults: Faults) -> None:
 
 def _triples(file: Path, reader: _Reader, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Rows of head, relation and tail, shape (triples, 3)."""
-    found = [numbers for statement in _statements(file, faults) if (numbers := _take(statement, reader)) is not None]
-    return np.array(found, dtype=np.int32).reshape(-1, 3)
+    numbers = array("i")
+    for statement in _statements(file, faults):
+        numbers.extend(_take(statement, reader))
+    return np.array(numbers, dtype=np.int32).reshape(-1, 3)
 
 
-def _take(statement: Any, reader: _Reader) -> tuple[int, int, int] | None:
+def _take(statement: Any, reader: _Reader) -> tuple[int, ...]:
+    """Three numbers, or none where it is no triple between entities."""
     subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
     if hasattr(object_, "datatype"):
         reader.literal(subject, predicate, object_.value, object_.language)
-        return None
+        return ()
     return reader.triple(subject, predicate, _id(object_))
 
 
