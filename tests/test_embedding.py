@@ -177,6 +177,15 @@ def test_too_few_triples_to_draw_from():
         few_shot(nowhere)
 
 
+def test_all_mistakes_are_shown_at_once(tmp_path):
+    with pytest.raises(BadInput) as error:
+        run("embedding", gpt2(), data(), EmbeddingOptions(tail_template="D", pooling="cls", shots=9), tmp_path / "r")
+    assert [fault.split(":")[0] for fault in error.value.faults] == [
+        "--tail-template D", "--pooling cls", "9 few-shot lines asked for, but there are 5 triples to draw from",
+    ]  # fmt: skip
+    assert not (tmp_path / "r").exists()
+
+
 # --- vectors ---
 
 SHAPES = {

@@ -8,7 +8,8 @@ FathomError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class FathomError(Exception):
@@ -28,6 +29,19 @@ class BadInput(FathomError):
     def __init__(self, faults: str | Iterable[str]) -> None:
         self.faults = [faults] if isinstance(faults, str) else list(faults)
         super().__init__("\n".join(self.faults))
+
+
+def all_of(*steps: Callable[[], Any]) -> list[Any]:
+    """What each step gives. :raises BadInput: with the faults of all steps, so that one attempt shows them all."""
+    found, faults = [], []
+    for step in steps:
+        try:
+            found.append(step())
+        except BadInput as error:
+            faults += error.faults
+    if faults:
+        raise BadInput(faults)
+    return found
 
 
 class RunFailed(FathomError):

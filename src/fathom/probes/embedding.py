@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fathom.data.fewshot import FewShot
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import EmbeddingOptions
 from fathom.scoring.memory import Budget
 from fathom.scoring.similarity import Found, Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
-from fathom.scoring.vectors import encode_texts, resolve_pooling, text_vectors
+from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.store.files import write_json
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 from fathom.store.vectors import VectorStore
@@ -86,10 +87,16 @@ class Probe:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the embedding probe needs a causal model or an encoder; this one is an encoder-decoder")
         self.options, self.model, self.queryset = options, model, queryset
-        self.template = tail_template(options.tail_template)
-        self.pooling = resolve_pooling(model, options.pooling)
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
-        self.few_shot = options.few_shot(queryset)
+        self.template: str
+        self.pooling: Pooling
+        self.bos: int | None
+        self.few_shot: FewShot
+        self.template, self.pooling, self.bos, self.few_shot = all_of(
+            lambda: tail_template(options.tail_template),
+            lambda: resolve_pooling(model, options.pooling),
+            lambda: resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None,
+            lambda: options.few_shot(queryset),
+        )
         self.budget = Budget(options.batch_tokens, model.device)
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         self._spaces: dict[str, Space] = {}
