@@ -31,6 +31,11 @@ def desk(tmp_path_factory):
     (folder / "my-facts" / "facts.jsonl").write_text("\n".join(facts), encoding="utf-8")
     relations = (EMBEDDED["geography"] / "relations.jsonl").read_text(encoding="utf-8")
     (folder / "my-facts" / "relations.jsonl").write_text(relations, encoding="utf-8")
+    (folder / "my-graph").mkdir()
+    animals = ["canine", "feline", "bird", "fish", "horse", "cattle"]
+    lines = [f"{kind} {number}\thypernym\t{kind}\n" for kind in animals for number in range(4)]
+    (folder / "my-graph" / "train.tsv").write_text("".join(lines[::2]), encoding="utf-8")
+    (folder / "my-graph" / "test.tsv").write_text("".join(lines[1::2]), encoding="utf-8")
     return folder
 
 

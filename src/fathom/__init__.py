@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 _WHERE = {
     "BadInput": "fathom.errors",
     "CandidateSet": "fathom.data.queries",
+    "EmbeddingOptions": "fathom.probes.options",
     "FathomError": "fathom.errors",
+    "GenerationOptions": "fathom.probes.options",
     "KnowledgeGraph": "fathom.data.knowledge",
     "LocalModel": "fathom.models.local",
     "Query": "fathom.data.queries",
@@ -21,6 +23,7 @@ _WHERE = {
     "RunFolder": "fathom.store.folder",
     "StatementOptions": "fathom.probes.options",
     "Template": "fathom.data.templates",
+    "VocabularyOptions": "fathom.probes.options",
     "load_model": "fathom.models.loading",
     "open_run": "fathom.api",
     "plant": "fathom.training.planting",

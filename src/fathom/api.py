@@ -68,11 +68,11 @@ def probe(
 ) -> Result:
     """Ask a model what it knows of the facts in *data*.
 
-    :param name: "statement" (alias "bear").
+    :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama") or "generation" ("kamel").
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``.
     :param data: a folder, the name of an embedded data set, or a query set.
     :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one.
-    :param options: see :class:`fathom.StatementOptions`.
+    :param options: see :class:`fathom.StatementOptions` and its like for the other probes.
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """
     entry = find(name)
