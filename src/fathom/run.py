@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection import CountTokens, select
 from fathom.models.base import Model
 from fathom.probes import find
+from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
 from fathom.store.folder import RunFolder
 
@@ -46,28 +47,35 @@ def run(
     done = folder.start(
         _identity(entry.name, model, data, selected, options, asked.resolved()), plan, *_tables(selected)
     )
-    started = time.perf_counter()
     report: Progress = progress or (lambda done, total: None)
-    try:
-        if set(plan) - done:
-            asked.prepare(folder.path / "artifacts", report)
-        for number, shard in enumerate(plan):
-            report(number, len(plan))
-            if shard not in done:
-                folder.add_shard(shard, asked.ask(shard))
-    finally:
-        if set(plan) - done:
-            folder.add_circumstances(
-                seconds=round(time.perf_counter() - started, 3),
-                host=platform.node(),
-                device=str(model.device),
-                batch_tokens=str(options.batch_tokens or "default"),
-                sessions=1,
-                left_out={what: dict(counts) for what, counts in left_out.items() if counts},
-                **asked.circumstances(),
-            )
+    if set(plan) - done:
+        # Noted before the first shard: a session that is killed is one, too.
+        folder.add_circumstances(
+            sessions=1,
+            host=platform.node(),
+            device=str(model.device),
+            batch_tokens=str(options.batch_tokens or "default"),
+            left_out={what: dict(counts) for what, counts in left_out.items() if counts},
+        )
+        try:
+            _ask(asked, [shard for shard in plan if shard not in done], folder, report)
+        finally:
+            folder.add_circumstances(**asked.circumstances())
     report(len(plan), len(plan))
     return folder
+
+
+def _ask(asked: Probe, shards: Sequence[str], folder: RunFolder, report: Progress) -> None:
+    """The time of each shard is added as it ends, so that no end of the process loses more than the shard in work."""
+    started = time.perf_counter()
+    asked.prepare(folder.path / "artifacts", report)
+    finished = len(asked.plan()) - len(shards)
+    for number, shard in enumerate(shards, start=finished):
+        report(number, len(asked.plan()))
+        folder.add_shard(shard, asked.ask(shard))
+        now = time.perf_counter()
+        folder.add_circumstances(seconds=round(now - started, 3))
+        started = now
 
 
 def _token_counter(model: Model) -> CountTokens | None:
