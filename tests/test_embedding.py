@@ -422,9 +422,13 @@ def test_queries_that_cannot_be_asked_stay(tmp_path):
         Query("head", "r1", "deer", "n1", ("n2",), "entities", direction="head"),
         Query("elsewhere", "r1", "deer", "n1", ("n99",), "entities"),
     )
-    source = QuerySet(source.name, odd, source.candidates, source.relations, graph=source.graph)
+    alone = CandidateSet("alone", ("n2",), ("mammal",))
+    odd = (Query("one", "r1", "deer", "n1", ("n2",), "alone"), *odd)
+    spaces = {"alone": alone, **source.candidates}
+    source = QuerySet(source.name, odd, spaces, source.relations, graph=source.graph)
     rows = run("embedding", gpt2(), source, EmbeddingOptions(shots=1), tmp_path / "r").predictions().to_pylist()
     assert [row["unscored"] for row in rows] == [
+        "there is one candidate: every answer is right",
         "it asks for the head, but a few-shot prompt ends where the tail stands",
         "the gold answer is not among the candidates",
     ]

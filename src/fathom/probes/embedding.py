@@ -154,7 +154,7 @@ class Probe:
         candidates = self.queryset.candidates[space]
         questions = [self.few_shot.question(query) for query in queries]
         reasons = [
-            question.unscored or _missing_gold(query, candidates)
+            question.unscored or _unrankable(query, candidates)
             for query, question in zip(queries, questions, strict=True)
         ]
         asked = [number for number, reason in enumerate(reasons) if reason is None]
@@ -233,6 +233,7 @@ class Probe:
         return "the model gave the gold answer a vector that is not a number"
 
 
-def _missing_gold(query: Query, space: CandidateSet) -> str | None:
-    missing = any(answer not in space.position for answer in query.gold)
-    return "the gold answer is not among the candidates" if missing else None
+def _unrankable(query: Query, space: CandidateSet) -> str | None:
+    if any(answer not in space.position for answer in query.gold):
+        return "the gold answer is not among the candidates"
+    return "there is one candidate: every answer is right" if len(space) == 1 else None

@@ -215,11 +215,11 @@ class Probe:
         return [_few_shot_prompt(text, mask) for text, _ in questions], [reason for _, reason in questions]
 
     def _no_gold(self, query: Query, space: CandidateSet, vocabulary: _Vocabulary) -> str | None:
-        """None where an answer can be ranked."""
+        """Why no answer can be ranked, None where one can."""
         if any(answer not in space.position for answer in query.gold):
             return "the gold answer is not among the candidates"
         if any(space.position[answer] in vocabulary.rank_of for answer in query.gold):
-            return None
+            return "there is one candidate: every answer is right" if len(vocabulary.places) == 1 else None
         counts = self._token_counts([space.names[space.position[answer]] for answer in query.gold], vocabulary.spaced)
         return f"the gold answer is not {'in the vocabulary' if min(counts) == 1 else 'one token'}"
 

@@ -194,7 +194,9 @@ def _common(first: Ids, second: Ids) -> int:
 def _by_shared_beginning(model: Model, family: Family, budget: Budget) -> Iterator[_Pass]:
     beginning = torch.tensor([family.members[0][: family.shared]], device=model.device)
     places = torch.arange(family.shared, device=model.device)[None]
-    _, past = model.grow(None, model.embed(beginning), places)
+    past = None
+    while past is None:
+        past = budget.attempt(lambda: model.grow(None, model.embed(beginning), places)[1])
     members = sorted(family.members, key=len, reverse=True)
     start = 0
     while start < len(members):
