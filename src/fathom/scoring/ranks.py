@@ -42,7 +42,7 @@ def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list
 
 def top(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[int]:
     """Places of the *count* best candidates; equal scores by id, so that the order of candidates decides nothing."""
-    places = range(len(ids))
+    places = list(range(len(ids)))
     if len(ids) > count > 0:  # the others need not be sorted
         places = np.flatnonzero(scores >= np.partition(scores, -count)[-count]).tolist()
     return sorted(places, key=lambda place: (-scores[place], ids[place]))[:count]

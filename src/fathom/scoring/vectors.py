@@ -241,7 +241,7 @@ def _run_blocks(model: Model, past: Cache, shared: int, blocks: list[list[Ids]])
             last.append((row, after - 1))
             column = after
 
-    def on_device(array: np.ndarray) -> Tensor:  # type: ignore[type-arg]
+    def on_device(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(model.device)
 
     owners, order = on_device(owner), torch.arange(width, device=model.device)
