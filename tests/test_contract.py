@@ -302,3 +302,38 @@ def test_templates_that_are_not_there(model, data, tmp_path):
     with pytest.raises(BadInput, match="relation capital has no template 2: it has 0 to 1"):
         run("statement", model, data, options("statement", templates=(0, 2)), tmp_path / "r")
     assert not (tmp_path / "r").exists()
+
+
+def test_one_candidate_says_nothing(model, data, tmp_path):
+    space = CandidateSet("capital", ("p",), ("Paris",))
+    alone = replace(data, queries=data.queries[:1], candidates={"capital": space})
+    folder = run("statement", model, alone, options("statement"), tmp_path / "r")
+    assert {row["unscored"] for row in folder.predictions().to_pylist()} == {
+        "there is one candidate: every answer is right"
+    }
+
+
+def test_max_rank_is_one_rule_for_all_templates(model, data, tmp_path):
+    """The second template begins with the answer, so it is scored in full; the first is searched."""
+    folder = run("statement", model, data, PROBES["statement"].options(max_rank=1), tmp_path / "r")
+    rows = [row for row in folder.predictions().to_pylist() if row["unscored"] is None]
+    assert {row["template"] for row in rows} == {0, 1}
+    for row in rows:
+        assert row["scores"] is None
+        assert (row["rank"] is None) == (row["rank_above"] == 1)
+        assert row["rank_optimistic"] in (None, 1)
+
+
+def test_what_was_counted_survives_a_kill(model, data, tmp_path, monkeypatch):
+    """The sums in the manifest are those of the finished shards, whatever ended the session."""
+    real = RunFolder.add_shard
+
+    def dies(folder, shard, rows):
+        real(folder, shard, rows)
+        if shard == "00001":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "add_shard", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run("statement", model, data, options("statement"), tmp_path / "r")
+    assert RunFolder.open(tmp_path / "r").manifest["circumstances"]["statements"] == 12

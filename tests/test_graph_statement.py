@@ -122,6 +122,15 @@ def test_max_rank_says_more_than(graph_data: QuerySet, gpt2: PreTrainedTokenizer
     assert sum(row["tokens_run"] or 0 for row in short.values()) < sum(row["tokens_run"] or 0 for row in whole.values())
 
 
+def test_templates_cannot_be_chosen_where_there_are_none(
+    graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    kind, shape = SHAPES["gpt2"]
+    model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
+    with pytest.raises(BadInput, match="has no templates to choose from"):
+        run("statement", model, graph_data, StatementOptions(templates=(0,)), tmp_path / "run")
+
+
 def test_a_prompt_beyond_the_window(graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     kind, shape = SHAPES["gpt2"]
     model = make_local(build(kind, **(shape | {"n_positions": 24}), vocab_size=len(gpt2)), gpt2)

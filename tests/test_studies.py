@@ -21,7 +21,7 @@ from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import agreement
-from fathom.studies.entities import Asked, _rises, compute_time, sizes
+from fathom.studies.entities import Asked, Growth, _rises, compute_time, sizes
 from fathom.studies.length_bias import length_bias
 
 CANDIDATES = [f"e{number}" for number in range(100)]
@@ -160,12 +160,18 @@ def silent(_: str) -> Callable[[int, int], None]:
 
 def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
     asked = [Asked("statement", StatementOptions())]
-    lines, rises = sizes([("small", model), ("large", model)], data, asked, tmp_path, silent)
+    lines, growth = sizes([("a/small", model), ("b/small", model)], data, asked, tmp_path, silent)
+    assert {line.name for line in lines} == {"a-small", "b-small"}  # one name would be one folder
     # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
     assert [line.hits[0].estimate for line in lines] == pytest.approx([1 / 3, 1 / 3])
     assert [line.hits[1].estimate for line in lines] == pytest.approx([1, 1])
-    assert rises == {"statement sum/full": True}
-    assert not _rises([lines[0]._replace(hits=(lines[0].hits[1],)), lines[0]._replace(hits=(lines[0].hits[0],))])
+    assert growth == {"statement sum/full": Growth([], [1, 10, 100])}  # equal is not rising
+    assert _rises(lines[:1]) == Growth([], [])  # one model says nothing of growth
+    low, high = lines[0].hits[0], lines[0].hits[1]
+    rising = [lines[0]._replace(hits=hits) for hits in ((low, low, None), (high, low, None))]
+    assert _rises(rising) == Growth([1], [10])
+    with pytest.raises(BadInput, match="a model stands twice"):
+        sizes([("a", model), ("a", model)], data, asked, tmp_path / "twice", silent)
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
@@ -175,5 +181,26 @@ def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> N
     line = fit_line(*zip(*found.points, strict=True))
     assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
     assert found.error == pytest.approx(1000 * line.slope_error)
-    with pytest.raises(BadInput, match="9 queries asked for, but tiny has 3"):
+    with pytest.raises(BadInput, match="9 queries asked for, but tiny has 3 after the selection"):
         compute_time(model(), data, asked, [1, 9], tmp_path / "u", silent)
+
+
+def test_a_run_without_ranks_is_said_to_have_none(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", "one", {"e1": None, "e2": None})
+    with pytest.raises(BadInput, match=r"has no ranks to compare \(no name\)"):
+        length_bias([run])
+
+
+def test_one_count_for_all_runs(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 3, "e3": 2})
+    [found] = length_bias([run], count_tokens=lambda texts: [len(text) for text in texts])
+    assert {tokens for _, tokens, _ in found.points} == {len("name e1")}
+
+
+def test_options_of_no_probe_are_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("shotz: 3\n", encoding="utf-8")
+    arguments = ["study", "sizes", "--models", "x", "--data", "geography", "--out", str(tmp_path / "o")]
+    result = CliRunner().invoke(app, [*arguments, "--config", str(config)])
+    assert isinstance(result.exception, BadInput)
+    assert "there is no option shotz" in str(result.exception)

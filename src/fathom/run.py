@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import fathom
 from fathom.data.queries import QuerySet
-from fathom.data.selection import CountTokens, select
+from fathom.data.selection import CountTokens, Selected, select
 from fathom.models.base import Model
 from fathom.probes import find
 from fathom.probes.base import Probe
@@ -40,13 +40,11 @@ def run(
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
     entry = find(probe)
-    selected, left_out = select(data, options.selection(), _token_counter(model))
-    asked = entry.load()(options, model, selected)
+    chosen, left_out = selected(model, data, options)
+    asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)
     plan = asked.plan()
-    done = folder.start(
-        _identity(entry.name, model, data, selected, options, asked.resolved()), plan, *_tables(selected)
-    )
+    done = folder.start(_identity(entry.name, model, data, chosen, options, asked.resolved()), plan, *_tables(chosen))
     report: Progress = progress or (lambda done, total: None)
     if set(plan) - done:
         # Noted before the first shard: a session that is killed is one, too.
@@ -57,25 +55,49 @@ def run(
             batch_tokens=str(options.batch_tokens or "default"),
             left_out={what: dict(counts) for what, counts in left_out.items() if counts},
         )
-        try:
-            _ask(asked, [shard for shard in plan if shard not in done], folder, report)
-        finally:
-            folder.add_circumstances(**asked.circumstances())
+        _ask(asked, [shard for shard in plan if shard not in done], folder, report)
     report(len(plan), len(plan))
     return folder
 
 
 def _ask(asked: Probe, shards: Sequence[str], folder: RunFolder, report: Progress) -> None:
-    """The time of each shard is added as it ends, so that no end of the process loses more than the shard in work."""
-    started = time.perf_counter()
-    asked.prepare(folder.path / "artifacts", report)
-    finished = len(asked.plan()) - len(shards)
-    for number, shard in enumerate(shards, start=finished):
-        report(number, len(asked.plan()))
+    """What each shard took is noted as it ends, so that no end of the process loses more than the shard in work."""
+    note = _Notes(asked, folder)
+
+    def between(done: int, total: int) -> None:
+        note()
+        report(done, total)
+
+    asked.prepare(folder.path / "artifacts", between)
+    note()
+    total = len(asked.plan())
+    for number, shard in enumerate(shards, start=total - len(shards)):
+        report(number, total)
         folder.add_shard(shard, asked.ask(shard))
-        now = time.perf_counter()
-        folder.add_circumstances(seconds=round(now - started, 3))
-        started = now
+        note()
+
+
+class _Notes:
+    """Adds to the circumstances what has come since the last call: seconds, and what the probe counts."""
+
+    def __init__(self, asked: Probe, folder: RunFolder) -> None:
+        self.asked, self.folder = asked, folder
+        self.at, self.counted = time.perf_counter(), _counts(asked)
+
+    def __call__(self) -> None:
+        now, counted, everything = time.perf_counter(), _counts(self.asked), self.asked.circumstances()
+        new = {name: value - self.counted.get(name, 0) for name, value in counted.items()}
+        self.folder.add_circumstances(**{**everything, **new, "seconds": round(now - self.at, 3)})
+        self.at, self.counted = now, counted
+
+
+def _counts(asked: Probe) -> dict[str, int]:
+    return {name: value for name, value in asked.circumstances().items() if isinstance(value, int)}
+
+
+def selected(model: Model, data: QuerySet, options: ProbeOptions) -> Selected:
+    """The part of *data* that *options* choose. :raises BadInput: nothing is left, or *data* lacks what is named."""
+    return select(data, options.selection(), _token_counter(model))
 
 
 def _token_counter(model: Model) -> CountTokens | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,7 @@ def _length_bias(
     runs: list[Path] = typer.Argument(help="Folders of runs."),
     scoring: str | None = typer.Option(None, help="Of the runs; by default their only one."),
     tokenizer: str | None = typer.Option(
-        None, help="Model whose tokenizer counts the answers' tokens, for runs that do not say them."
+        None, help="Model whose tokenizer counts the answers' tokens, alike for all runs (behind a space)."
     ),
     out: Path | None = typer.Option(None, help="Folder for tables and pictures."),
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
@@ -114,7 +114,9 @@ def _sizes(
     data: str = typer.Option(..., help="Data folder, or the name of an embedded data set."),
     out: Path = typer.Option(..., help="Folder for the runs and the table. The same command goes on where it stopped."),
     probes: str = typer.Option("embedding,vocabulary,statement", help="Probes, separated by commas."),
-    max_rank: int | None = typer.Option(100, help="Where the statement probe may stop (Hits@100 needs no more)."),
+    max_rank: int | None = typer.Option(
+        None, help="Where the statement probe may stop; by default 100, which Hits@100 needs."
+    ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
     **given: Any,
@@ -125,11 +127,11 @@ def _sizes(
     from fathom.report.entities import scored_table
     from fathom.studies.entities import sizes
 
-    asked = [_asked(probe, merge(config, given), max_rank) for probe in _split(probes)]
+    asked = _asked(_split(probes), {"max_rank": 100} | merge(config, given), max_rank)
     loading = asked[0].options.loading()
     chosen = [(name, partial(load, name, **loading)) for name in _split(models)]
-    lines, rises = sizes(chosen, read(data), asked, out, _announced)
-    _tell([scored_table("growth with the size of the model", lines, rises)], format, out, "sizes")
+    lines, growth = sizes(chosen, read(data), asked, out, _announced)
+    _tell([scored_table("growth with the size of the model", lines, growth)], format, out, "sizes")
 
 
 def _compute_time(
@@ -155,7 +157,7 @@ def _compute_time(
     if not all(part.isdigit() and int(part) for part in _split(queries)):
         raise BadInput(f"--queries: expected numbers separated by commas, found {queries!r}")
     counts = [int(part) for part in _split(queries)]
-    asked = [_asked(probe, merge(config, given), max_rank) for probe in _split(probes)]
+    asked = _asked(_split(probes), merge(config, given), max_rank)
     loaded, facts = load(model, **asked[0].options.loading()), read(data)
     found = [compute_time(loaded, facts, one, counts, out, _announced, repeats=repeats, total=total) for one in asked]
     _tell([timing_table(found)], format, out, "compute-time")
@@ -163,16 +165,30 @@ def _compute_time(
         _draw(lambda: draw_timing(timing, out / f"compute-time-{timing.probe}.png"))  # noqa: B023 - called at once
 
 
-def _asked(probe: str, given: dict[str, Any], max_rank: int | None) -> Asked:
-    """The probe with those of the options that it has."""
+def _asked(probes: list[str], given: dict[str, Any], max_rank: int | None) -> list[Asked]:
+    """Each probe with those of the options that it has. :raises BadInput: an option that none has."""
     from fathom.api import parse_options
+    from fathom.errors import BadInput
     from fathom.probes import find
     from fathom.studies.entities import Asked
 
-    entry = find(probe)
-    own = {"max_rank": max_rank} if "max_rank" in entry.options.model_fields else {}
-    known = {name: value for name, value in given.items() if name in entry.options.model_fields}
-    return Asked(entry.name, parse_options(entry.options, known | own))
+    entries = [find(probe) for probe in probes]
+    given |= {} if max_rank is None else {"max_rank": max_rank}
+    fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
+    unknown = sorted(given.keys() - fields)
+    if unknown or not entries:
+        raise BadInput(f"there is no option {', '.join(unknown)}: there is {', '.join(sorted(fields))}")
+    return [
+        Asked(
+            entry.name,
+            parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields}),
+        )
+        for entry in entries
+    ]
+
+
+def _of(fields: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in fields}
 
 
 def _split(text: str) -> list[str]:

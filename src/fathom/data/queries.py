@@ -84,6 +84,15 @@ class Query:
         return f"{head}|{self.relation}|{tail}"
 
 
+def unrankable(query: Query, space: CandidateSet) -> str | None:
+    """Why no rank among *space* would say anything; None where one does."""
+    if query.unscored is not None:
+        return query.unscored
+    if any(answer not in space.position for answer in query.gold):
+        return "the gold answer is not among the candidates"
+    return "there is one candidate: every answer is right" if len(space) == 1 else None
+
+
 @dataclass(frozen=True)
 class Relation:
     """A relation and how it is put into words.

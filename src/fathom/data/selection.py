@@ -25,7 +25,7 @@ from fathom.data.graph_queries import (
     candidate_set,
     graph_queryset,
 )
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
 
 CountTokens = Callable[[list[str]], list[int]]
@@ -354,10 +354,5 @@ def _asked(spaces: Mapping[str, CandidateSet], name: str, queries: Sequence[Quer
 
 def _fit(query: Query, space: CandidateSet) -> Query:
     """The query in a smaller candidate set."""
-    reason = query.unscored
-    if reason is None and any(gold not in space.position for gold in query.gold):
-        reason = "the gold answer is not among the candidates"
-    if reason is None and len(space) == 1:
-        reason = "there is one candidate: every answer is right"
     known = tuple(answer for answer in query.known if answer in space.position)
-    return replace(query, known=known, unscored=reason)
+    return replace(query, known=known, unscored=unrankable(query, space))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.data.fewshot import FewShot
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
@@ -154,7 +154,7 @@ class Probe:
         candidates = self.queryset.candidates[space]
         questions = [self.few_shot.question(query) for query in queries]
         reasons = [
-            question.unscored or _unrankable(query, candidates)
+            question.unscored or unrankable(query, candidates)
             for query, question in zip(queries, questions, strict=True)
         ]
         asked = [number for number, reason in enumerate(reasons) if reason is None]
@@ -231,9 +231,3 @@ class Probe:
         if window is not None and len(ids) > window:
             return f"the gold answer's prompt of {len(ids)} tokens is longer than the model's window of {window}"
         return "the model gave the gold answer a vector that is not a number"
-
-
-def _unrankable(query: Query, space: CandidateSet) -> str | None:
-    if any(answer not in space.position for answer in query.gold):
-        return "the gold answer is not among the candidates"
-    return "there is one candidate: every answer is right" if len(space) == 1 else None

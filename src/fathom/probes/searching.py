@@ -18,7 +18,6 @@ from fathom.scoring.ranks import top, unfiltered_ranks
 from fathom.scoring.search import Answers, Found, Plan, Question, search
 from fathom.scoring.statements import Reduction, Score
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
-from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8
 """Candidates of each query whose statement is tokenised as a whole, to see that the search scores just those tokens."""
@@ -172,17 +171,14 @@ def _row(space: Space, tree: Answers, plan: Plan, question: Question, found: Fou
         "scored_tokens": int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0),
         "mixed_tokens": space.continuations[best].mixed,
     }
-    if found.ranks is None:
-        return row | {"rank_above": plan.max_rank}
-    row |= {
-        "rank": found.ranks.realistic,
-        "rank_optimistic": found.ranks.optimistic,
-        "rank_pessimistic": found.ranks.pessimistic,
-    }
     if not plan.prune:
         scores = np.empty(len(tree))
         scores[found.places] = found.scores
         row["gold_ranks"] = unfiltered_ranks(scores, question.gold)
-        if len(scores) <= KEEP_SCORES_UP_TO:
-            row["scores"] = scores.tolist()
-    return row
+    if found.ranks is None:
+        return row | {"rank_above": plan.max_rank}
+    return row | {
+        "rank": found.ranks.realistic,
+        "rank_optimistic": found.ranks.optimistic,
+        "rank_pessimistic": found.ranks.pessimistic,
+    }

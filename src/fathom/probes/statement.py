@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.fewshot import FewShot
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
@@ -143,6 +143,10 @@ class Probe:
             for relation in (self.queryset.relations[id_] for id_ in self.queryset.by_relation())
             for number in self.options.templates
             if relation.templates and number >= len(relation.templates)
+        ] + [
+            f"relation {relation.id} has no templates to choose from: leave --templates out, few-shot lines are used"
+            for relation in (self.queryset.relations[id_] for id_ in self.queryset.by_relation())
+            if self.options.templates and not relation.templates
         ]
         if faults:
             raise BadInput(faults)
@@ -219,13 +223,19 @@ class Probe:
         row["gold_tokens"] = [statements[place].tokens.answer_tokens for place in gold]
         if not np.isfinite(scores).all():
             return row | {"unscored": _why(statements, counted, scores)}
+        if self.options.max_rank is not None:  # one rule for all templates, whichever way each had to take
+            row.pop("scores", None)
         ranks = rank_best(scores, gold, space.places(query.known))
         best = max(gold, key=lambda place: scores[place])
         first = top(scores, space.ids, self.options.top_k)
-        return row | {
+        beyond = self.options.max_rank is not None and ranks.optimistic > self.options.max_rank
+        place: Answer = {
             "rank": ranks.realistic,
             "rank_optimistic": ranks.optimistic,
             "rank_pessimistic": ranks.pessimistic,
+        }
+        return row | {
+            **({"rank_above": self.options.max_rank} if beyond else place),
             "gold_ranks": unfiltered_ranks(scores, gold),
             "top_ids": [space.ids[place] for place in first],
             "top_scores": scores[first].tolist(),
@@ -235,9 +245,7 @@ class Probe:
 
 
 def _refusal(query: Query, space: CandidateSet, wording: Wording) -> str | None:
-    if query.unscored is None and any(answer not in space.position for answer in query.gold):
-        return "the gold answer is not among the candidates"
-    return query.unscored or wording.refusal(query)
+    return unrankable(query, space) or wording.refusal(query)
 
 
 def _why(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]], scores: NDArray[np.float64]) -> str:

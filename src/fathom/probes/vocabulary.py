@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
@@ -216,8 +216,8 @@ class Probe:
 
     def _no_gold(self, query: Query, space: CandidateSet, vocabulary: _Vocabulary) -> str | None:
         """Why no answer can be ranked, None where one can."""
-        if any(answer not in space.position for answer in query.gold):
-            return "the gold answer is not among the candidates"
+        if (reason := unrankable(query, space)) is not None:
+            return reason
         if any(space.position[answer] in vocabulary.rank_of for answer in query.gold):
             return "there is one candidate: every answer is right" if len(vocabulary.places) == 1 else None
         counts = self._token_counts([space.names[space.position[answer]] for answer in query.gold], vocabulary.spaced)

@@ -9,12 +9,12 @@ from typing import Any
 from fathom.metrics.correlation import Correlation
 from fathom.report.tables import Cell, Table
 from fathom.studies.agreement import Agreement
-from fathom.studies.entities import CUTS, Scored, Timing
+from fathom.studies.entities import CUTS, Growth, Scored, Timing
 from fathom.studies.length_bias import LengthBias
 
 
 def agreement_tables(found: Agreement) -> list[Table]:
-    """Correlations, quadrants, and for programs every fact's two ranks."""
+    """Correlations, and quadrants of hits and misses."""
     hit, miss = f"hit@{found.k}", f"miss@{found.k}"
     quadrants = (
         (hit, hit, found.both_hit),
@@ -59,7 +59,7 @@ def _correlations(title: str, lines: Sequence[tuple[str, Correlation]], notes: t
     return Table(("of", "Pearson r", "low", "high", "p", "facts"), rows, title, formats=formats, notes=notes)
 
 
-def scored_table(title: str, lines: Sequence[Scored], rises: dict[str, bool] | None = None) -> Table:
+def scored_table(title: str, lines: Sequence[Scored], growth: dict[str, Growth] | None = None) -> Table:
     """Hits@k with intervals, one line per run and scoring."""
     columns = ["probe", "model or prompt", "parameters"]
     formats: dict[str, str] = {}
@@ -73,13 +73,16 @@ def scored_table(title: str, lines: Sequence[Scored], rises: dict[str, bool] | N
             cells += [None, None, None] if hit is None else [hit.estimate, hit.low, hit.high]
         rows.append((*cells, line.queries, line.unscored))
     clustered = {hit.note for line in lines for hit in line.hits if hit is not None and hit.note}
-    notes = [
-        f"{probe}: every Hits@k rises with size" if up else f"{probe}: not every Hits@k rises with size"
-        for probe, up in (rises or {}).items()
-    ]
+    notes = [note for probe, found in (growth or {}).items() for note in _growth(probe, found)]
     return Table(
         (*columns, "queries", "unscored"), tuple(rows), title, formats=formats, notes=(*notes, *sorted(clustered))
     )
+
+
+def _growth(probe: str, found: Growth) -> list[str]:
+    """What rises with size and what does not; nothing where there is nothing to compare."""
+    said = ((found.rising, "rises from each size to the next"), (found.not_rising, "does not rise at every step"))
+    return [f"{probe}: hits@{', @'.join(map(str, cuts))} {verdict}" for cuts, verdict in said if cuts]
 
 
 def timing_table(lines: Sequence[Timing]) -> Table:

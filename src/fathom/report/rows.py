@@ -66,6 +66,11 @@ class Rows:
     def scored(self) -> npt.NDArray[np.bool_]:
         return np.array([reason is None for reason in self.reason], dtype=bool)
 
+    @cached_property
+    def most_candidates(self) -> int:
+        """Size of the largest answer space."""
+        return max((len(ids) for ids, _ in self.candidates.values()), default=0)
+
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""
         return np.array([place for place, name in enumerate(self.scoring) if name == scoring], dtype=np.int64)

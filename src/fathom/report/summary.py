@@ -45,7 +45,7 @@ NONE = "(none)"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
-_PERCENT = ("accuracy", "hits@5", "hits@10", "consistency", "precision", "recall", "f1")
+_PERCENT = ("accuracy", "hits@5", "hits@10", "hits@100", "consistency", "precision", "recall", "f1")
 
 
 class Number(NamedTuple):
@@ -208,6 +208,7 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
         ("accuracy", scored, rows.hits(1), _SHARE),
         ("hits@5", scored, rows.hits(5), _SHARE),
         ("hits@10", scored, rows.hits(10), _SHARE),
+        *([("hits@100", scored, rows.hits(100), _SHARE)] if rows.most_candidates > 100 else []),
         ("mrr", scored, rows.reciprocal(), _SHARE),
         ("mean_rank", scored, rows.rank, _ANY_RANK),
         ("precision", scored, rows.precision, _SHARE),

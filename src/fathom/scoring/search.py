@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Cache, Model
+from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import Ranks
@@ -329,7 +330,7 @@ class _Walk:
     def _read_prompts(self) -> tuple[_Memory, Floats]:
         """:returns: the prompts' cache, and log p of each first token of an answer, shape (questions, roots)."""
         prompts = [list(state.question.prompt) for state in self.states]
-        shared = _common_prefix(prompts)
+        shared = shared_length(prompts)
         own = [prompt[shared:] for prompt in prompts]
         question = np.repeat(np.arange(len(own)), [len(ids) for ids in own])
         place = np.concatenate([np.arange(len(ids)) for ids in own])
@@ -358,9 +359,9 @@ class _Walk:
         everything, last = torch.cat(states), shared + np.cumsum([len(ids) for ids in own]) - 1
         if self.plan.whole:
             self._score_prompts(everything, own, prompts[0][:shared], last)
-        for state, ids in zip(self.states, own, strict=True):
-            state.tokens_run += len(ids)
-        self.states[0].tokens_run += shared
+        for number, (state, ids) in enumerate(zip(self.states, own, strict=True)):
+            share = shared // len(own) + (number < shared % len(own))  # what all share is shared out
+            state.tokens_run += len(ids) + share
         roots = self.answers.trie.tokens[self.answers.roots]
         count = len(own)
         found = self._log_probs(
@@ -417,12 +418,3 @@ class _Walk:
 
     def _tensor(self, array: Ints | NDArray[np.bool_]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.model.device)
-
-
-def _common_prefix(prompts: Sequence[Sequence[int]]) -> int:
-    """How many first tokens all prompts share; every prompt keeps at least one of its own."""
-    shortest = min(len(prompt) for prompt in prompts)
-    shared = 0
-    while shared < shortest - 1 and all(prompt[shared] == prompts[0][shared] for prompt in prompts):
-        shared += 1
-    return shared

@@ -18,7 +18,7 @@ from fathom.metrics.ranking import hits_at_k
 from fathom.models.base import Model
 from fathom.probes import find
 from fathom.probes.options import EmbeddingOptions, ProbeOptions
-from fathom.run import run
+from fathom.run import run, selected
 from fathom.store.folder import RunFolder
 
 CUTS = (1, 10, 100)
@@ -52,6 +52,13 @@ def prompt_sensitivity(
     return found
 
 
+class Growth(NamedTuple):
+    """The k of Hits@k that rise from each size to the next, and those that do not."""
+
+    rising: list[int]
+    not_rising: list[int]
+
+
 class Asked(NamedTuple):
     """A probe with its options, as told to :func:`sizes`."""
 
@@ -65,36 +72,43 @@ def sizes(
     asked: Sequence[Asked],
     out: Path,
     announce: Announce,
-) -> tuple[list[Scored], dict[str, bool]]:
+) -> tuple[list[Scored], dict[str, Growth]]:
     """Every probe asked of every model (tables 4 and 8 of the DEER paper).
 
     :param models: name and how to load it, one in memory at a time.
-    :returns: the numbers, models in order of size; and for each probe whether every Hits@k rises with size (equal
-        counts as rising).
+    :returns: the numbers, models in order of size; and for each probe those k whose Hits@k rises, and those whose does
+        not (equal is not rising).
     """
     found: list[Scored] = []
-    for name, load in models:
+    for (name, load), short in zip(models, _short_names([name for name, _ in models]), strict=True):
         model = load()
         for probe, options in asked:
-            run_name = f"{probe}-{Path(name).name}"
-            folder = run(probe, model, data, options, out / run_name, announce(run_name))
-            found += _scored(folder, Path(name).name, model.parameters)
+            folder = run(probe, model, data, options, out / f"{probe}-{short}", announce(f"{probe} {name}"))
+            found += _scored(folder, short, model.parameters)
     found.sort(key=lambda line: (line.probe, line.parameters or 0))
     return found, {probe: _rises([line for line in found if line.probe == probe]) for probe in _probes(found)}
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """The last part of each path, or all of it where two would be the same. :raises BadInput: one stands twice."""
+    if len(set(names)) < len(names):
+        raise BadInput(f"a model stands twice in {', '.join(names)}")
+    last = [Path(name).name for name in names]
+    return last if len(set(last)) == len(last) else [name.strip("/.").replace("/", "-") for name in names]
 
 
 def _probes(lines: Sequence[Scored]) -> list[str]:
     return list(dict.fromkeys(line.probe for line in lines))
 
 
-def _rises(lines: Sequence[Scored]) -> bool:
-    pairs = pairwise(lines)
-    return all(
-        small.estimate <= large.estimate
-        for smaller, larger in pairs
-        for small, large in zip(smaller.hits, larger.hits, strict=True)
-        if small is not None and large is not None
-    )
+def _rises(lines: Sequence[Scored]) -> Growth:
+    """Of the k that every run tells."""
+    growth = Growth([], [])
+    for place, k in enumerate(CUTS):
+        values = [hit.estimate for line in lines if (hit := line.hits[place]) is not None]
+        if len(values) > 1 and len(values) == len(lines):
+            growth[0 if all(small < large for small, large in pairwise(values)) else 1].append(k)
+    return growth
 
 
 def _scored(folder: RunFolder, name: str, parameters: int | None) -> list[Scored]:
@@ -156,13 +170,15 @@ def compute_time(
 
     Runs are made anew, each in a folder of its own below *out*.
 
-    :param total: None for all queries of *data*.
+    :param total: None for all queries that the options select.
     :raises BadInput: more queries asked for than there are, or fewer than two counts.
     """
     if len(set(counts)) < 2 or len(counts) * repeats < 3:
         raise BadInput("a line needs two numbers of queries or more, and three points")
-    if max(counts) > len(data.queries):
-        raise BadInput(f"{max(counts)} queries asked for, but {data.name} has {len(data.queries)}")
+    there = len(selected(model, data, asked.options.model_copy(update={"limit": None})).data.queries)
+    if max(counts) > there:
+        raise BadInput(f"{max(counts)} queries asked for, but {data.name} has {there} after the selection")
+    model.refuses_cache(), model.linear_head()  # the model's checks of itself happen once, and are not timed
     points = []
     for repeat in range(repeats):
         for count in counts:
@@ -175,7 +191,7 @@ def compute_time(
             run(find(asked.probe).name, model, data, options, folder, announce(name))
             points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    everything = total or len(data.queries)
+    everything = total or there
     return Timing(
         asked.probe,
         points,

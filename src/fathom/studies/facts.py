@@ -73,7 +73,7 @@ def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
         fact = about[row["query_id"]]["fact_id"]
         query_of[fact] = row["query_id"]
         if row["rank"] is None:
-            left_out[fact] = row["unscored"] or f"rank beyond {row['rank_above']}"
+            left_out[fact] = row["unscored"] or _no_rank(row["rank_above"])
             continue
         ranks.setdefault(fact, []).append(row["rank"])
         tokens[fact] = _best_tokens(row["gold_scores"], row["gold_tokens"])
@@ -82,9 +82,16 @@ def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
         if fact not in left_out:
             query = about[query_of[fact]]
             ranked[fact] = Fact(query["relation"], tuple(values), tokens[fact], digests[query["candidates"]])
+    if not ranked:
+        why = next(iter(left_out.values()), "it has no predictions")
+        raise BadInput(f"{run.path} has no ranks to compare ({why})")
     identity = run.manifest["identity"]
     name = f"{identity['probe']} {chosen} {str(identity['model']['name']).rstrip('/').rpartition('/')[2]}"
     return Facts(name, ranked, left_out)
+
+
+def _no_rank(above: int | None) -> str:
+    return "its probe gives no ranks" if above is None else f"its rank is beyond {above}"
 
 
 def _best_tokens(scores: list[float] | None, tokens: list[int] | None) -> int | None:

@@ -42,7 +42,10 @@ class LengthBias(NamedTuple):
 def length_bias(
     runs: Sequence[RunFolder], scoring: str | None = None, count_tokens: Callable[[list[str]], list[int]] | None = None
 ) -> list[LengthBias]:
-    """One result per run. :param count_tokens: for runs that do not say how many tokens a gold name has.
+    """One result per run.
+
+    :param count_tokens: counts alike for all runs; None takes what each recorded (the statement probe counts a name
+        behind a space, the others the name alone).
 
     :raises BadInput: a run does not say, and nothing to count with is given.
     """
@@ -74,7 +77,7 @@ def _box(tokens: int, ranks: npt.NDArray[np.float64]) -> Box:
 
 def _tokens(run: RunFolder, facts: Facts, count_tokens: Callable[[list[str]], list[int]] | None) -> dict[str, int]:
     recorded = {fact: about.gold_tokens for fact, about in facts.ranked.items()}
-    if all(value is not None for value in recorded.values()):
+    if count_tokens is None and all(value is not None for value in recorded.values()):
         return {fact: int(value) for fact, value in recorded.items() if value is not None}
     if count_tokens is None:
         raise BadInput(f"{run.path} does not say how many tokens its answers have: give --tokenizer (a model's folder)")
