@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,23 @@ def test_search_equals_scoring_all(
         assert found[key]["scored_tokens"] == row["scored_tokens"]
         assert found[key]["prompt"] == row["prompt"]
         assert found[key]["tokens_run"] < found[key]["tokens_naive"] / 10
+
+
+def test_small_spaces_keep_all_scores(graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    """Few-shot lines go through the cache of the search even where every answer is to be scored."""
+    kind, shape = SHAPES["gpt2"]
+    model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
+    space = graph_data.candidates["entities"].keep(range(60))
+    part = replace(graph_data.select(ids={"0", "1"}), candidates={"entities": space})
+    golds = [replace(query, gold=(space.ids[place],), known=()) for place, query in enumerate(part.queries)]
+    part = replace(part, queries=tuple(golds))
+    found = answers(model, part, tmp_path / "search")
+    model.refuses_cache = lambda: "the test wants the long way"  # type: ignore[method-assign]
+    expected = answers(model, part, tmp_path / "full")
+    for key, row in expected.items():
+        np.testing.assert_allclose(found[key]["scores"], row["scores"], atol=2e-4)
+        np.testing.assert_allclose(found[key]["gold_ranks"], row["gold_ranks"])
+        assert found[key]["rank"] == row["rank"]
 
 
 def test_max_rank_says_more_than(graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from fathom.scoring.ranks import top, unfiltered_ranks
 from fathom.scoring.search import Answers, Found, Plan, Question, search
 from fathom.scoring.statements import Reduction, Score
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
+from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8
 """Candidates of each query whose statement is tokenised as a whole, to see that the search scores just those tokens."""
@@ -121,7 +122,9 @@ class Searcher:
         tree = space.bare if score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options
-        plan = Plan(reduction, score is Score.FULL, options.top_k, options.max_rank, options.prune)
+        # Where all scores are kept, all must be met.
+        prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
+        plan = Plan(reduction, score is Score.FULL, options.top_k, options.max_rank, prunes)
         fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
         questions = [
             Question(
@@ -175,6 +178,8 @@ def _row(space: Space, tree: Answers, plan: Plan, question: Question, found: Fou
         scores = np.empty(len(tree))
         scores[found.places] = found.scores
         row["gold_ranks"] = unfiltered_ranks(scores, question.gold)
+        if len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None:
+            row["scores"] = scores.tolist()
     if found.ranks is None:
         return row | {"rank_above": plan.max_rank}
     return row | {

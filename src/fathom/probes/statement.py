@@ -107,7 +107,7 @@ class Probe:
         space = self.queryset.candidates[queries[0].candidates]
         reasons = {query.id: _refusal(query, space, wording) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
-        answers = (self._searched if self._searches(space) else self._scored)(wording, askable, space)
+        answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
         rows: list[Row] = []
         for query in queries:
             reason = reasons[query.id]
@@ -160,14 +160,15 @@ class Probe:
             for name in dict.fromkeys(query.candidates for query in queries):
                 space = self.queryset.candidates[name]
                 alike = [query for query in queries if query.candidates == name]
-                size = SEARCHED_TOGETHER if self._searches(space) else max(1, SHARD_STATEMENTS // len(space))
+                searched = self._searches(numbers[0], space)
+                size = SEARCHED_TOGETHER if searched else max(1, SHARD_STATEMENTS // len(space))
                 pieces = [tuple(alike[start : start + size]) for start in range(0, len(alike), size)]
                 shards += [_Shard(relation, number, piece) for number in numbers for piece in pieces]
         return shards
 
-    def _searches(self, space: CandidateSet) -> bool:
-        """Whether the exact search is cheaper: where all scores are to be kept, they must be computed."""
-        wanted = len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
+    def _searches(self, number: int, space: CandidateSet) -> bool:
+        """Whether the exact search is cheaper. Few-shot lines are long: only the search keeps them in a cache."""
+        wanted = number == FEW_SHOT or len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
         return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
 
     def _names(self) -> list[str]:
