@@ -319,6 +319,20 @@ def test_too_few_subjects_to_draw_from():
         QuestionShots(countries(), ["capital"], shots=6).prompt(of_country(0), CAPITAL)
 
 
+def test_examples_are_never_of_entities_without_a_name():
+    """Country 0 has one answer with a name and one without: it is passed over as a whole, as is nameless country 1."""
+    graph = countries()
+    ids = graph.entities.column("id").to_pylist()
+    names = ["" if id_ == "tx" else " " if id_ == "c1" else id_ for id_ in ids]
+    column = graph.entities.column_names.index("name")
+    graph = replace(graph, entities=graph.entities.set_column(column, "name", [names]))
+    for per_query in (False, True):
+        lines = QuestionShots(graph, ["capital"], shots=4, per_query=per_query).prompt(of_country(9), CAPITAL)
+        assert sorted(lines.split("\n")[:-1]) == [f"What is the capital of c{i}? t{i}%" for i in range(2, 6)]
+    with pytest.raises(BadInput, match="5 few-shot questions asked for, but there are 4 subjects to draw from"):
+        QuestionShots(graph, ["capital"], shots=5)
+
+
 # --- KAMEL
 
 

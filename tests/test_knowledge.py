@@ -345,6 +345,59 @@ def test_not_utf8(tmp_path):
         read(folder)
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"lyon\tin\teu\n\xff\xfecanine\n", 2),  # another number of columns
+        (b"lyon\tin\teu\n" * 200_000 + b"cani\xffne", 200_001),  # beyond the first block that is read
+        (b"short\nlyon\tin\teu\npa\xff\tin\teu\n", 3),
+        (b"lyon\tin\teu\n\n\xe2\x82", 3),  # ends within a sign
+        (b"\x1b[2J\x0b\x07\n\x00\xff\x85\x1c\t\x0c\n\xe3(\n", 2),
+    ],
+)
+def test_one_line_on_a_file_that_is_no_text(tmp_path, capfd, content, line):
+    folder = small(tmp_path / "g")
+    (folder / "test.tsv").write_bytes(content)
+    _, faults = examine(folder)
+    assert faults.found == [f"{folder}/test.tsv:{line}: not UTF-8 text: save it as UTF-8"]
+    assert capfd.readouterr() == ("", "")  # Arrow prints what it cannot hand over
+
+
+def test_control_characters_stay_on_one_line(tmp_path):
+    folder = small(tmp_path / "g")
+    (folder / "test.tsv").write_bytes(b"\x1b[2J\x0b\x07\x00\n")
+    _, faults = examine(folder)
+    assert len(faults.found) == 1
+    assert faults.found[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (gzip.compress(b"paris\tin\teu\n" * 1000)[:20], ["cannot be read"]),
+        (gzip.compress(b"a b\nc d\n"), ["expected 3 columns", "expected 3 columns"]),
+        (gzip.compress(b"\xff\n"), ["not UTF-8 text"]),
+        (gzip.compress(b"\n\n"), ["no triples"]),
+        (gzip.compress(b""), ["no triples"]),
+    ],
+)
+def test_no_triples_is_said_of_files_without_lines_alone(tmp_path, content, expected):
+    folder = small(tmp_path / "g")
+    (folder / "train.tsv").unlink()
+    (folder / "train.tsv.gz").write_bytes(content)
+    _, faults = examine(folder)
+    assert len(faults.found) == len(expected)
+    for found, part in zip(faults.found, expected, strict=True):
+        assert part in found
+
+
+def test_openke_counts_no_lines_of_a_file_with_faults(tmp_path):
+    _, faults = examine(openke(tmp_path / "o", test2id=["1", "2 0"]))
+    assert [line.split("test2id.txt:")[1] for line in faults.found] == [
+        "2: expected 3 columns (head, tail, relation), found '2 0'"
+    ]
+
+
 def test_entities_without_a_name_stay_as_unscored(tmp_path):
     names = [line if not line.startswith(("lyon", "eu\t")) else line.split("\t")[0] + "\t " for line in NAMES]
     data = read(

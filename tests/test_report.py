@@ -187,6 +187,30 @@ def test_nothing_scored() -> None:
     assert "no confidence" in reliability_table(run).notes[0]
 
 
+def test_reasons_that_differ_in_numbers_are_one_line() -> None:
+    """Ranges by number (99 before 108), ids and names as they are; JSON keeps every reason."""
+    long, most = (
+        "a prompt of {} tokens is longer than the model's window of 64",
+        "the longest statement has {} tokens, x",
+    )
+    whys = [long.format(108), most.format(9), long.format(99), long.format(125), most.format(9), long.format(108)]
+    whys += ["its answer 08769179 has no name", "its answer 02 has no name", "P36 is odd", "P37 is odd"]
+    run = Fake([unscored("q3", number, why) for number, why in enumerate(whys)])
+    notes = [note for note in summarise(run).tables[0].notes if "unscored" in note]
+    assert notes == [
+        "sum/full: 4 × unscored: a prompt of 99 to 125 tokens is longer than the model's window of 64",
+        "sum/full: 2 × unscored: the longest statement has 9 tokens, x",
+        "sum/full: 1 × unscored: its answer 08769179 has no name",
+        "sum/full: 1 × unscored: its answer 02 has no name",
+        "sum/full: 1 × unscored: P36 is odd",
+        "sum/full: 1 × unscored: P37 is odd",
+    ]
+    assert metrics_json(run)["scorings"]["sum/full"]["reasons"] == dict.fromkeys(whys, 1) | {
+        long.format(108): 2,
+        most.format(9): 2,
+    }
+
+
 def test_an_empty_run() -> None:
     assert summarise(Fake([])).headlines == ()
     assert summarise(Fake([])).to_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,38 +24,28 @@ class Columns:
     """The lines of a file that have as many fields as expected; the others are faults, blank ones are passed over.
 
     :param skip: lines to leave out at the beginning.
+
+    ``faulty`` says whether reading the file gave a fault: what its rows then lack says nothing about the file.
     """
 
     def __init__(
         self, file: Path, names: Sequence[str], faults: Faults, *, delimiter: str = "\t", skip: int = 0
     ) -> None:
-        self.file, self.names, self.faults, self.skip = file, tuple(names), faults, skip
+        self.file, self.names, self.faults, self.skip, self.delimiter = file, tuple(names), faults, skip, delimiter
+        before = len(faults.found)
         self._wrong: list[tuple[int, str]] = []
         self.table = pa.table({name: pa.array([], pa.string()) for name in names})
         self._passed = np.zeros(0, dtype=np.int64)
         try:
-            table = pa.csv.read_csv(
-                str(file),  # a name, so that .gz is seen
-                # One thread: only then are lines counted.
-                pa.csv.ReadOptions(column_names=list(names), use_threads=False, skip_rows=skip),
-                pa.csv.ParseOptions(
-                    delimiter=delimiter,
-                    quote_char=False,
-                    escape_char=False,
-                    ignore_empty_lines=False,
-                    invalid_row_handler=self._pass_over,
-                ),
-                pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-            )
+            self._keep(self._read())
         except FileNotFoundError:
             faults.add(file, None, "file is missing")
         except pa.ArrowInvalid as error:
             self._fail(error)
         except (OSError, EOFError) as error:
             faults.add(file, None, f"cannot be read: {error}")
-        else:
-            self._keep(table)
         self._report_wrong()
+        self.faulty = len(faults.found) > before
 
     def __len__(self) -> int:
         return len(self.table)
@@ -87,6 +78,32 @@ class Columns:
             again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
             self.complain(again, lambda row: f"{kind} {values[row].as_py()!r} stands here for the second time")
 
+    def _read(self) -> pa.Table:
+        """Lines with another number of fields are passed over in a second reading, of UTF-8 text only: Arrow cannot
+        hand other bytes to Python, and prints a traceback of its own where it fails to."""
+        try:
+            return self._parse(None)
+        except pa.ArrowInvalid:
+            if (line := _not_utf8(self.file)) is not None:
+                self.faults.add(self.file, line, "not UTF-8 text: save it as UTF-8")
+                return self.table
+            return self._parse(self._pass_over)
+
+    def _parse(self, pass_over: Callable[[Any], str] | None) -> pa.Table:
+        return pa.csv.read_csv(
+            str(self.file),  # a name, so that .gz is seen
+            # One thread: only then are lines counted.
+            pa.csv.ReadOptions(column_names=list(self.names), use_threads=False, skip_rows=self.skip),
+            pa.csv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=False,
+                escape_char=False,
+                ignore_empty_lines=False,
+                invalid_row_handler=pass_over,
+            ),
+            pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()), strings_can_be_null=False),
+        )
+
     def _pass_over(self, row: Any) -> str:
         self._wrong.append((row.number, row.text))
         return "skip"
@@ -117,10 +134,23 @@ class Columns:
         found = re.search(r"Row #(\d+)", text)
         if "Empty CSV file" in text:
             return
-        if "UTF8" in text:
-            self.faults.add(self.file, int(found[1]) if found else None, "not UTF-8 text: save it as UTF-8")
-        else:
-            self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {text[:200]}")
+        shown = "".join(sign if sign.isprintable() else " " for sign in text[:200])
+        self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
+
+
+def _not_utf8(file: Path) -> int | None:
+    """The first line that is not UTF-8 text, counted from 1; None where all of it is."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line, chunk = 1, b" "
+    with pa.input_stream(str(file)) as stream:
+        while chunk:
+            chunk = stream.read(1 << 20)
+            try:
+                decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                return line + error.object.count(b"\n", 0, error.start)
+            line += chunk.count(b"\n")
+    return None
 
 
 def first_lines(file: Path, count: int) -> list[str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fathom.data.faults import Faults, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
@@ -168,10 +170,17 @@ class QuestionShots:
 
 
 class _Pool:
-    """The subjects of one relation; their names are looked up when they are drawn."""
+    """The subjects of one relation; their names are looked up when they are drawn.
 
-    def __init__(self, graph: KnowledgeGraph, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    :param named: which entities have a name; a subject without one, or with an answer without one, is passed over.
+    """
+
+    def __init__(
+        self, graph: KnowledgeGraph, rows: np.ndarray[tuple[int], np.dtype[np.int64]], named: NDArray[np.bool_]
+    ) -> None:
         self.graph = graph
+        nameless = ~(named[graph.head[rows]] & named[graph.tail[rows]])
+        rows = rows[~np.isin(graph.head[rows], graph.head[rows[nameless]])]
         order = np.argsort(graph.head[rows], kind="stable")
         self.rows = rows[order]
         _, self.starts = np.unique(graph.head[self.rows], return_index=True)
@@ -196,8 +205,9 @@ def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _P
     drawn = graph.splits.get("train", range(len(graph)))
     codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
     of_triple = graph.relation[drawn.start : drawn.stop]
+    named = pc.not_equal(pc.utf8_trim_whitespace(graph.entities.column("name")), "").to_numpy()
     return {
-        relation: _Pool(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start)
+        relation: _Pool(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start, named)
         for relation in relations
         if relation in codes
     }

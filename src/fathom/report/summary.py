@@ -9,6 +9,7 @@ weight its predictions have in the headline number, so that the interval is arou
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ NONE = "(none)"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
+_NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
 _PERCENT = ("accuracy", "hits@5", "hits@10", "hits@100", "consistency", "precision", "recall", "f1")
 
 
@@ -432,7 +434,7 @@ def _headline_table(summary: Summary) -> Table:
 
 
 def _notes(line: Headline, queries: int) -> list[str]:
-    notes = [f"{line.scoring}: {reason} × unscored: {why}" for why, reason in line.reasons.items()]
+    notes = [f"{line.scoring}: {count} × unscored: {why}" for why, count in _alike(line.reasons)]
     if line.queries < queries:
         notes.append(f"{line.scoring}: {line.queries} of {queries} queries were asked so far")
     if line.accuracy is not None:
@@ -440,6 +442,24 @@ def _notes(line: Headline, queries: int) -> list[str]:
             notes.append(f"{line.scoring}: {line.accuracy.note}")
         notes.append(line.accuracy.recipe)
     return notes
+
+
+def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Reasons and how often each, those that differ only in numbers as one with their range: "of 101 to 125 tokens"."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for why in reasons:
+        groups.setdefault(tuple(_NUMBER.split(why)), []).append(why)
+    together = [(_in_one(words, whys), sum(map(reasons.__getitem__, whys))) for words, whys in groups.items()]
+    return sorted(together, key=lambda line: -line[1])
+
+
+def _in_one(words: tuple[str, ...], whys: Sequence[str]) -> str:
+    """:param words: what *whys* share, between their numbers."""
+    numbers = zip(*map(_NUMBER.findall, whys), strict=True)
+    ranges = [
+        f"{min(found, key=int)} to {max(found, key=int)}" if len(set(found)) > 1 else found[0] for found in numbers
+    ]
+    return words[0] + "".join(found + rest for found, rest in zip(ranges, words[1:], strict=True))
 
 
 def _parts_table(found: Breakdown) -> Table:

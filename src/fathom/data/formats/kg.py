@@ -113,7 +113,7 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
     :param parts: columns of each split; the one of "" holds all triples.
     """
     for part in parts.values():
-        if not len(part):
+        if not len(part) and not part.faulty:
             faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
         for name in part.names:
             part.refuse_empty(name)
