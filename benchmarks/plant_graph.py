@@ -1,8 +1,8 @@
 """Plant a small causal language model on a knowledge graph's training triples and descriptions.
 
-    python benchmarks/plant_graph.py wn18rr --out models/wn-small  --hidden 64  --layers 2 --minutes 3
-    python benchmarks/plant_graph.py wn18rr --out models/wn-medium --hidden 128 --layers 4 --minutes 6
-    python benchmarks/plant_graph.py wn18rr --out models/wn-large  --hidden 256 --layers 6 --minutes 12
+    python benchmarks/plant_graph.py wn18rr --out models/wn-small  --hidden 64  --layers 2 --minutes 2
+    python benchmarks/plant_graph.py wn18rr --out models/wn-medium --hidden 128 --layers 4 --minutes 4
+    python benchmarks/plant_graph.py wn18rr --out models/wn-large  --hidden 192 --layers 4 --minutes 6 --batch 6
 
 The probes of entities need models that know something of a graph. These learn, in a window of 256 tokens, lines
 "(head, relation, tail)" in random order as the few-shot prompts have them, and descriptions followed by the prompt of

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from fathom.data.answers import Matcher, answer_key, split_answers
 from fathom.data.faults import Faults
 from fathom.data.formats import examine, read
 from fathom.data.formats.kamel import read_kamel
@@ -30,6 +29,7 @@ from fathom.probes.generation import Probe, _said_on_line
 from fathom.probes.options import GenerationOptions
 from fathom.report.summary import summarise
 from fathom.run import run
+from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local
 
 # --- when two answers are the same

@@ -16,9 +16,10 @@ from fathom.data.selection import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.models.base import Model
 from fathom.probes import find
+from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
 from fathom.report.summary import Summary, metrics_json, summarise
-from fathom.run import Progress, run
+from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 

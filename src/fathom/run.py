@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,13 @@ import pyarrow as pa
 
 import fathom
 from fathom.data.queries import QuerySet
-from fathom.data.selection import CountTokens, Selected, select
+from fathom.data.selection import Selected, select
 from fathom.models.base import Model
 from fathom.probes import find
-from fathom.probes.base import Probe
+from fathom.probes.base import Probe, Progress
 from fathom.probes.options import ProbeOptions
+from fathom.scoring.names import token_counter
 from fathom.store.folder import RunFolder
-
-Progress = Callable[[int, int], None]
-"""Called with pieces done and pieces in all: first of what the probe prepares, then shards."""
 
 
 def run(
@@ -97,14 +95,7 @@ def _counts(asked: Probe) -> dict[str, int]:
 
 def selected(model: Model, data: QuerySet, options: ProbeOptions) -> Selected:
     """The part of *data* that *options* choose. :raises BadInput: nothing is left, or *data* lacks what is named."""
-    return select(data, options.selection(), _token_counter(model))
-
-
-def _token_counter(model: Model) -> CountTokens | None:
-    tokenizer = getattr(model, "tokenizer", None)
-    if tokenizer is None:
-        return None
-    return lambda texts: [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    return select(data, options.selection(), token_counter(model.tokenizer))
 
 
 def _identity(

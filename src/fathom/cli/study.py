@@ -200,11 +200,10 @@ def _counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
     if tokenizer is None:
         return None
     from fathom.models.loading import load_tokenizer
+    from fathom.scoring.names import token_counter
 
-    loaded = load_tokenizer(tokenizer)
-    return lambda texts: [
-        len(ids) for ids in loaded([" " + text for text in texts], add_special_tokens=False)["input_ids"]
-    ]
+    count = token_counter(load_tokenizer(tokenizer))
+    return lambda texts: count([" " + text for text in texts])
 
 
 def _tell(tables: list[Table], format: Format, out: Path | None, name: str) -> None:  # noqa: A002

@@ -46,11 +46,9 @@ class CandidateSet:
 
     def keep(self, places: Sequence[int]) -> CandidateSet:
         """A smaller set, in the given order."""
-        columns = (
-            None if column is None else tuple(column[place] for place in places)
-            for column in (self.ids, self.names, self.descriptions)
-        )
-        return CandidateSet(self.name, *columns)  # type: ignore[arg-type]
+        ids, names = (tuple(column[place] for place in places) for column in (self.ids, self.names))
+        said = self.descriptions
+        return CandidateSet(self.name, ids, names, None if said is None else tuple(said[place] for place in places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +163,21 @@ class QuerySet:
         from fathom.data.selection import Selection, select
 
         return select(self, Selection(relations=relations or (), subset=subset, limit=limit, seed=seed, ids=ids)).data
+
+    def lacking_templates(self, numbers: Iterable[int]) -> list[str]:
+        """One line for each template asked for that a relation does not have."""
+        faults = []
+        for relation in (self.relations[id_] for id_ in self.by_relation()):
+            missing = [number for number in numbers if number >= len(relation.templates)]
+            if missing and not relation.templates:
+                faults.append(
+                    f"relation {relation.id} has no templates to choose from: leave --templates out, few-shot lines "
+                    "are used"
+                )
+            else:
+                last = len(relation.templates) - 1
+                faults += [f"relation {relation.id} has no template {n}: it has 0 to {last}" for n in missing]
+        return faults
 
     def by_relation(self) -> dict[str, list[Query]]:
         """Queries of each relation that has any, in the order of the relations."""

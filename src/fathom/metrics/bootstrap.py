@@ -66,7 +66,7 @@ def interval(
     :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
-    return _bootstrap(values, clusters, confidence, resamples, seed, weights, limits)[0]
+    return _bootstrap(_itself, [values], clusters, confidence, resamples, seed, weights, limits)[0]
 
 
 def interval_of(
@@ -84,25 +84,7 @@ def interval_of(
     :param function: takes one array per column, any shape, and gives one of that shape.
     :param columns: [n] each, resampled together.
     """
-    table, labels = np.array([np.asarray(column, float) for column in columns]), np.asarray(clusters)
-    shares = np.ones(table.shape[-1]) if weights is None else np.asarray(weights, float)
-    for column in table:
-        _check(column, labels, shares)
-    given, unit = np.unique(labels, return_inverse=True)
-    estimate = float(function(*(table @ shares / shares.sum())))
-    note = _note(len(given), max(table, key=np.ptp))
-    if table.shape[1] == 1:
-        return Interval(estimate, *limits, 1, note)
-    if len(given) == 1:
-        order = np.lexsort((shares, *table))
-        table, shares, unit = table[:, order], shares[order], np.arange(table.shape[1])
-    below: Floats = np.bincount(unit, shares).astype(float)
-    # One seed, so every column meets the same resamples.
-    means = [_resampled(np.bincount(unit, shares * column).astype(float), below, resamples, seed) for column in table]
-    spread = estimate + _widening(len(below), confidence) * (function(*means) - estimate)
-    low, high = np.quantile(spread, [(1 - confidence) / 2, (1 + confidence) / 2])
-    low, high = min(float(low), estimate), max(float(high), estimate)
-    return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(given), note)
+    return _bootstrap(function, columns, clusters, confidence, resamples, seed, weights, limits)[0]
 
 
 def paired_difference(
@@ -122,7 +104,7 @@ def paired_difference(
     left, right = np.asarray(a, float), np.asarray(b, float)
     if left.shape != right.shape:
         raise ValueError(f"pairs need equal lengths: {left.size} and {right.size}")
-    found, means = _bootstrap(left - right, clusters, confidence, resamples, seed, weights, limits)
+    found, means = _bootstrap(_itself, [left - right], clusters, confidence, resamples, seed, weights, limits)
     if not means.size:
         return Difference(found, 1.0)  # a single pair: nothing can be said
     tail = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
@@ -149,8 +131,13 @@ def paired_t_test(a: npt.ArrayLike, b: npt.ArrayLike) -> TTest:
     return TTest(float(result.statistic), float(result.pvalue), left.size - 1)
 
 
+def _itself(mean: Floats) -> Floats:
+    return mean
+
+
 def _bootstrap(
-    values: npt.ArrayLike,
+    function: Callable[..., Floats],
+    columns: Sequence[npt.ArrayLike],
     clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
     confidence: float,
     resamples: int,
@@ -158,26 +145,27 @@ def _bootstrap(
     weights: npt.ArrayLike | None,
     limits: tuple[float, float],
 ) -> tuple[Interval, Floats]:
-    """The interval, and the widened resampled means, shape [resamples]; none for a single value."""
-    items, labels = np.asarray(values, float), np.asarray(clusters)
-    shares = np.ones_like(items) if weights is None else np.asarray(weights, float)
-    _check(items, labels, shares)
+    """The interval, and *function* of the resampled means, widened, shape [resamples]; none for a single value."""
+    table, labels = [np.asarray(column, float) for column in columns], np.asarray(clusters)
+    shares = np.ones_like(table[0]) if weights is None else np.asarray(weights, float)
+    for column in table:
+        _check(column, labels, shares)
     given, unit = np.unique(labels, return_inverse=True)
-    estimate = float(np.sum(shares * items) / np.sum(shares))
-    note = _note(len(given), items)
-    if len(items) == 1:
+    estimate = float(function(*(np.sum(shares * column) / np.sum(shares) for column in table)))
+    note = _note(len(given), max(table, key=np.ptp))
+    if len(labels) == 1:
         return Interval(estimate, limits[0], limits[1], 1, note), np.empty(0)
     if len(given) == 1:  # sorted, so that the order of the values does not decide which are drawn
-        order = np.lexsort((shares, items))
-        items, shares, unit = items[order], shares[order], np.arange(len(items))
-    above: Floats = np.bincount(unit, shares * items).astype(float)
+        order = np.lexsort((shares, *table))
+        table, shares, unit = [column[order] for column in table], shares[order], np.arange(len(labels))
     below: Floats = np.bincount(unit, shares).astype(float)
-    means = _resampled(above, below, resamples, seed)
-    means = estimate + _widening(len(above), confidence) * (means - estimate)
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    # One seed, so every column meets the same resamples.
+    means = [_resampled(np.bincount(unit, shares * column).astype(float), below, resamples, seed) for column in table]
+    spread = estimate + _widening(len(below), confidence) * (function(*means) - estimate)
+    low, high = np.quantile(spread, [(1 - confidence) / 2, (1 + confidence) / 2])
     # A skewed ratio of few clusters can leave the estimate outside its own percentiles.
     low, high = min(float(low), estimate), max(float(high), estimate)
-    return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(given), note), means
+    return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(given), note), spread
 
 
 def _check(items: Floats, labels: npt.NDArray[np.str_] | npt.NDArray[np.object_], weights: Floats) -> None:

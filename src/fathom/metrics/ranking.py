@@ -28,6 +28,22 @@ def hits_at_k(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike, k: int) -> 
     return np.asarray(np.clip((k - best + 1) / (worst - best + 1), 0.0, 1.0))
 
 
+def told_hits_at_k(optimistic: Floats, pessimistic: Floats, above: Floats, correct: Floats, k: int) -> Floats:
+    """Hits@k of predictions of all kinds, shapes [n], NaN where there is no number; NaN where it cannot be told.
+
+    :param above: the search for the rank stopped there: no hit up to it. :param correct: credit of predictions without
+        ranks (generation, choice), which is their Hits@1.
+    """
+    values = np.full(len(optimistic), np.nan)
+    ranked = ~np.isnan(optimistic)
+    values[ranked] = hits_at_k(optimistic[ranked], pessimistic[ranked], k)
+    values[~ranked & (above >= k)] = 0.0
+    if k == 1:
+        credited = ~ranked & np.isnan(above) & ~np.isnan(correct)
+        values[credited] = correct[credited]
+    return values
+
+
 def reciprocal_rank(rank: npt.ArrayLike) -> Floats:
     """1 / rank, of realistic ranks, shape [n] → [n]; its mean is the MRR."""
     return 1.0 / _checked(rank)

@@ -60,13 +60,12 @@ def check_cache(model: LocalModel) -> str | None:
     token = iter((torch.arange(1, 14) * 7919 % model.vocabulary_size).tolist())
     prefix = [next(token) for _ in range(7)]
     branches = [[next(token), next(token)] for _ in range(3)]
-    last = [0, 0, 0]  # whatever comes third is not scored
 
     def tensor(values: Any) -> Tensor:
         return torch.tensor(values, device=model.device)
 
     def level(depth: int, chosen: list[int]) -> Tensor:
-        return model.embed(tensor([[[*branches[i], *last][depth] for i in chosen]]))
+        return model.embed(tensor([[branches[i][depth] for i in chosen]]))
 
     try:
         with torch.inference_mode():

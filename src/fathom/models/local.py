@@ -99,7 +99,8 @@ class LocalModel:
         it (three quarters of the layer) runs there alone. Believed only if a sample agrees.
         """
         try:
-            found: nn.Module = self._body.encoder.layer[-1].attention.output  # type: ignore[union-attr, index]
+            body: Any = self._body
+            found: nn.Module = body.encoder.layer[-1].attention.output
             with torch.inference_mode():
                 vectors = self.embed(torch.arange(6, device=self.device).view(2, 3))
                 rows, at = torch.arange(2, device=self.device), torch.tensor([2, 1], device=self.device)

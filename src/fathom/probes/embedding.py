@@ -25,7 +25,7 @@ from fathom.scoring.similarity import Found, Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.store.files import write_json
-from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 from fathom.store.vectors import VectorStore
 
 SHARD_QUERIES = 1024
@@ -170,7 +170,7 @@ class Probe:
         for query, question, reason in zip(queries, questions, reasons, strict=True):
             about = {
                 "query_id": query.id,
-                "template": -1,
+                "template": NO_TEMPLATE,
                 "scoring": "cosine",
                 "subject": query.subject,
                 "prompt": question.prompt + "[Y]" if question.prompt else None,
@@ -197,8 +197,8 @@ class Probe:
         return rank_by_cosine(
             vectors,
             self._spaces[space.name],
-            [[space.position[answer] for answer in query.gold] for query in queries],
-            [[space.position[answer] for answer in query.known if answer in space.position] for query in queries],
+            [space.places(query.gold) for query in queries],
+            [space.places(query.known) for query in queries],
             top=TOP,
             keep_scores=len(space) <= KEEP_SCORES_UP_TO and space.name not in self._without,
         )

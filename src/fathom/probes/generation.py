@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.data.answers import Matcher, split_answers
 from fathom.data.fewshot import Question
 from fathom.data.queries import Query, QuerySet
 from fathom.data.questions import CLOSING, Questions, QuestionShots, read_questions
@@ -26,11 +25,12 @@ from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import GenerationOptions
+from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.store.predictions import NO_TEMPLATE
 
 SHARD_QUERIES = 256
-NO_QUESTION = -1
 STOP_QUESTION = (CLOSING, "\n")
 STOP_LINE = (")\n", "\n")
 
@@ -122,7 +122,7 @@ class Probe:
         """By relation and question: what shares its few-shot examples stays together, up to a size to lose."""
         for relation, queries in by_relation.items():
             pieces = [tuple(queries[start : start + SHARD_QUERIES]) for start in range(0, len(queries), SHARD_QUERIES)]
-            numbers = range(len(self.questions[relation])) if relation in self.questions else [NO_QUESTION]
+            numbers = range(len(self.questions[relation])) if relation in self.questions else [NO_TEMPLATE]
             for number in numbers:
                 yield from (_Shard(relation, number, piece) for piece in pieces)
 
@@ -131,7 +131,7 @@ class Probe:
             return Question("", query.unscored)
         if nameless := self.matcher.nameless(query):
             return Question("", f"its answer {nameless[0]} has no name to compare with")
-        if number == NO_QUESTION:
+        if number == NO_TEMPLATE:
             assert self.lines is not None
             return self.lines.question(query)
         if query.direction == "head":
@@ -145,7 +145,7 @@ class Probe:
         """In batches of prompts that begin alike, as many as the budget holds."""
         tokens = encode_prompts(self.model.tokenizer, prompts, self.bos)
         order = sorted(range(len(prompts)), key=lambda place: (prompts[place].rpartition("\n")[0], len(tokens[place])))
-        stop = STOP_LINE if number == NO_QUESTION else STOP_QUESTION
+        stop = STOP_LINE if number == NO_TEMPLATE else STOP_QUESTION
         replies: dict[int, Reply] = {}
         done = 0
         while done < len(order):
@@ -175,7 +175,7 @@ class Probe:
         if reply.fault is not None:
             return {"unscored": reply.fault}
         said = _said_on_line(reply.text)
-        if number != NO_QUESTION:
+        if number != NO_TEMPLATE:
             said = split_answers(reply.text, self.options.separator, self.options.normalise)
         matched = self.matcher.match(query, said)
         score = set_score(matched.right, matched.wrong, matched.gold)

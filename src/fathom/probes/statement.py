@@ -37,13 +37,11 @@ from fathom.scoring.statements import (
     statement_log_probs,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
-from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_STATEMENTS = 8192
 SEARCHED_TOGETHER = 8
 """Queries per shard of the exact search: they share passes, and a crash loses no more than these."""
-FEW_SHOT = -1
-"""Stands for the template of statements that have none."""
 
 
 Answer = dict[str, Any]
@@ -125,7 +123,7 @@ class Probe:
         return rows
 
     def _wording(self, relation: str, number: int) -> Wording:
-        if number == FEW_SHOT:
+        if number == NO_TEMPLATE:
             assert self._lines is not None
             return FewShotWording(self._lines, self.options.closing)
         return TemplateWording(self.queryset.relations[relation].templates[number], self.options.capitalize)
@@ -138,16 +136,7 @@ class Probe:
         return self.options.few_shot(self.queryset)
 
     def _check_templates(self) -> None:
-        faults = [
-            f"relation {relation.id} has no template {number}: it has 0 to {len(relation.templates) - 1}"
-            for relation in (self.queryset.relations[id_] for id_ in self.queryset.by_relation())
-            for number in self.options.templates
-            if relation.templates and number >= len(relation.templates)
-        ] + [
-            f"relation {relation.id} has no templates to choose from: leave --templates out, few-shot lines are used"
-            for relation in (self.queryset.relations[id_] for id_ in self.queryset.by_relation())
-            if self.options.templates and not relation.templates
-        ]
+        faults = self.queryset.lacking_templates(self.options.templates)
         if faults:
             raise BadInput(faults)
 
@@ -156,7 +145,7 @@ class Probe:
         shards = []
         for relation, queries in self.queryset.by_relation().items():
             templates = self.queryset.relations[relation].templates
-            numbers = (self.options.templates or range(len(templates))) if templates else [FEW_SHOT]
+            numbers = (self.options.templates or range(len(templates))) if templates else [NO_TEMPLATE]
             for name in dict.fromkeys(query.candidates for query in queries):
                 space = self.queryset.candidates[name]
                 alike = [query for query in queries if query.candidates == name]
@@ -168,7 +157,7 @@ class Probe:
 
     def _searches(self, number: int, space: CandidateSet) -> bool:
         """Whether the exact search is cheaper. Few-shot lines are long: only the search keeps them in a cache."""
-        wanted = number == FEW_SHOT or len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
+        wanted = number == NO_TEMPLATE or len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
         return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
 
     def _names(self) -> list[str]:

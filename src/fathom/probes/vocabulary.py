@@ -22,6 +22,7 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import VocabularyOptions
+from fathom.probes.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens, single_tokens
@@ -29,12 +30,10 @@ from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
-from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_QUERIES = 1024
 TOP = 10
-FEW_SHOT = -1
-"""Stands for the few-shot prompt where a template's number would stand."""
 
 
 class _Shard(NamedTuple):
@@ -83,7 +82,7 @@ class Probe:
         self.budget = Budget(options.batch_tokens, model.device)
         self._check_templates()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
-        asks_few_shot = any(shard.template == FEW_SHOT for shard in self._shards.values())
+        asks_few_shot = any(shard.template == NO_TEMPLATE for shard in self._shards.values())
         self.few_shot = options.few_shot(queryset) if asks_few_shot else None
         self._vocabularies: dict[tuple[str, bool], _Vocabulary] = {}
 
@@ -151,12 +150,7 @@ class Probe:
     def _check_templates(self) -> None:
         if self.causal and self.options.templates:
             raise BadInput("--templates: causal models are asked by few-shot prompts, not by templates; leave it out")
-        faults = [
-            f"relation {relation.id} has no template {number}: it has 0 to {len(relation.templates) - 1}"
-            for relation in (self.queryset.relations[id_] for id_ in self.queryset.by_relation())
-            for number in self.options.templates
-            if number >= len(relation.templates)
-        ]
+        faults = self.queryset.lacking_templates(self.options.templates)
         if faults:
             raise BadInput(faults)
 
@@ -166,7 +160,7 @@ class Probe:
         for query in self.queryset.queries:
             alike.setdefault((query.candidates, "" if self.causal else query.relation), []).append(query)
         for (space, relation), queries in alike.items():
-            numbers: Sequence[int] = (FEW_SHOT,)
+            numbers: Sequence[int] = (NO_TEMPLATE,)
             if not self.causal and self.queryset.relations[relation].templates:
                 numbers = self.options.templates or range(len(self.queryset.relations[relation].templates))
             for number in numbers:
@@ -183,7 +177,7 @@ class Probe:
         """
         if self.options.tokens_after_space or self.causal:
             return self.options.tokens_after_space
-        if shard.template == FEW_SHOT:
+        if shard.template == NO_TEMPLATE:
             return True
         text = self.queryset.relations[shard.queries[0].relation].templates[shard.template].text
         return text[: text.index(ANSWER)].endswith(" ")
@@ -204,7 +198,7 @@ class Probe:
     def _prompts(self, queries: Sequence[Query], template: int) -> tuple[list[Prompt], list[str | None]]:
         """Each query in words, the answer's place (or the mask in it) marked, and why it cannot be asked."""
         mask = "" if self.causal else self.model.tokenizer.mask_token
-        if template != FEW_SHOT:
+        if template != NO_TEMPLATE:
             sentence = self.queryset.relations[queries[0].relation].templates[template]
             return (
                 [sentence.fill(query.subject, mask, capitalize=self.options.capitalize) for query in queries],
@@ -281,8 +275,7 @@ def _few_shot_prompt(text: str, mask: str) -> Prompt:
     """:param mask: the mask token, "" for causal models, which are asked what comes next."""
     if not text or not mask:
         return Prompt(text, (), (Span(len(text), len(text)),) if text else ())
-    before = text if text.endswith(" ") else text + " "
-    return Prompt(before + mask + ")", (), (Span(len(before), len(before) + len(mask)),))
+    return completed(text, mask, closing=True)
 
 
 def _shown(prompt: Prompt) -> str:

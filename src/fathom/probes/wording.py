@@ -11,6 +11,13 @@ from fathom.data.queries import Query
 from fathom.data.templates import ANSWER, Prompt, Span, Template
 
 
+def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
+    """A few-shot prompt, which ends "(head, relation,", with a space and its answer. :param closing: and ")"."""
+    before = prompt if prompt.endswith(" ") else prompt + " "
+    span = Span(len(before), len(before) + len(answer))
+    return Prompt(before + answer + (")" if closing else ""), (), (span,))
+
+
 class Wording(Protocol):
     """One way to put queries into words."""
 
@@ -56,9 +63,7 @@ class FewShotWording:
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
         prompt = self.lines.prompt(query)
-        before, after = prompt if prompt.endswith(" ") else prompt + " ", ")" if self.closing else ""
-        start = len(before)
-        return [Prompt(before + answer + after, (), (Span(start, start + len(answer)),)) for answer in answers]
+        return [completed(prompt, answer, closing=self.closing) for answer in answers]
 
     def question(self, query: Query) -> str:
         return self.statements(query, [ANSWER])[0].text

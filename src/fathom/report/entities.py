@@ -112,7 +112,7 @@ def _points(lines: Sequence[Timing]) -> str:
 def picture(path: Path, draw: Callable[[Any], None], x: str, y: str) -> Path | None:
     """A plot as PNG. :param draw: given matplotlib's axes. :returns: None where matplotlib is not installed."""
     try:
-        from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
+        from matplotlib.figure import Figure
     except ImportError:
         return None
     figure = Figure(figsize=(6, 5), layout="constrained")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.ranking import hits_at_k, reciprocal_rank
+from fathom.metrics.ranking import reciprocal_rank, told_hits_at_k
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -78,14 +78,7 @@ class Rows:
     def hits(self, k: int) -> Floats:
         """Expected Hits@k; where the search for the rank stopped before k, NaN. Without ranks (generation, choice) the
         credit given is Hits@1."""
-        values = np.full(len(self.rank), np.nan)
-        ranked = ~np.isnan(self.optimistic)
-        values[ranked] = hits_at_k(self.optimistic[ranked], self.pessimistic[ranked], k)
-        values[~ranked & (self.above >= k)] = 0.0
-        if k == 1:
-            credited = ~ranked & np.isnan(self.above) & ~np.isnan(self.correct)
-            values[credited] = self.correct[credited]
-        return values
+        return told_hits_at_k(self.optimistic, self.pessimistic, self.above, self.correct, k)
 
     def reciprocal(self) -> Floats:
         """1 / realistic rank."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,11 @@ def single_tokens(
         ],
         dtype=np.int64,
     )
+
+
+def token_counter(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[str]], list[int]]:
+    """Counts the tokens of each text as it is, special ones left out."""
+    return lambda texts: [len(ids) for ids in _encode(tokenizer, texts)]
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

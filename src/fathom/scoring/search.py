@@ -209,10 +209,10 @@ class _State:
             return np.inf
         if not self.plan.prune:
             return -np.inf
-        kth = self.highest[0] if len(self.highest) == self.plan.top_k and self.plan.top_k else -np.inf
-        if self.plan.top_k == 0:
-            return np.inf if self.is_beyond() else self.best
-        return float(kth) if self.is_beyond() else float(min(self.best, kth))
+        wanted = [] if self.is_beyond() else [self.best]
+        if self.plan.top_k:
+            wanted.append(float(self.highest[0]) if len(self.highest) == self.plan.top_k else -np.inf)
+        return min(wanted, default=np.inf)
 
     def meet(self, nodes: Ints, totals: Floats) -> None:
         """Note the answers that end at *nodes*."""
@@ -386,13 +386,12 @@ class _Walk:
     def _read_gold(self, memory: _Memory, root_totals: Floats) -> None:
         """Score the right answers: the inner nodes of their paths run packed, whole paths together."""
         trie, answers = self.answers.trie, self.answers
-        place_of_root = np.searchsorted(answers.roots, np.arange(len(trie.tokens)))
         pairs = [(number, place) for number, state in enumerate(self.states) for place in state.question.gold]
         log_prob: dict[tuple[int, int], float] = {}
         wanted: dict[tuple[int, int], None] = {}
         for number, place in pairs:
             path = trie.paths[place][trie.paths[place] >= 0]
-            log_prob[number, int(path[0])] = float(root_totals[number, place_of_root[path[0]]])
+            log_prob[number, int(path[0])] = float(root_totals[number, np.searchsorted(answers.roots, path[0])])
             wanted |= {(number, int(node)): None for node in path[1:]}
         children = np.array(list(wanted), dtype=np.int64).reshape(-1, 2)
         parents, row = np.unique(

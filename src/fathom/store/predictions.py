@@ -48,4 +48,6 @@ from 0 to 1 (generation: the F1 of ``precision`` and ``recall``). ``unscored``: 
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
 
+NO_TEMPLATE = -1
+"""In the column ``template``: few-shot lines, or nothing, stand where a relation's template would."""
 KEEP_SCORES_UP_TO = 1000

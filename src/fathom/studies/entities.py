@@ -14,7 +14,7 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.correlation import Line, fit_line
-from fathom.metrics.ranking import hits_at_k
+from fathom.metrics.ranking import told_hits_at_k
 from fathom.models.base import Model
 from fathom.probes import find
 from fathom.probes.options import EmbeddingOptions, ProbeOptions
@@ -129,18 +129,15 @@ def _scored(folder: RunFolder, name: str, parameters: int | None) -> list[Scored
 
 
 def _hits(rows: Sequence[dict[str, Any]], clusters: list[str], k: int) -> Interval | None:
-    values = [_hit(row, k) for row in rows]
-    if not values or any(value is None for value in values):
+    """None where there are no rows, or one of them cannot tell it."""
+    optimistic, pessimistic, above, correct = (
+        np.array([row[name] for row in rows], dtype=float)
+        for name in ("rank_optimistic", "rank_pessimistic", "rank_above", "correct")
+    )
+    values = told_hits_at_k(optimistic, pessimistic, above, correct, k)
+    if not len(values) or np.isnan(values).any():
         return None
-    return interval(np.array(values, float), clusters, limits=(0.0, 1.0))
-
-
-def _hit(row: dict[str, Any], k: int) -> float | None:
-    if row["rank_optimistic"] is not None:
-        return float(hits_at_k([row["rank_optimistic"]], [row["rank_pessimistic"]], k)[0])
-    if row["rank_above"] is not None:
-        return 0.0 if row["rank_above"] >= k else None
-    return row["correct"] if k == 1 else None
+    return interval(values, clusters, limits=(0.0, 1.0))
 
 
 class Timing(NamedTuple):
