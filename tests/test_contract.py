@@ -275,10 +275,11 @@ OTHER = {
     "trailing_space": True, "describe_head": True, "templates": (1,), "reduction": ("mean",), "score": ("answer",),
     "pll": "original", "capitalize": False, "closing": True, "top_k": 3, "max_rank": 9, "prune": False,
     "tail_template": "A", "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
-    "normalise": False,
+    "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "data",
+    "add_candidates": "more.txt",
 }  # fmt: skip
 """Another value for each option of each probe."""
-CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions"}
+CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions", "add_candidates"}
 
 
 @pytest.mark.parametrize("probe", [entry.name for entry in _ENTRIES])

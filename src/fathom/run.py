@@ -117,10 +117,17 @@ def _identity(
             "version": data.version,
             "content_hash": data.content_hash,
             "asked": hashlib.sha256("\n".join(query.id for query in selected.queries).encode()).hexdigest()[:16],
+            **({"pool": _pool(selected)} if options.pool or options.add_candidates else {}),
         },
         "seed": options.seed,
         "version": fathom.__version__,
     }
+
+
+def _pool(data: QuerySet) -> str:
+    """Digest of the candidates, where files may have a say in who they are."""
+    lines = (f"{space.name}\t{id_}\t{name}" for space in data.candidates.values() for id_, name in space.named())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
@@ -138,6 +145,7 @@ def _tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             "groups": pa.array(
                 [list(query.groups.items()) for query in data.queries], pa.map_(pa.string(), pa.string())
             ),
+            "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
         }
     )
     spaces = [data.candidates[name] for name in used]

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Literal
 
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.templates import Template
+from fathom.data.templates import Sentence, Template
+from fathom.store.predictions import NO_TEMPLATE
 
 Direction = Literal["tail", "head"]
 
@@ -40,6 +41,10 @@ class CandidateSet:
         """Where they stand; those that are not among the candidates are passed over."""
         return [self.position[id_] for id_ in ids if id_ in self.position]
 
+    def named(self) -> Iterable[tuple[str, str]]:
+        """Ids with their names, in order."""
+        return zip(self.ids, self.names, strict=True)
+
     def name_of(self, id_: str) -> str:
         """ "" where it is not a candidate."""
         return self.names[self.position[id_]] if id_ in self.position else ""
@@ -53,14 +58,15 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One thing to ask: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail).
+    """One thing to ask: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail), or a cloze sentence.
 
-    :param subject: name of the known entity. :param subject_id: its id.
+    :param subject: name of the known entity, "" where a sentence is all there is. :param subject_id: its id, or "".
     :param gold: ids of the right answers, within the candidate set.
     :param candidates: name of the candidate set.
     :param known: other right answers, taken out of the ranking (the filtered setting).
     :param groups: what to break results down by, e.g. cardinality or domain; several values joined by "; ".
     :param unscored: why it cannot be asked, where it cannot.
+    :param sentences: natural sentences that ask it, where there are any, instead of the relation's templates.
     """
 
     id: str
@@ -73,10 +79,14 @@ class Query:
     known: tuple[str, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
     unscored: str | None = None
+    sentences: tuple[Sentence, ...] = ()
 
     @property
-    def fact_id(self) -> str:
-        """``head|relation|tail``, with ``*`` for several answers: the same in every template, run and world."""
+    def fact_id(self) -> str | None:
+        """``head|relation|tail``, with ``*`` for several answers: the same in every template, run and world.
+        None for a sentence whose subject is not known."""
+        if not self.subject_id:
+            return None
         answer = self.gold[0] if len(self.gold) == 1 else "*"
         head, tail = (self.subject_id, answer) if self.direction == "tail" else (answer, self.subject_id)
         return f"{head}|{self.relation}|{tail}"
@@ -132,6 +142,8 @@ class QuerySet:
         for query in self.queries:
             fields = (query.id, query.relation, query.subject, query.subject_id, query.gold, query.candidates)
             digest.update(json.dumps([*fields, query.direction, query.known, dict(query.groups)]).encode())
+            if query.sentences:
+                digest.update(json.dumps(query.sentences).encode())
         for space in self.candidates.values():
             digest.update(json.dumps([space.name, space.ids, space.names]).encode())
             if space.descriptions is not None:
@@ -164,20 +176,45 @@ class QuerySet:
 
         return select(self, Selection(relations=relations or (), subset=subset, limit=limit, seed=seed, ids=ids)).data
 
+    def phrasings(self, query: Query) -> Sequence[Template]:
+        """What puts *query* into words: its own sentences, else its relation's templates."""
+        if query.sentences:
+            return [Template(sentence.text) for sentence in query.sentences]
+        return self.relations[query.relation].templates
+
     def lacking_templates(self, numbers: Iterable[int]) -> list[str]:
         """One line for each template asked for that a relation does not have."""
         faults = []
-        for relation in (self.relations[id_] for id_ in self.by_relation()):
-            missing = [number for number in numbers if number >= len(relation.templates)]
-            if missing and not relation.templates:
+        for relation, queries in self.by_relation().items():
+            count = max(len(self.phrasings(query)) for query in queries)
+            missing = [number for number in numbers if number >= count]
+            if missing and not count:
                 faults.append(
-                    f"relation {relation.id} has no templates to choose from: leave --templates out, few-shot lines "
-                    "are used"
+                    f"relation {relation} has no templates to choose from: leave --templates out, few-shot lines are "
+                    "used"
                 )
             else:
-                last = len(relation.templates) - 1
-                faults += [f"relation {relation.id} has no template {n}: it has 0 to {last}" for n in missing]
+                faults += [f"relation {relation} has no template {n}: it has 0 to {count - 1}" for n in missing]
         return faults
+
+    def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:
+        """Queries by the numbers of their phrasings, those without any under :data:`NO_TEMPLATE`.
+
+        :param numbers: only these phrasings. :param queries: they come back in their order.
+        """
+        grouped: dict[int, list[Query]] = {}
+        for query in queries:
+            count = len(self.phrasings(query))
+            asked = [number for number in numbers or range(count) if number < count] if count else [NO_TEMPLATE]
+            for number in asked:
+                grouped.setdefault(number, []).append(query)
+        return dict(sorted(grouped.items()))
+
+    def without_subjects(self, probe: str) -> list[str]:
+        """One line for a *probe* that needs to know whom a question is about, where sentences are all there is."""
+        if not any(query.sentences for query in self.queries):
+            return []
+        return [f"the {probe} probe asks of a subject, {self.name} has sentences: use the cloze or statement probe"]
 
     def by_relation(self) -> dict[str, list[Query]]:
         """Queries of each relation that has any, in the order of the relations."""

@@ -1,7 +1,7 @@
 """Which part of a data set is asked: filters in a fixed order, and how much each of them left out.
 
-Order: split, relations, subset, tails, tokens, limit, and then the candidates. On a graph everything happens on arrays:
-a :class:`fathom.data.queries.Query` is made only for what is left.
+Order: split, reading, relations, subset, tails, tokens, limit, and then the candidates. On a graph everything happens
+on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +26,9 @@ from fathom.data.graph_queries import (
     candidate_set,
     graph_queryset,
 )
+from fathom.data.pools import pooled
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.data.readings import Reading, lacking_reading, read_as
 from fathom.errors import BadInput
 
 CountTokens = Callable[[list[str]], list[int]]
@@ -46,6 +49,9 @@ class Selection:
         does, alone.
     :param limit: so many queries, drawn at random by *seed*.
     :param candidates: "asked": of a graph's entities, only the heads and tails of the queries that are asked.
+    :param reading: how facts that have both are asked: see :mod:`fathom.data.readings`. :param sentences: how many of a
+        fact's sentences. :param any_surface: also sentences in which other words than the answer's name stood.
+    :param pool: whom each query chooses among, and :param add_candidates: whom besides: :mod:`fathom.data.pools`.
     """
 
     split: str | None = None
@@ -59,6 +65,11 @@ class Selection:
     limit: int | None = None
     seed: int = 0
     candidates: Literal["all", "asked"] = "all"
+    reading: Reading = "auto"
+    sentences: Literal["first", "all"] = "first"
+    any_surface: bool = False
+    pool: str | None = None
+    add_candidates: Path | None = None
 
     @property
     def counts_tokens(self) -> bool:
@@ -93,7 +104,9 @@ def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | Non
         raise BadInput("--single-token and --tail-tokens need a model with a tokenizer to count tokens with")
     data, pool, left_out = _narrow(data, selection, count_tokens)
     queries = pool.queries()
-    spaces, fewer = _candidates(data, selection, queries, count_tokens)
+    data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
+    spaces, without = _candidates(data, selection, queries, count_tokens)
+    fewer |= without
     if spaces is not None:
         queries = tuple(_fit(query, spaces[query.candidates]) for query in queries)
     selected = replace(data, queries=queries, candidates=data.candidates if spaces is None else spaces)
@@ -214,8 +227,12 @@ def _narrow(
 ) -> tuple[QuerySet, _Pool, dict[str, int]]:
     data, faults = _of_split(data, selection)
     faults += _faults(data, selection)
+    faults += lacking_reading(data, selection.reading)
     if faults:
         raise BadInput(faults)
+    data = read_as(
+        data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
+    )
     lazy = data.queries if isinstance(data.queries, TripleQueries) else None
     whole: _Pool = _Plain(data, data.queries) if lazy is None else _Rows(lazy, lazy.rows)
     tally = _Tally(whole)

@@ -25,6 +25,16 @@ class Prompt(NamedTuple):
     answer: tuple[Span, ...]
 
 
+class Sentence(NamedTuple):
+    """A natural sentence that says one fact: a template owned by one query.
+
+    :param text: with ``[Y]`` where the answer stands, once. :param surface: the words that stood there, "" if unknown.
+    """
+
+    text: str
+    surface: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A sentence with the places ``[X]`` (subject) and ``[Y]`` (answer), as in LAMA and BEAR."""

@@ -86,6 +86,8 @@ class Probe:
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the embedding probe needs a causal model or an encoder; this one is an encoder-decoder")
+        if faults := queryset.without_subjects("embedding"):
+            raise BadInput(faults)
         self.options, self.model, self.queryset = options, model, queryset
         self.template: str
         self.pooling: Pooling

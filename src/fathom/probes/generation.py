@@ -55,6 +55,8 @@ class Probe:
             raise BadInput(
                 f"the generation probe needs a causal model; this one is {model.attention}: use statement or vocabulary"
             )
+        if faults := queryset.without_subjects("generation"):
+            raise BadInput(faults)
         self.options, self.model, self.queryset = options, model, queryset
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
         self.budget = Budget(options.batch_tokens, model.device)

@@ -67,6 +67,27 @@ class ProbeOptions(BaseModel):
     candidates: Literal["all", "asked"] = Field(
         "all", description="Entities of a knowledge graph to choose from: all, or heads and tails of the queries asked."
     )
+    reading: Literal["auto", "template-based", "template-free"] = Field(
+        "auto",
+        description="Facts that have both: ask by the relation's template or by the fact's natural sentence (auto: by "
+        "template where there is one).",
+    )
+    sentences: Literal["first", "all"] = Field(
+        "first", description="Of a fact's natural sentences the first that fits, or all, averaged per fact."
+    )
+    any_surface: bool = Field(
+        False, description="Also natural sentences in which other words than the answer's name were masked."
+    )
+    pool: str | None = Field(
+        None,
+        description="Whom each query chooses among: relation (the answer space that the data gives), data (those of "
+        "all relations together), or a file with one name per line.",
+    )
+    add_candidates: Path | None = Field(
+        None,
+        description="File with further candidates, one name per line.",
+        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+    )
     batch_tokens: int | None = Field(
         None,
         ge=1,
@@ -94,6 +115,11 @@ class ProbeOptions(BaseModel):
             limit=self.limit,
             seed=self.seed,
             candidates=self.candidates,
+            reading=self.reading,
+            sentences=self.sentences,
+            any_surface=self.any_surface,
+            pool=self.pool,
+            add_candidates=self.add_candidates,
         )
 
     def identity(self) -> dict[str, Any]:

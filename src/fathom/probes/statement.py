@@ -49,7 +49,6 @@ Answer = dict[str, Any]
 
 
 class _Shard(NamedTuple):
-    relation: str
     template: int
     queries: tuple[Query, ...]
 
@@ -100,12 +99,14 @@ class Probe:
         return noted
 
     def ask(self, shard: str) -> list[Row]:
-        relation, number, queries = self._shards[shard]
-        wording = self._wording(relation, number)
+        number, queries = self._shards[shard]
+        wording = self._wording(number)
         space = self.queryset.candidates[queries[0].candidates]
         reasons = {query.id: _refusal(query, space, wording) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
-        answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
+        answers: dict[str, list[Answer]] = {}
+        if wording is not None and askable:
+            answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
         rows: list[Row] = []
         for query in queries:
             reason = reasons[query.id]
@@ -113,7 +114,7 @@ class Probe:
                 "query_id": query.id,
                 "template": number,
                 "subject": query.subject,
-                "prompt": wording.question(query) if wording.refusal(query) is None else None,
+                "prompt": wording.question(query) if wording and wording.refusal(query) is None else None,
                 "num_candidates": len(space),
             }
             if reason is not None:
@@ -122,16 +123,15 @@ class Probe:
                 rows += [{**about, **answer} for answer in answers[query.id]]
         return rows
 
-    def _wording(self, relation: str, number: int) -> Wording:
+    def _wording(self, number: int) -> Wording | None:
+        """None where nothing would put the queries into words: those have their reason."""
         if number == NO_TEMPLATE:
-            assert self._lines is not None
-            return FewShotWording(self._lines, self.options.closing)
-        return TemplateWording(self.queryset.relations[relation].templates[number], self.options.capitalize)
+            return None if self._lines is None else FewShotWording(self._lines, self.options.closing)
+        return TemplateWording(self.queryset, number, self.options.capitalize)
 
     def _few_shot_lines(self) -> FewShot | None:
         """What stands before the statements of relations without templates."""
-        bare = [relation for relation in self.queryset.by_relation() if not self.queryset.relations[relation].templates]
-        if not bare:
+        if all(query.unscored or self.queryset.phrasings(query) for query in self.queryset.queries):
             return None
         return self.options.few_shot(self.queryset)
 
@@ -143,16 +143,16 @@ class Probe:
     def _cut(self) -> list[_Shard]:
         """By relation, candidate set and template: what shares a trie stays together, up to a size to lose."""
         shards = []
-        for relation, queries in self.queryset.by_relation().items():
-            templates = self.queryset.relations[relation].templates
-            numbers = (self.options.templates or range(len(templates))) if templates else [NO_TEMPLATE]
+        for queries in self.queryset.by_relation().values():
             for name in dict.fromkeys(query.candidates for query in queries):
                 space = self.queryset.candidates[name]
-                alike = [query for query in queries if query.candidates == name]
-                searched = self._searches(numbers[0], space)
-                size = SEARCHED_TOGETHER if searched else max(1, SHARD_STATEMENTS // len(space))
-                pieces = [tuple(alike[start : start + size]) for start in range(0, len(alike), size)]
-                shards += [_Shard(relation, number, piece) for number in numbers for piece in pieces]
+                for number, asked in self.queryset.by_phrasing(queries, self.options.templates).items():
+                    alike = [query for query in asked if query.candidates == name]
+                    size = max(1, SHARD_STATEMENTS // len(space))
+                    if self._searches(number, space):
+                        size = SEARCHED_TOGETHER
+                    pieces = [tuple(alike[start : start + size]) for start in range(0, len(alike), size)]
+                    shards += [_Shard(number, piece) for piece in pieces]
         return shards
 
     def _searches(self, number: int, space: CandidateSet) -> bool:
@@ -234,8 +234,8 @@ class Probe:
         }
 
 
-def _refusal(query: Query, space: CandidateSet, wording: Wording) -> str | None:
-    return unrankable(query, space) or wording.refusal(query)
+def _refusal(query: Query, space: CandidateSet, wording: Wording | None) -> str | None:
+    return unrankable(query, space) or (None if wording is None else wording.refusal(query))
 
 
 def _why(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]], scores: NDArray[np.float64]) -> str:

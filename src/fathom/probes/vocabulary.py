@@ -76,6 +76,8 @@ class Probe:
     def __init__(self, options: VocabularyOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the vocabulary probe needs a causal or a masked model; this one is an encoder-decoder")
+        if faults := queryset.without_subjects("vocabulary"):
+            raise BadInput(faults)
         self.options, self.model, self.queryset = options, model, queryset
         self.causal = model.attention is Attention.CAUSAL
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.causal else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fathom.data.fewshot import FewShot
-from fathom.data.queries import Query
-from fathom.data.templates import ANSWER, Prompt, Span, Template
+from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import ANSWER, Prompt, Span
 
 
 def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
@@ -36,16 +36,21 @@ class Wording(Protocol):
 
 @dataclass(frozen=True)
 class TemplateWording:
-    """A sentence of the relation."""
+    """A template of the relation or, where a query has sentences of its own, one of these.
 
-    template: Template
+    :param number: which of them.
+    """
+
+    data: QuerySet
+    number: int
     capitalize: bool
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
-        return [self.template.fill(query.subject, answer, capitalize=self.capitalize) for answer in answers]
+        template = self.data.phrasings(query)[self.number]
+        return [template.fill(query.subject, answer, capitalize=self.capitalize) for answer in answers]
 
     def question(self, query: Query) -> str:
-        return self.template.question(query.subject, capitalize=self.capitalize)
+        return self.data.phrasings(query)[self.number].question(query.subject, capitalize=self.capitalize)
 
     def refusal(self, query: Query) -> str | None:
         return None

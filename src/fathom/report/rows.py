@@ -34,6 +34,8 @@ class Run(Protocol):
 class Rows:
     """One entry per prediction (query, template, scoring) in arrays of length n; NaN where there is no number.
 
+    ``natural``: queries were asked by sentences of their own, which the column ``template`` counts.
+
     :raises BadInput: a prediction of no query of the run, or two of one query, template and scoring.
     """
 
@@ -48,6 +50,8 @@ class Rows:
         self.gold: list[list[str]] = [gold or [] for gold in queries.column("gold").to_pylist()]
         self.spaces: list[str | None] = queries.column("candidates").to_pylist()
         self.groups = [dict(groups or {}) for groups in queries.column("groups").to_pylist()]
+        own = queries.column("sentences").to_pylist() if "sentences" in queries.column_names else []
+        self.natural = any(own)
         self.query = self._joined()
         self.template: Ints = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
         self.scoring: list[str] = table.column("scoring").to_pylist()

@@ -1,7 +1,8 @@
 """The numbers of a run: headline, breakdown and ``metrics.json``.
 
 Conventions. Accuracy is expected Hits@1, or the mean credit where answers are written; a headline number is the mean
-over templates of each template's mean over its scored predictions. F1 is that of mean precision and mean recall.
+over templates of each template's mean over its scored predictions; where queries have sentences of their own, the mean
+over queries of each query's mean over its sentences. F1 is that of mean precision and mean recall.
 Unscored predictions are left out of every mean and counted beside it. Scorings are never mixed.
 Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
 weight its predictions have in the headline number, so that the interval is around exactly that number).
@@ -199,7 +200,7 @@ def _headline(rows: Rows, scoring: str) -> Headline:
         predictions=len(asked),
         unscored=len(asked) - len(scored),
         reasons=dict(reasons.most_common()),
-        deviation=float(np.std(per_template, ddof=1)) if len(per_template) > 1 else None,
+        deviation=float(np.std(per_template, ddof=1)) if len(per_template) > 1 and not rows.natural else None,
         numbers=_numbers(rows, scoring, scored),
     )
 
@@ -263,8 +264,9 @@ class _PerQuery(NamedTuple):
 
 def _per_query(rows: Rows, places: Ints, *columns: Floats) -> _PerQuery:
     """Values averaged over templates."""
-    _, template, count = np.unique(rows.template[places], return_inverse=True, return_counts=True)
-    weight = 1.0 / count[template]
+    alike = rows.query if rows.natural else rows.template
+    _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
+    weight = 1.0 / count[number]
     queries, query = np.unique(rows.query[places], return_inverse=True)
     weights = np.bincount(query, weight).astype(float)
     means = []

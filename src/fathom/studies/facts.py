@@ -45,7 +45,7 @@ class Facts:
 
 
 def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
-    """Facts by ``fact_id``; one is left out unless every one of its predictions has a rank.
+    """Facts by ``fact_id``, else ``query_id``; one is left out unless every one of its predictions has a rank.
 
     :param scoring: None for the run's only one.
     :raises BadInput: no such scoring, or several and none chosen.
@@ -70,7 +70,7 @@ def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
     for row in table.select(columns).to_pylist():
         if row["scoring"] != chosen:
             continue
-        fact = about[row["query_id"]]["fact_id"]
+        fact = about[row["query_id"]]["fact_id"] or row["query_id"]  # a sentence without a known subject
         query_of[fact] = row["query_id"]
         if row["rank"] is None:
             left_out[fact] = row["unscored"] or _no_rank(row["rank_above"])

@@ -87,9 +87,9 @@ def _tokens(run: RunFolder, facts: Facts, count_tokens: Callable[[list[str]], li
         for id_, name in zip(ids, all_names, strict=True)
     }
     gold = {
-        row["fact_id"]: names[row["candidates"], row["gold"][0]]
+        fact: names[row["candidates"], row["gold"][0]]
         for row in run.queries().to_pylist()
-        if row["fact_id"] in recorded
+        if (fact := row["fact_id"] or row["query_id"]) in recorded
     }
     counted = count_tokens([gold[fact] for fact in recorded])
     return dict(zip(recorded, counted, strict=True))

@@ -232,7 +232,7 @@ def _save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: 
 
 def _ledger(
     queryset: QuerySet, planted: Collection[str], exposures: Mapping[str, int]
-) -> Iterator[dict[str, str | bool | int]]:
+) -> Iterator[dict[str, str | bool | int | None]]:
     for query in queryset.queries:
         yield {
             "query_id": query.id,
