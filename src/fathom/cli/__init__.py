@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fathom.cli import data, demo, metrics, plant, probe, study
+from fathom.cli import build, data, demo, metrics, plant, probe, study
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(probe.app, name="probe")
 app.add_typer(data.app, name="data")
+app.add_typer(build.app, name="build")
 app.add_typer(study.app, name="study")
 app.command("metrics")(metrics.metrics)
 app.command("plant")(plant.plant)

@@ -1,0 +1,7 @@
+"""``fathom build …``: commands that make data folders, one file each beside this one."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(help="Make data folders from texts and graphs.", no_args_is_help=True)
