@@ -102,7 +102,10 @@ class RunFolder:
         parts = [
             self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done
         ]
-        return pa.concat_tables([_read_part(part) for part in parts]) if parts else SCHEMA.empty_table()
+        if not parts:
+            return SCHEMA.empty_table()
+        # A part of an earlier version may lack columns.
+        return pa.concat_tables([_read_part(part) for part in parts], promote_options="default")
 
     def queries(self) -> pa.Table:
         table = pq.read_table(self.path / "queries.parquet")

@@ -32,6 +32,8 @@ SCHEMA = pa.schema(
         ("correct", pa.float64()),
         ("precision", pa.float64()),
         ("recall", pa.float64()),
+        ("prompt_log_prob", pa.float64()),
+        ("prompt_tokens", pa.int64()),
         ("unscored", pa.string()),
     ]
 )
@@ -44,7 +46,10 @@ of optimistic and pessimistic; null where there is none. ``rank_above``: the sea
 that hold letters from inside and outside the answer. ``tokens_*``, where the exact search was used: tokens the query
 cost, cost without pruning, and would cost one statement at a time.
 ``answers``: what the model said; ``answer_ids``: whom each of them names, null for nobody known; ``correct``: credit
-from 0 to 1 (generation: the F1 of ``precision`` and ``recall``). ``unscored``: why there is no rank and no credit.
+from 0 to 1 (generation: the F1 of ``precision`` and ``recall``).
+``prompt_log_prob``, where ``--perplexity`` was asked for: nats, the sum over the ``prompt_tokens`` scored tokens of the
+prompt with the (first) gold answer in it; special tokens are not scored.
+``unscored``: why there is no rank and no credit.
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
 
