@@ -12,7 +12,7 @@ import pytest
 from fathom.data.formats import examine, read
 from fathom.data.queries import Query
 from fathom.data.statistics import majority_share, random_baseline, relation_statistics
-from fathom.data.templates import Span, Template
+from fathom.data.templates import Sentence, Span, Template
 from fathom.errors import BadInput
 
 
@@ -137,6 +137,20 @@ def test_native_format(tmp_path):
     assert relation_statistics(data)[0].cardinality == "1:1"
 
 
+def test_native_sentences(tmp_path):
+    sentences = ["[Y] is old.", {"text": "They met in [Y].", "surface": "the capital"}]
+    alone = {"relation": "capital", "answer": "Rome", "sentences": sentences}
+    data = read(native_folder(tmp_path / "n", [alone, alone | {"answer": "Oslo"}], [{"relation": "capital"}]))
+    query = data.queries[0]
+    assert query.sentences == (Sentence("[Y] is old.", ""), Sentence("They met in [Y].", "the capital"))
+    assert (query.subject, query.subject_id, query.fact_id, query.unscored) == ("", "", None, None)
+    assert data.graph is None
+    assert data.notes == ()
+    with_subject = read(native_folder(tmp_path / "m", [fact(sentences=["Kampala: [Y]."]), fact(subject="Kenya")]))
+    assert [len(query.sentences) for query in with_subject.queries] == [1, 0]
+    assert with_subject.queries[0].fact_id == "Uganda|capital|Kampala"
+
+
 def test_native_several_answers_and_own_candidates(tmp_path):
     relations = [{"relation": "speaks", "templates": ["[X] speaks [Y]."], "candidates": ["Thai", "Lao", "Malay"]}]
     facts = [{"subject": "Ann", "relation": "speaks", "answers": ["Thai", "Lao"], "known": ["Malay"]}]
@@ -183,6 +197,13 @@ def test_native_as_parquet(tmp_path):
         ),
         ([fact()], [{"relation": "capital", "templates": ["x"]}], "relations.jsonl:1: template 'x' has no [Y]"),
         ([fact()], [{"relation": "capital", "templates": []}], "relation 'capital' has no template"),
+        ([fact()], [{"relation": "capital"}], "relations.jsonl:1: relation 'capital' has no template"),
+        ([{"relation": "capital", "answer": "Rome"}], None, "facts.jsonl:1: 'subject' is missing"),
+        ([fact(sentences=[])], None, "facts.jsonl:1: 'sentences' is empty"),
+        ([fact(sentences=["No place."])], None, "facts.jsonl:1: sentence 'No place.' has [Y] 0 times"),
+        ([fact(sentences=["[Y] and [Y]."])], None, "has [Y] 2 times"),
+        ([fact(sentences=["[X] has [Y]."])], None, "has [X]: write [Y] once"),
+        ([fact(sentences=[{"txt": "[Y]"}])], None, 'a sentence must be text or {"text"'),
         (
             [fact()],
             [{"relation": "capital", "templates": ["[Y]"], "candidates": ["Rome"]}],

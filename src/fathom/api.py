@@ -5,16 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ValidationError
 
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.data.selection import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.models.base import Model
+from fathom.options import parse_options
 from fathom.probes import find
 from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
@@ -22,8 +22,6 @@ from fathom.report.summary import Summary, metrics_json, summarise
 from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
-
-Options = TypeVar("Options", bound=BaseModel)
 
 
 class Result:
@@ -93,22 +91,6 @@ def probe(
 def open_run(path: str | Path) -> Result:
     """A run made before. :raises BadInput: not a run."""
     return Result(RunFolder.open(path))
-
-
-def parse_options(kind: type[Options], given: dict[str, Any]) -> Options:
-    """:raises BadInput: one line per option that is unknown or out of range."""
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        raise BadInput([_option_fault(kind, fault) for fault in error.errors()]) from error
-
-
-def _option_fault(kind: type[BaseModel], fault: Any) -> str:
-    name = str(fault["loc"][0])
-    option = "--" + name.replace("_", "-")
-    if fault["type"] == "extra_forbidden":
-        return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
-    return f"{option}: {fault['msg']}, found {fault['input']!r}"
 
 
 def _model(model: str | Path | Model, options: ProbeOptions) -> Model:

@@ -19,8 +19,8 @@ def _plant(
     **given: Any,
 ) -> None:
     """Train a small model from scratch on half of the facts and record which: a model whose knowledge is known."""
-    from fathom.api import parse_options
     from fathom.data.formats import read
+    from fathom.options import parse_options
     from fathom.training.planting import plant
 
     options = parse_options(PlantOptions, merge(config, given))

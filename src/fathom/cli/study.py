@@ -32,9 +32,9 @@ def _ablation(
     **given: Any,
 ) -> None:
     """Does it matter how statements are scored? Sum or mean, full or conditional, and the masking variants, paired."""
-    from fathom.api import parse_options
     from fathom.data.formats import read
     from fathom.models.loading import load
+    from fathom.options import parse_options
     from fathom.report.ablation import ablation_tables
     from fathom.studies.ablation import ablation
 
@@ -98,9 +98,9 @@ def _prompts(
     **given: Any,
 ) -> None:
     """How much do the embedding probe's results depend on the wording of its tail prompts?"""
-    from fathom.api import parse_options
     from fathom.data.formats import read
     from fathom.models.loading import load
+    from fathom.options import parse_options
     from fathom.report.entities import scored_table
     from fathom.studies.entities import prompt_sensitivity
 
@@ -167,8 +167,8 @@ def _compute_time(
 
 def _asked(probes: list[str], given: dict[str, Any], max_rank: int | None) -> list[Asked]:
     """Each probe with those of the options that it has. :raises BadInput: an option that none has."""
-    from fathom.api import parse_options
     from fathom.errors import BadInput
+    from fathom.options import parse_options
     from fathom.probes import find
     from fathom.studies.entities import Asked
 

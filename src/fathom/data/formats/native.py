@@ -2,6 +2,8 @@
 
 ``facts.jsonl`` (or ``facts.parquet``): ``{"subject": "Uganda", "relation": "capital", "answer": "Kampala"}``.
 ``relations.jsonl``: ``{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}``.
+A fact may instead have natural sentences of its own, and then needs no subject and its relation no templates:
+``{"relation": "chemicals", "answer": "penicillin", "sentences": ["[Y] is used to treat infections."]}``.
 ``dataset.json``, if you like: ``{"name": "…", "version": "…", "licence": "…"}``.
 """
 
@@ -18,12 +20,12 @@ import pyarrow.parquet as pq
 from fathom.data.faults import Faults, check_answer_space, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
-from fathom.data.templates import SUBJECT, Template
+from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 
-_FACT: dict[str, type] = {"subject": str, "relation": str}
+_FACT: dict[str, type] = {"relation": str}
 _FACT_FIELDS: dict[str, type] = {
     **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id"), str),
-    **dict.fromkeys(("answers", "known"), list),
+    **dict.fromkeys(("answers", "known", "sentences"), list),
     "groups": dict,
 }
 _RELATION_FIELDS: dict[str, type] = {
@@ -39,6 +41,11 @@ class _Fact(NamedTuple):
     line: int
     row: dict[str, Any]
     answers: list[str]
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def subject(self) -> str:
+        return str(self.row.get("subject", ""))
 
 
 def is_native(path: Path) -> bool:
@@ -59,7 +66,7 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
         if row["relation"] not in entries:
             faults.add(file, line, f"relation {row['relation']!r} is not in relations.jsonl: it has {_some(entries)}")
         elif answers:
-            facts[row["relation"]].append(_Fact(line, row, answers))
+            facts[row["relation"]].append(_Fact(line, row, answers, _sentences(file, line, row, faults)))
     spaces: dict[str, CandidateSet] = {}
     relations: dict[str, Relation] = {}
     queries: list[Query] = []
@@ -67,10 +74,16 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
         if not facts[id_]:
             faults.add(path / "relations.jsonl", line, f"relation {id_!r} has no facts: add some or remove it")
             continue
+        if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts[id_]):
+            faults.add(
+                path / "relations.jsonl",
+                line,
+                f"relation {id_!r} has no template: write at least one, or 'sentences' in each of its facts",
+            )
         spaces[id_] = _answer_space(path / "relations.jsonl", line, entry, facts[id_], faults)
         cardinality = cardinality_of(answer for fact in facts[id_] for answer in fact.answers)
         domains = tuple(entry.get("domains", ()))
-        templates = tuple(Template(str(text)) for text in entry["templates"])
+        templates = tuple(Template(str(text)) for text in entry.get("templates", ()))
         relations[id_] = Relation(id_, entry.get("name", id_), templates, cardinality, domains)
         queries += _queries(file, relations[id_], spaces[id_], facts[id_], faults)
     _check_ids(file, queries, faults)
@@ -80,6 +93,9 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
         return None
     names = {id_: name for space in spaces.values() for id_, name in zip(space.ids, space.names, strict=True)}
     names |= {query.subject_id: query.subject for query in queries}
+    triples = [
+        (query.subject_id, query.relation, answer) for query in queries if query.subject_id for answer in query.gold
+    ]
     return QuerySet(
         name=about.get("name", path.name),
         queries=tuple(queries),
@@ -88,22 +104,18 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
         version=str(about.get("version", "")),
         licence=about.get("licence", "not stated"),
         notes=tuple(faults.notes),
-        graph=KnowledgeGraph.from_triples(
-            ((query.subject_id, query.relation, answer) for query in queries for answer in query.gold), names
-        ),
+        graph=KnowledgeGraph.from_triples(triples, names) if triples else None,
     )
 
 
 def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, dict[str, Any]]]:
     entries: dict[str, tuple[int, dict[str, Any]]] = {}
-    for line, row in read_json_lines(file, {"relation": str, "templates": list}, faults):
+    for line, row in read_json_lines(file, {"relation": str}, faults):
         if not _fields_fit(file, line, row, _RELATION_FIELDS, faults):
             continue
         if row["relation"] in entries:
             faults.add(file, line, f"relation {row['relation']!r} stands here for the second time")
-        if not row["templates"]:
-            faults.add(file, line, f"relation {row['relation']!r} has no template: write at least one sentence")
-        for text in row["templates"]:
+        for text in row.get("templates", ()):
             for fault in Template(str(text)).faults():
                 faults.add(file, line, fault)
             if SUBJECT not in str(text):
@@ -160,6 +172,24 @@ def _answers(file: Path, line: int, row: dict[str, Any], faults: Faults) -> list
     return answers
 
 
+def _sentences(file: Path, line: int, row: dict[str, Any], faults: Faults) -> tuple[Sentence, ...]:
+    """Texts, or objects that also say which words stood at the answer's place."""
+    found = []
+    for given in row.get("sentences", ()):
+        item = given if isinstance(given, dict) else {"text": given}
+        text, surface = item.get("text"), item.get("surface") or ""
+        if not isinstance(text, str) or not isinstance(surface, str) or item.keys() - {"text", "surface"}:
+            faults.add(file, line, f'a sentence must be text or {{"text": "…", "surface": "…"}}, found {given!r}')
+        elif (count := text.count(ANSWER)) != 1 or SUBJECT in text:
+            has = f"has {SUBJECT}" if count == 1 else f"has {ANSWER} {count} times"
+            faults.add(file, line, f"sentence {text!r} {has}: write {ANSWER} once, and the subject's name in full")
+        else:
+            found.append(Sentence(text, surface))
+    if "sentences" in row and not row["sentences"]:
+        faults.add(file, line, "'sentences' is empty: write at least one, or leave it out")
+    return tuple(found)
+
+
 def _answer_space(file: Path, line: int, entry: dict[str, Any], facts: list[_Fact], faults: Faults) -> CandidateSet:
     """As given by the relation, else every answer of its facts, in order of appearance."""
     if "candidates" in entry:
@@ -181,7 +211,8 @@ def _queries(
     file: Path, relation: Relation, space: CandidateSet, facts: list[_Fact], faults: Faults
 ) -> Iterator[Query]:
     by_name = dict(zip(space.names, space.ids, strict=True))
-    for index, (line, row, answers) in enumerate(facts):
+    for index, fact in enumerate(facts):
+        line, row, answers = fact.line, fact.row, fact.answers
         wanted = [row["answer_id"]] if "answer_id" in row else [by_name.get(answer, answer) for answer in answers]
         known = [by_name.get(answer, answer) for answer in row.get("known", ())]
         if "answer_id" in row and by_name.get(answers[0]) != row["answer_id"]:
@@ -193,24 +224,28 @@ def _queries(
         if missing:
             faults.add(file, line, f"answer {missing[0]!r} is not among the candidates of {relation.id!r}")
             continue
-        if not row["subject"].strip():
+        if "subject" not in row and not row.get("sentences"):
+            faults.add(file, line, "'subject' is missing: only a fact with 'sentences' needs none")
+        nameless = not fact.subject.strip() and not fact.sentences
+        if nameless and "subject" in row:
             faults.note(file, line, "the subject is empty: the query is kept as unscored")
         yield Query(
             id=str(row.get("id", f"{relation.id}/{index}")),
             relation=relation.id,
-            subject=row["subject"],
-            subject_id=row.get("subject_id", row["subject"]),
+            subject=fact.subject,
+            subject_id=row.get("subject_id", fact.subject),
             gold=tuple(wanted),
             candidates=relation.id,
             known=tuple(known),
             groups={"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
             | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
-            unscored=None if row["subject"].strip() else "the subject has no name",
+            unscored="the subject has no name" if nameless else None,
+            sentences=fact.sentences,
         )
 
 
 def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
-    asked = Counter((query.subject_id, query.relation) for query in queries)
+    asked = Counter((query.subject_id, query.relation) for query in queries if query.subject_id)
     for (subject, relation), count in asked.items():
         if count > 1:
             faults.note(
