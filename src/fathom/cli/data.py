@@ -1,4 +1,4 @@
-"""``fathom data info|check|list``"""
+"""``fathom data info|check|list|leakage``"""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ def list_() -> None:
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Every fault of a folder at once, each with file and line. Exit code 2 where there are any."""
     from fathom.data.formats import examine
+    from fathom.data.readings import has_sentences
+    from fathom.report.data import readings_table
+    from fathom.report.tables import render
 
     queryset, faults = examine(path)
     for note in faults.notes:
@@ -34,6 +37,8 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
         raise BadInput(faults.found)
     assert queryset is not None
     typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
+    if has_sentences(queryset):
+        typer.echo(render([readings_table(queryset)], str(Format.TEXT)))
 
 
 @app.command()
@@ -49,6 +54,22 @@ def info(
 
     queryset = read(path)
     typer.echo(render(data_tables(queryset, _token_counter(tokenizer)), str(format)))
+
+
+@app.command()
+def leakage(
+    path: str = typer.Argument(..., help="A knowledge graph: its folder, or a file of triples."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+) -> None:
+    """What a graph gives away without inference: entities with few relations, answers that stand in descriptions."""
+    from fathom.data.formats import read
+    from fathom.report.leakage import leakage_tables
+    from fathom.report.tables import render
+
+    queryset = read(path)
+    if queryset.graph is None:
+        raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
+    typer.echo(render(leakage_tables(queryset.graph), str(format)))
 
 
 def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:

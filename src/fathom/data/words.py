@@ -1,0 +1,35 @@
+"""Where a word begins and ends: the boundaries on which names are looked for in texts."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_word_sign(sign: str) -> bool:
+    """Letters, digits, marks that are set on letters, and the underscore; the signs of a word, in any script."""
+    return sign.isalnum() or sign == "_" or unicodedata.category(sign).startswith("M")
+
+
+@cache
+def word_signs() -> NDArray[np.bool_]:
+    """:func:`is_word_sign` of every code point; shape (0x110000,)."""
+    return np.array([is_word_sign(chr(point)) for point in range(0x110000)])
+
+
+def stands_as_word(name: str, text: str) -> bool:
+    """Whether *name* stands somewhere in *text* with no sign of its first or last word right before or behind it."""
+    if not name:
+        return False
+    first, last = is_word_sign(name[0]), is_word_sign(name[-1])
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        cut_before = first and start > 0 and is_word_sign(text[start - 1])
+        if not cut_before and not (last and end < len(text) and is_word_sign(text[end])):
+            return True
+        start = text.find(name, start + 1)
+    return False
