@@ -73,6 +73,14 @@ CASES = {
         "a prompt of 13 tokens is longer than the model's window of 12",
         "the model gave the prompt a vector that is not a number",
     ),
+    "cloze": Case(
+        {"templates": (0,), "masks": ("several", "one"), "reduction": ("mean", "max", "first")},
+        (0, "mask-mean"),
+        (2, 3),  # Rome and Madrid have the same weight behind "is"
+        6,  # "The capital of France is <mask> ." has 7
+        "a prompt of up to 7 tokens is longer than the model's window of 6",
+        "the model gave 4 of 4 candidates a score that is not a number",
+    ),
     "generation": Case(
         {"shots": 1, "max_new_tokens": 2},
         (-1, "f1"),
@@ -86,9 +94,15 @@ CASES = {
 RANKING = [probe for probe, case in CASES.items() if case.tie is not None]
 
 
+def scripted(probe: str, max_tokens: int | None = None) -> ScriptedModel:
+    return ScriptedModel(WORDS, KNOWS, max_tokens, masked=probe == "cloze")
+
+
 @pytest.fixture
-def model() -> ScriptedModel:
-    return ScriptedModel(WORDS, KNOWS)
+def model(request) -> ScriptedModel:
+    """Of the kind that the test's probe asks."""
+    case = getattr(request.node, "callspec", None)
+    return scripted(case.params.get("probe", "statement") if case else "statement")
 
 
 @pytest.fixture
@@ -173,7 +187,7 @@ def test_nan_is_unscored_never_first(probe, model, data, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("probe", CASES)
 def test_over_long_prompts_are_unscored(probe, data, tmp_path):
-    small = ScriptedModel(WORDS, KNOWS, max_tokens=CASES[probe].window)
+    small = scripted(probe, max_tokens=CASES[probe].window)
     rows = rows_of(run(probe, small, data, options(probe), tmp_path / "r"))
     assert rows["capital/0", *CASES[probe].key]["unscored"] == CASES[probe].too_long
     if probe == "statement":
@@ -275,8 +289,8 @@ OTHER = {
     "trailing_space": True, "describe_head": True, "templates": (1,), "reduction": ("mean",), "score": ("answer",),
     "pll": "original", "capitalize": False, "closing": True, "top_k": 3, "max_rank": 9, "prune": False,
     "tail_template": "A", "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
-    "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "data",
-    "add_candidates": "more.txt",
+    "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "more.txt",
+    "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
 }  # fmt: skip
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions", "add_candidates"}
@@ -288,7 +302,8 @@ def test_every_option_is_identity_or_circumstance(probe):
     kind = PROBES[probe].options
     base = kind()
     for name in kind.model_fields:
-        same = base.model_copy(update={name: OTHER[name]}).identity() == base.identity()
+        other = ("first",) if (probe, name) == ("cloze", "reduction") else OTHER[name]  # whose default is the mean
+        same = base.model_copy(update={name: other}).identity() == base.identity()
         assert same == (name in CIRCUMSTANCES), name
 
 

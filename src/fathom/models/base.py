@@ -94,9 +94,9 @@ class Model(Protocol):
         ...
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        """:meth:`hidden` with the model's own mask, at one position of each row. :returns: shape (b, d).
+        """:meth:`hidden` with the model's own mask, at some positions of each row. :returns: shape (b, k, d).
 
-        :param vectors: input embeddings, shape (b, n, d). :param at: the position wanted of each row, shape (b,).
+        :param vectors: input embeddings, shape (b, n, d). :param at: the positions wanted of each row, shape (b, k).
         """
         ...
 

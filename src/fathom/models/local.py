@@ -85,30 +85,31 @@ class LocalModel:
         return hidden, KeyValues.of(memory, known)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        rows = torch.arange(len(at), device=vectors.device)
+        rows = torch.arange(len(at), device=vectors.device)[:, None]
         if self._last_mixing is None:
             return self.hidden(vectors)[rows, at]
         with _only_at(self._last_mixing, rows, at):
-            return self.hidden(vectors)[:, 0]
+            return self.hidden(vectors)
 
     @cached_property
     def _last_mixing(self) -> nn.Module | None:
-        """The last module that sees more than one position, where the rest of its layer can run at one position alone.
+        """The last module that sees other positions than its own, where the rest of its layer can run at some alone.
 
-        BERT's family closes attention with ``output(mixed, residual)``: handed one position of both, everything behind
-        it (three quarters of the layer) runs there alone. Believed only if a sample agrees.
+        BERT's family closes attention with ``output(mixed, residual)``: handed some positions of both, everything
+        behind it (three quarters of the layer) runs there alone. Believed only if a sample agrees.
         """
         try:
             body: Any = self._body
             found: nn.Module = body.encoder.layer[-1].attention.output
             with torch.inference_mode():
                 vectors = self.embed(torch.arange(6, device=self.device).view(2, 3))
-                rows, at = torch.arange(2, device=self.device), torch.tensor([2, 1], device=self.device)
+                rows = torch.arange(2, device=self.device)[:, None]
+                at = torch.tensor([[2], [1]], device=self.device)
                 expected = self.hidden(vectors)[rows, at]
                 with _only_at(found, rows, at):
                     short = self.hidden(vectors)
                 rounding = max(1e-4, 8 * torch.finfo(self.dtype).eps)
-                same = short.shape[1] == 1 and torch.allclose(short[:, 0], expected, rtol=rounding, atol=rounding)
+                same = short.shape == expected.shape and torch.allclose(short, expected, rtol=rounding, atol=rounding)
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError):
             return None
         return found if same else None
@@ -216,8 +217,8 @@ class _Output(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[misc]
 
 @contextmanager
 def _only_at(module: nn.Module, rows: Tensor, at: Tensor) -> Iterator[None]:
-    """While inside, *module* is handed one position of each of its inputs: (b, n, d) becomes (b, 1, d)."""
-    hook = module.register_forward_pre_hook(lambda _, inputs: tuple(states[rows, at][:, None] for states in inputs))
+    """While inside, *module* is handed k positions of each of its inputs: (b, n, d) becomes (b, k, d)."""
+    hook = module.register_forward_pre_hook(lambda _, inputs: tuple(states[rows, at] for states in inputs))
     try:
         yield
     finally:

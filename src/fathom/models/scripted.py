@@ -12,26 +12,34 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.generation import generate_greedily
 
-BOS, UNKNOWN = "<s>", "<unk>"
+BOS, UNKNOWN, MASK = "<s>", "<unk>", "<mask>"
 
 
 class ScriptedModel:
-    """A causal bigram model over whole words (:class:`fathom.models.base.Model`).
+    """A bigram model over whole words (:class:`fathom.models.base.Model`), causal or masked.
+
+    The causal one says of the word after each word how likely it is; the masked one the same at the place of the word.
 
     :param weights: for a word, the unnormalised weights of the words that may follow; every other word has weight 1.
         With ``{"is": {"Paris": 8}}`` and ten words in all, p(Paris | is) = 8 / (8 + 9).
     :param words: the vocabulary; ``<s>`` and ``<unk>`` are added to it.
-    :param max_tokens: the longest sequence it takes.
+    :param max_tokens: the longest sequence it takes. :param masked: ``<mask>`` is in the vocabulary, too.
     """
 
-    attention = Attention.CAUSAL
     device = torch.device("cpu")
 
     def __init__(
-        self, words: list[str], weights: Mapping[str, Mapping[str, float]], max_tokens: int | None = None
+        self,
+        words: list[str],
+        weights: Mapping[str, Mapping[str, float]],
+        max_tokens: int | None = None,
+        *,
+        masked: bool = False,
     ) -> None:
-        vocabulary = {word: id_ for id_, word in enumerate(dict.fromkeys([BOS, UNKNOWN, *words]))}
-        self.tokenizer = word_tokenizer(vocabulary)
+        special = [BOS, UNKNOWN, *([MASK] if masked else [])]
+        vocabulary = {word: id_ for id_, word in enumerate(dict.fromkeys([*special, *words]))}
+        self.attention = Attention.BIDIRECTIONAL if masked else Attention.CAUSAL
+        self.tokenizer = word_tokenizer(vocabulary, MASK if masked else None)
         self.vocabulary_size = len(vocabulary)
         self.max_tokens = max_tokens
         self.identity = Identity(
@@ -49,10 +57,12 @@ class ScriptedModel:
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
         self.tokens_run += vectors.shape[0] * vectors.shape[1]
-        return vectors
+        if self.attention is Attention.CAUSAL:
+            return vectors
+        return torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], dim=1)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        return self.hidden(vectors)[torch.arange(len(at)), at]
+        return self.hidden(vectors)[torch.arange(len(at))[:, None], at]
 
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
@@ -93,8 +103,8 @@ class _Length:
         return self
 
 
-def word_tokenizer(vocabulary: dict[str, int]) -> PreTrainedTokenizerBase:
+def word_tokenizer(vocabulary: dict[str, int], mask: str | None = None) -> PreTrainedTokenizerBase:
     """Splits at spaces and punctuation; what is not in the vocabulary is ``<unk>``."""
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, unk_token=UNKNOWN)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, unk_token=UNKNOWN, mask_token=mask)

@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
-from fathom.probes.options import EmbeddingOptions, GenerationOptions, ProbeOptions, StatementOptions, VocabularyOptions
+from fathom.probes.options import (
+    ClozeOptions,
+    EmbeddingOptions,
+    GenerationOptions,
+    ProbeOptions,
+    StatementOptions,
+    VocabularyOptions,
+)
 
 
 class Entry(NamedTuple):
@@ -44,6 +51,13 @@ _ENTRIES = (
         VocabularyOptions,
         "fathom.probes.vocabulary",
         "Rank the answers that are one token by their probability as the next or the masked token.",
+    ),
+    Entry(
+        "cloze",
+        "entity-ranking",
+        ClozeOptions,
+        "fathom.probes.cloze",
+        "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
     ),
     Entry(
         "generation",

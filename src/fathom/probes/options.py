@@ -32,6 +32,9 @@ CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how a run goes but none of its numbers: it may differ when a run is resumed."""
 
 
+PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
+
+
 class ProbeOptions(BaseModel):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
@@ -183,6 +186,7 @@ class StatementOptions(FewShotOptions):
         "within-word-l2r", description="Masked models: what is masked beside the scored token."
     )
     capitalize: bool = Field(True, description="First letter of every template's statement in upper case.")
+    perplexity: bool = Field(False, description=PERPLEXITY)
     closing: bool = Field(False, description='Few-shot statements end with ")" behind the answer, as their lines do.')
     top_k: int = Field(10, ge=0, description="How many of the best answers to record.")
     max_rank: int | None = Field(
@@ -214,6 +218,27 @@ class VocabularyOptions(FewShotOptions):
 
     templates: Numbers = Field((), description="Masked models: only these templates, counted from 0.")
     capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
+
+
+class ClozeOptions(ProbeOptions):
+    """Options of the cloze probe (entity ranking)."""
+
+    templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
+    capitalize: bool = Field(True, description="First letter of every sentence in upper case.")
+    pool: str | None = Field(
+        "data",
+        description="Whom each query chooses among: data (the answers of all relations together), relation (the answer "
+        "space that the data gives), or a file with one name per line.",
+    )
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(_split)] = Field(
+        ("several",),
+        min_length=1,
+        description="The slot holds as many masks as the candidate has tokens (several), or one for all of them.",
+    )
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(_split)] = Field(
+        ("mean",), min_length=1, description="Which of a candidate's token log-probabilities make its score."
+    )
+    perplexity: bool = Field(False, description=PERPLEXITY)
 
 
 class GenerationOptions(FewShotOptions):

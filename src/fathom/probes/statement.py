@@ -29,12 +29,14 @@ from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
 from fathom.scoring.statements import (
+    Likelihood,
     Reduction,
     Score,
     counted_tokens,
     encode_statements,
     reduce_scores,
     statement_log_probs,
+    text_likelihoods,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
@@ -107,16 +109,20 @@ class Probe:
         answers: dict[str, list[Answer]] = {}
         if wording is not None and askable:
             answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
+        likelihoods = self._likelihoods(wording, askable, space) if wording and self.options.perplexity else {}
         rows: list[Row] = []
         for query in queries:
             reason = reasons[query.id]
-            about = {
+            about: Answer = {
                 "query_id": query.id,
                 "template": number,
                 "subject": query.subject,
                 "prompt": wording.question(query) if wording and wording.refusal(query) is None else None,
                 "num_candidates": len(space),
             }
+            if query.id in likelihoods:
+                log_prob, tokens = likelihoods[query.id]
+                about |= {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
             if reason is not None:
                 rows += [{**about, "scoring": name, "unscored": reason} for name in self._names()]
             else:
@@ -128,6 +134,12 @@ class Probe:
         if number == NO_TEMPLATE:
             return None if self._lines is None else FewShotWording(self._lines, self.options.closing)
         return TemplateWording(self.queryset, number, self.options.capitalize)
+
+    def _likelihoods(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, Likelihood]:
+        """Of each query's statement with its (first) gold answer."""
+        texts = [wording.statements(query, [space.name_of(query.gold[0])])[0].text for query in queries]
+        found = text_likelihoods(self.model, texts, self.bos, self.budget)
+        return {query.id: likelihood for query, likelihood in zip(queries, found, strict=True)}
 
     def _few_shot_lines(self) -> FewShot | None:
         """What stands before the statements of relations without templates."""

@@ -112,7 +112,7 @@ def _score(
         def run() -> NDArray[np.float32]:
             with torch.inference_mode():
                 batch = torch.from_numpy(distinct[start:stop]).to(model.device)  # noqa: B023 - called at once
-                states = model.hidden_at(model.embed(batch[:, :-1]), batch[:, -1])
+                states = model.hidden_at(model.embed(batch[:, :-1]), batch[:, -1:])[:, 0]
                 rows = torch.from_numpy(request[low:high] - start).to(model.device)  # noqa: B023
                 wanted = torch.from_numpy(targets[low:high]).to(model.device)  # noqa: B023
                 return target_log_probs(model, states, rows, wanted).cpu().numpy()

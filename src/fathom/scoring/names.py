@@ -14,13 +14,34 @@ ANCHOR = ","
 
 def name_tokens(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], *, leading_space: bool) -> list[list[int]]:
     """The tokens of each name alone, or as it stands behind a word and a space."""
-    if not names:
-        return []
-    if not leading_space:
-        return _encode(tokenizer, names)
-    [anchor] = _encode(tokenizer, [ANCHOR])
-    found = _encode(tokenizer, [f"{ANCHOR} {name}" for name in names])
-    return [ids[len(anchor) :] if ids[: len(anchor)] == anchor else ids for ids in found]
+    return _tokens_behind(tokenizer, names, ANCHOR, " ") if leading_space else _encode(tokenizer, names)
+
+
+def tokens_in_place(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], before: str) -> list[list[int]]:
+    """The tokens of each name as it stands behind the text *before*, of which :func:`what_counts` counts."""
+    counts = what_counts(before)
+    if counts == " ":
+        return name_tokens(tokenizer, names, leading_space=True)
+    return _tokens_behind(tokenizer, names, counts, "") if counts else _encode(tokenizer, names)
+
+
+def what_counts(before: str) -> str:
+    """What a name's tokens depend on in the text before it: a space, a sign such as "(", or "" (nothing, a letter)."""
+    last = before[-1:]
+    if last.isspace():
+        return " "
+    return "" if last.isalnum() else last
+
+
+def _tokens_behind(
+    tokenizer: PreTrainedTokenizerBase, names: Sequence[str], anchor: str, space: str
+) -> list[list[int]]:
+    """Where the anchor does not keep its own tokens before a name, the name's tokens alone."""
+    [before] = _encode(tokenizer, [anchor])
+    found = _encode(tokenizer, [anchor + space + name for name in names])
+    kept = [ids[: len(before)] == before for ids in found]
+    alone = iter(_encode(tokenizer, [space + name for name, keeps in zip(names, kept, strict=True) if not keeps]))
+    return [ids[len(before) :] if keeps else next(alone) for ids, keeps in zip(found, kept, strict=True)]
 
 
 def single_tokens(
@@ -43,4 +64,6 @@ def token_counter(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[str]], l
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    if not texts:
+        return []
     return tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]  # type: ignore[no-any-return]

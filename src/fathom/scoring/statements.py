@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,30 @@ def encode_statements(model: Model, prompts: Sequence[Prompt], bos: int | None) 
     if model.attention is Attention.CAUSAL:
         return encode_causal(model.tokenizer, prompts, bos)
     return encode_masked(model.tokenizer, prompts)
+
+
+class Likelihood(NamedTuple):
+    """:param log_prob: nats per text, of :attr:`tokens` tokens; NaN where the text is longer than the window."""
+
+    log_prob: float
+    tokens: int
+
+
+def text_likelihoods(model: Model, texts: Sequence[str], bos: int | None, budget: Budget) -> list[Likelihood]:
+    """What a model makes of whole texts: the log-likelihood of its tokens, or for masked models the sum of the
+    log-probabilities of each token given all others (Salazar et al. 2020). Special tokens are not scored.
+
+    exp(−log_prob / tokens) is the (pseudo-)perplexity of a text.
+    """
+    statements = encode_statements(model, [Prompt(text, (), ()) for text in texts], bos)
+    fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
+    runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
+    found = iter(statement_log_probs(model, runnable, Pll.ORIGINAL, budget))
+    counted = [counted_tokens(tokens, Score.FULL, model.attention) for tokens in statements]
+    return [
+        Likelihood(reduce_scores(next(found), which, Reduction.SUM) if fit else float("nan"), int(which.sum()))
+        for which, fit in zip(counted, fits, strict=True)
+    ]
 
 
 def statement_log_probs(

@@ -114,7 +114,7 @@ def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], bud
     """
 
     def run(keys: Tensor, _: Tensor) -> Tensor:
-        return model.hidden_at(model.embed(keys[:, :-1]), keys[:, -1])
+        return model.hidden_at(model.embed(keys[:, :-1]), keys[:, -1:])[:, 0]
 
     # The place travels as one more number behind the ids, so that a sequence asked at two places is two things to run.
     keys = [(*ids, place) for ids, place in zip(sequences, places, strict=True)]
@@ -263,7 +263,9 @@ def _by_equal_lengths(model: Model, sequences: Sequence[Ids], pooling: Pooling, 
     def run(ids: Tensor, at: Tensor) -> Tensor:
         if pooling is Pooling.MEAN:
             return model.hidden(model.embed(ids)).float().mean(dim=1)
-        return model.hidden_at(model.embed(ids), torch.zeros_like(at) if pooling is Pooling.CLS else at)
+        return model.hidden_at(model.embed(ids), (torch.zeros_like(at) if pooling is Pooling.CLS else at)[:, None])[
+            :, 0
+        ]
 
     return _by_batches(model, sequences, budget, run, equal=True)
 
