@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fathom.errors import BadInput
 
@@ -56,38 +58,51 @@ def read_json(path: Path, faults: Faults) -> Any:
 
 
 def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of every good line; the others become faults.
+    """(line number, object) of every good line, one at a time; the others become faults. A ``.gz`` file is unpacked.
 
     :param required: fields that must be there, with their type.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        with _open_text(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                row = _json_object(path, number, line, required, faults) if line.strip() else None
+                if row is not None:
+                    yield number, row
     except FileNotFoundError:
         faults.add(path, None, "file is missing")
-        return
+    except (EOFError, zlib.error) as error:
+        faults.add(path, None, f"cannot be unpacked: {error}")
     except (UnicodeDecodeError, OSError) as error:
         faults.add(path, None, f"cannot be read as UTF-8 text: {error}")
-        return
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
-            continue
-        if not isinstance(row, dict):
-            faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
-            continue
-        wrong = [
-            f"'{name}' is missing" if name not in row else f"'{name}' must be {kind.__name__}, found {row[name]!r}"
-            for name, kind in required.items()
-            if not isinstance(row.get(name), kind) or isinstance(row[name], bool)
-        ]
-        if wrong:
-            faults.add(path, number, "; ".join(wrong))
-        else:
-            yield number, row
+
+
+def _open_text(path: Path) -> IO[str]:
+    """Lines end with a line feed and nothing else: JSON may hold other signs that Unicode counts as line ends."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
+    return path.open(encoding="utf-8", newline="\n")
+
+
+def _json_object(
+    path: Path, number: int, line: str, required: dict[str, type], faults: Faults
+) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
+        return None
+    if not isinstance(row, dict):
+        faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
+        return None
+    wrong = [
+        f"'{name}' is missing" if name not in row else f"'{name}' must be {kind.__name__}, found {row[name]!r}"
+        for name, kind in required.items()
+        if not isinstance(row.get(name), kind) or isinstance(row[name], bool)
+    ]
+    if wrong:
+        faults.add(path, number, "; ".join(wrong))
+        return None
+    return row
 
 
 def check_answer_space(

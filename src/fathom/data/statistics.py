@@ -44,9 +44,10 @@ def relation_statistics(
         relation, space = queryset.relations[id_], queryset.candidates[queries[0].candidates]
         single = None
         if count_tokens is not None:
-            answers = [space.names[space.position[answer]] for query in queries for answer in query.gold]
+            answers = [space.name_of(answer) for query in queries if query.unscored is None for answer in query.gold]
             alone, after_space = count_tokens(answers), count_tokens([" " + answer for answer in answers])
-            single = (alone.count(1) / len(alone), after_space.count(1) / len(after_space))
+            total = len(answers) or 1
+            single = (alone.count(1) / total, after_space.count(1) / total)
         rows.append(
             RelationStatistics(
                 id_,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fathom.data.graph_queries import GraphQuerySet, TripleQueries
 from fathom.data.graph_statistics import graph_relations, graph_statistics
 from fathom.data.queries import Query, QuerySet
+from fathom.data.readings import Asked, asked, has_sentences
 from fathom.data.statistics import random_baseline, relation_statistics
 from fathom.report.tables import Table
 
@@ -15,7 +16,26 @@ def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int
     """Totals, then one row per relation. :param count_tokens: adds the share of answers that are one token."""
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
         return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
-    return [_totals(queryset), _relations(queryset, count_tokens)]
+    readings = [readings_table(queryset)] if has_sentences(queryset) else []
+    return [_totals(queryset), *readings, _relations(queryset, count_tokens)]
+
+
+def readings_table(queryset: QuerySet) -> Table:
+    """How many facts each reading can ask, and by how many sentences, in all and by relation."""
+    by_relation = asked(queryset)
+    rows = [(relation, *counts) for relation, counts in by_relation.items()]
+    if len(rows) > 1:
+        rows.insert(0, ("all", *Asked.total(by_relation.values())))
+    return Table(
+        ("relation", "facts", "by template", "by sentence", "sentences", "by any sentence", "any sentences"),
+        tuple(rows),
+        title="readings",
+        notes=(
+            "by sentence: facts with a sentence in which the answer's name itself is masked (the default: the first is "
+            "asked); sentences: how many there are (--sentences all)",
+            "any: with --any-surface, whatever words are masked",
+        ),
+    )
 
 
 def _totals(queryset: QuerySet) -> Table:
@@ -41,8 +61,12 @@ def _totals(queryset: QuerySet) -> Table:
         rows,
         title=_title(queryset),
         formats={"random baseline": ".2%"},
-        notes=queryset.notes,
+        notes=tuple(_shortened(note) for note in queryset.notes),
     )
+
+
+def _shortened(note: str, length: int = 300) -> str:
+    return note if len(note) <= length else f"{note[:length].rsplit(' ', 1)[0]} … (all of it: fathom data check)"
 
 
 def _title(queryset: QuerySet) -> str:

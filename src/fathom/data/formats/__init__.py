@@ -7,8 +7,10 @@ from pathlib import Path
 
 from fathom.data.faults import Faults
 from fathom.data.formats.bear import is_bear, read_bear
+from fathom.data.formats.biolama import is_biolama, read_biolama
 from fathom.data.formats.kamel import is_kamel, read_kamel
 from fathom.data.formats.kg import is_kg, read_kg
+from fathom.data.formats.lama import is_lama, read_lama
 from fathom.data.formats.native import is_native, read_native
 from fathom.data.formats.openke import is_openke, read_openke
 from fathom.data.formats.rdf import is_rdf, read_rdf
@@ -19,6 +21,8 @@ FORMATS = (
     (is_bear, read_bear),
     (is_kamel, read_kamel),
     (is_native, read_native),
+    (is_biolama, read_biolama),
+    (is_lama, read_lama),
     (is_openke, read_openke),
     (is_kg, read_kg),
     (is_rdf, read_rdf),
@@ -57,8 +61,9 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
         path,
         None,
         "no format fits: expected facts.jsonl (docs/data-format.md), metadata_relations.json (BEAR), "
-        "question-templates.csv (KAMEL), train.tsv, dev.tsv and test.tsv or one file of head, relation and tail "
-        "separated by tabs, train2id.txt (OpenKE), or .nt or .ttl files (RDF)",
+        "question-templates.csv (KAMEL), P19.jsonl or test.jsonl with masked_sentences (LAMA), "
+        "wikidata_triples.jsonl or triples_processed (BioLAMA), train.tsv, dev.tsv and test.tsv or one file of head, "
+        "relation and tail separated by tabs, train2id.txt (OpenKE), or .nt or .ttl files (RDF)",
     )
     return None, faults
 
