@@ -116,9 +116,9 @@ def test_what_is_left_out_is_named_and_counted(tmp_path):
     folder = trex_folder(tmp_path, [trex(uuid="u0", sub_uri="Q0"), KOKE])
     notes = read(folder).notes
     file = folder / "P413.jsonl.gz"
-    assert f"{file}: 1 sentences with several masks left out, of lines 2" in notes
-    assert f"{file}: 1 sentences with no mask left out, of lines 2" in notes
-    assert f"{folder}: 1 sentences repeat one of the same fact: asked once" in notes
+    assert f"{file}: sentences with several masks, left out: 1 (lines 2)" in notes
+    assert f"{file}: sentences with no mask, left out: 1 (lines 2)" in notes
+    assert f"{folder}: sentences that repeat one of their fact, left out: 1" in notes
     assert f"{folder}: 40 of LAMA's 41 relations are not here: " + " ".join(
         id_ for id_ in TREX_RELATIONS if id_ != "P413"
     ) in list(notes)
@@ -127,7 +127,7 @@ def test_what_is_left_out_is_named_and_counted(tmp_path):
 def test_a_sentence_with_the_signs_of_a_template_is_left_out(tmp_path):
     data = read(trex_folder(tmp_path, [trex(evidences=[evidence("[X] is a [MASK].", "midfielder")])]))
     assert only(data).sentences == ()
-    assert any("1 sentences with [X] or [Y] in their text left out, of lines 1" in note for note in data.notes)
+    assert any("sentences with [X] or [Y] in their text, left out: 1 (lines 1)" in note for note in data.notes)
 
 
 def test_a_fact_without_a_fitting_sentence_stays_with_the_reason(tmp_path):
@@ -205,7 +205,7 @@ def test_one_name_is_one_candidate_and_one_id_has_one_name(tmp_path):
     assert f"{folder}: 1 name ('midfielder' (Q2, Q20)) of several ids: each name is one candidate" in notes
     assert f"{folder}: 1 id (Q3 ('winger', 'wing player')) with several names: the first is used" in notes
     # Both lines on Q1 now say the same: each stays a query, with the other's fact_id.
-    assert "1 facts stand on several lines (Q1|P413|midfielder): each line is a query" in notes
+    assert "facts that stand on several lines: 1 (Q1|P413|midfielder); each line is a query" in notes
 
 
 def test_ids_of_queries_differ(tmp_path):
@@ -289,8 +289,8 @@ def test_google_re(tmp_path):
     # Two dates of one year are one answer, whose id is its name.
     assert first.fact_id == "/m/1|date_of_birth|1941"
     assert data.candidates["date_of_birth"].ids == ("1941",)
-    assert f"{file}: 2 sentences with no mask left out, of lines 1, 2" in data.notes
-    assert f"{file}: 2 sentences with several masks left out, of lines 1, 2" in data.notes
+    assert f"{file}: sentences with no mask, left out: 2 (lines 1, 2)" in data.notes
+    assert f"{file}: sentences with several masks, left out: 2 (lines 1, 2)" in data.notes
     assert data.graph is not None
     assert dict(zip(*(data.graph.entities.column(name).to_pylist() for name in ("id", "aliases")), strict=True)) == {
         "/m/1": [],
@@ -371,6 +371,13 @@ def test_all_faults_at_once(tmp_path):
     folder = trex_folder(tmp_path, ["{", {"sub_label": "Koke"}], [{"relation": "P413", "template": "no places"}])
     _, faults = examine(folder)
     assert len(faults.found) == 3
+
+
+def test_a_file_beside_its_packed_self(tmp_path):
+    folder = trex_folder(tmp_path, [trex()])
+    write(folder / "P413.jsonl", [trex()])
+    with pytest.raises(BadInput, match=r"P413.jsonl.gz: stands beside P413.jsonl: its facts would count twice"):
+        read(folder)
 
 
 def test_a_file_that_is_not_packed_as_its_name_says(tmp_path):

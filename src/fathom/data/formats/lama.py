@@ -1,17 +1,13 @@
 """The folders of LAMA (Petroni et al., EMNLP 2019), each of which holds facts in one or both readings.
 
-====================  =====================================================  ====================================
-folder                a line of its files                                    where the templates are
-====================  =====================================================  ====================================
-``TREx/P19.jsonl``    ``evidences`` with ``masked_sentence``, ``obj_surface`` ``relations.jsonl``
-the same (ParaRel)    labels and ``uuid`` alone                              ``relations.jsonl``
-``Google_RE/*_test``  ``masked_sentences``, ``pred``                         below, as LAMA's script has them
-``ConceptNet/test``   ``masked_sentences``, ``pred``                         none
-``Squad/test``        ``masked_sentences``; no relation, no known subject    none
-====================  =====================================================  ====================================
+- ``TREx/P19.jsonl``: a relation; ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, of labels
+  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``.
+- ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``. Templates stand below.
+- ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
+- ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
 
-``relations.jsonl`` is looked for in the folder, then in the one above. The file of LAMA names the mask ``[MASK]``; a
-sentence must have exactly one. Each line is one query, also where two lines say the same fact.
+``relations.jsonl`` is looked for in the folder, then in the one above. A sentence must have one ``[MASK]``. Each line
+is one query, also where two lines say the same fact.
 """
 
 from __future__ import annotations
@@ -81,9 +77,9 @@ class _LeftOut:
     def note(self, path: Path, faults: Faults) -> None:
         for (file, why), lines in self.places.items():
             where = ", ".join(map(str, dict.fromkeys(lines)))
-            faults.note(file, None, f"{len(lines):,} sentences with {why} left out, of lines {where}")
+            faults.note(file, None, f"sentences with {why}, left out: {len(lines):,} (lines {where})")
         if self.doubles:
-            faults.note(path, None, f"{self.doubles:,} sentences repeat one of the same fact: asked once")
+            faults.note(path, None, f"sentences that repeat one of their fact, left out: {self.doubles:,}")
 
 
 def is_lama(path: Path) -> bool:
@@ -96,6 +92,7 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
     if not files:
         faults.add(path, None, f"holds several data sets: give one of {', '.join(map(str, _choices(path)))}")
         return None
+    _check_twins(files, faults)
     entries = _entries(path if path.is_dir() else path.parent, faults)
     left_out = _LeftOut()
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
@@ -125,6 +122,12 @@ def _files(path: Path) -> list[Path]:
     found = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     trex = [file for file in found if _TREX_FILE.fullmatch(file.name) and file.is_file()]
     return trex or [file for file in found if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
+
+
+def _check_twins(files: list[Path], faults: Faults) -> None:
+    for file in files:
+        if file.with_suffix("") in files:
+            faults.add(file, None, f"stands beside {file.stem}: its facts would count twice, remove one of the two")
 
 
 def _has_masked_sentences(file: Path) -> bool:
@@ -319,8 +322,8 @@ def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
         faults.note(
             path,
             None,
-            f"{len(repeated):,} facts stand on several lines ({', '.join(repeated[:5])}{', …' * (len(repeated) > 5)}): "
-            "each line is a query, comparisons take their mean",
+            f"facts that stand on several lines: {len(repeated):,} ({_few(repeated, 5)}); each line is a query, "
+            "comparisons take the mean of a fact",
         )
 
 
