@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,27 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         if path.parent.is_dir():
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed.
+
+    :raises RunFailed: the disk is full, the place cannot be written to, or *path* has come into being meanwhile.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                with file.open("rb+") as opened:
+                    os.fsync(opened.fileno())
+        temporary.rename(path)
+    except OSError as error:
+        raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -1,0 +1,197 @@
+"""Which files there are to read, and what every kind of corpus gives: units, their keys, and the documents in them.
+
+A unit is a record as it lies in the file: cheap to find, read only when it is wanted. So one pass over all files can
+say which records are replaced by later ones before any of them is parsed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol
+
+from fathom.building.cloze.options import ClozeOptions
+from fathom.errors import BadInput
+
+MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
+_KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
+_SHOWN = 20
+"""How many faults of one file are listed one by one; the rest are counted."""
+
+
+class Part(NamedTuple):
+    """A paragraph, white space collapsed. :param section: its label in a structured abstract, "" for none."""
+
+    text: str
+    section: str = ""
+
+
+class Document(NamedTuple):
+    """:param date: the earliest it carries, as year-month-day, "" for none. :param languages: as PubMed writes them."""
+
+    id: str
+    date: str
+    parts: Iterable[Part]
+    languages: tuple[str, ...] = ()
+
+
+class Keys(NamedTuple):
+    """What makes two records the same.
+
+    :param ids: (id, version), of a record one or none, of a list of deletions all. A greater version replaces a smaller
+        one wherever it stands.
+    :param deleted: the ids are withdrawn.
+    """
+
+    ids: tuple[tuple[str, int], ...] = ()
+    deleted: bool = False
+
+
+class Unit(NamedTuple):
+    """:param place: byte of the unpacked file, or line. :param content: for the corpus that made it.
+    :param fault: why it cannot be read, "" where nothing is known yet."""
+
+    place: int
+    content: Any
+    fault: str = ""
+
+
+class Unreadable(Exception):
+    """A record, or the rest of a file, that cannot be read; it is left out by name and counted."""
+
+
+class Corpus(Protocol):
+    """One file of some kind."""
+
+    place: str
+    """What :attr:`Unit.place` counts."""
+
+    def units(self, file: IO[bytes]) -> Iterator[Unit]:
+        """Records one at a time, in file order. :raises Unreadable: the rest of the file is not what it should be."""
+
+    def keys(self, unit: Unit) -> Keys:
+        """Without parsing the record."""
+
+    def document(self, unit: Unit) -> Document | None:
+        """None where there is no record but a deletion. :raises Unreadable: the record is broken."""
+
+
+class Source(NamedTuple):
+    """A file. :param name: as given, or below the folder given: what provenance says. :param kind: of its content."""
+
+    path: Path
+    name: str
+    kind: str
+
+
+class Troubles:
+    """What could not be read: the first of each file one by one, the others as a number; counted by file."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+        self._notes: list[str] = []
+
+    def add(self, source: Source, place: str, message: str) -> None:
+        self.count[source.name] += 1
+        if self.count[source.name] <= _SHOWN:
+            self._notes.append(f"{source.name}: {place}: {message}")
+
+    def notes(self) -> list[str]:
+        more = [f"{name}: {n - _SHOWN:,} more like these" for name, n in self.count.items() if n > _SHOWN]
+        return [*self._notes, *more]
+
+
+def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
+    """Files in the order given, those of a folder by name; each once.
+
+    :param notes: what was passed over is said here. :raises BadInput: a path that is not there or not of a known kind.
+    """
+    found: dict[Path, Source] = {}
+    faults = []
+    for given in inputs:
+        if not given.exists():
+            faults.append(f"--input {given}: no such file or folder")
+        elif given.is_dir():
+            files = sorted(path for path in given.rglob("*") if path.is_file() and not path.name.startswith("."))
+            known = [path for path in files if _kind(path)]
+            others = Counter(path.suffix or path.name for path in files if not _kind(path))
+            if others:
+                listed = ", ".join(f"{count} {suffix}" for suffix, count in sorted(others.items()))
+                notes.append(f"{given.name}: passed over: {listed}")
+            if not known:
+                faults.append(f"--input {given}: no file that ends in {_endings()}")
+            for path in known:
+                name = (Path(given.name) / path.relative_to(given)).as_posix()
+                found.setdefault(path.resolve(), Source(path, name, _kind(path)))
+        elif kind := _kind(given):
+            found.setdefault(given.resolve(), Source(given, given.name, kind))
+        else:
+            faults.append(f"--input {given}: expected a name that ends in {_endings()}")
+    if faults:
+        raise BadInput(faults)
+    names = Counter(source.name for source in found.values())
+    return [s._replace(name=s.path.as_posix()) if names[s.name] > 1 else s for s in found.values()]
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), "")
+
+
+def _endings() -> str:
+    return ", ".join(_KINDS) + ", plain or .gz"
+
+
+def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
+    """What reads the file."""
+    from fathom.building.cloze.medline import Medline
+    from fathom.building.cloze.texts import JsonLines, PlainText
+
+    if source.kind == MEDLINE:
+        return Medline(titles=options.titles)
+    if source.kind == JSON_LINES:
+        return JsonLines(source.name, options.encoding)
+    return PlainText(source.name, options.encoding, by_line=options.lines)
+
+
+def units_of(source: Source, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
+    """Records of a file one at a time. A file that is damaged from some place on gives those before it.
+
+    :param troubles: where to say so; None for a pass that says nothing.
+    """
+    try:
+        with _opened(source.path) as file:
+            yield from corpus.units(file)
+    except (Unreadable, EOFError, zlib.error, OSError) as error:
+        if troubles is not None:
+            troubles.add(source, "the rest of the file is left out", str(error))
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Packed files are known by their first bytes, whatever their name."""
+    file = path.open("rb")
+    packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of the file as it lies. :raises BadInput: it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, hashlib.sha256).hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def check_encoding(name: str) -> None:
+    """:raises BadInput: Python knows no such encoding."""
+    try:
+        codecs.lookup(name)
+    except LookupError as error:
+        raise BadInput(f"--encoding {name}: there is no such encoding; utf-8, latin-1 and cp1252 are some") from error

@@ -1,0 +1,210 @@
+"""Lists of entities: what types there are, which names each entity has, and whose a name is.
+
+A list is a text file in one of these layouts; the first line may say which, behind a ``#``:
+
+- ``name`` per line, other names of the same entity behind tabs: ``name<TAB>alias<TAB>alias``;
+- ``count<TAB>name`` (``#count``): how often a name was counted; known by whole numbers in the first column;
+- ``type<TAB>name`` (``#type``): known by a first column with few values, each on at least ten lines on average;
+- JSON Lines, ``{"id": "…", "name": "…", "aliases": ["…"], "type": "…"}``, all but the name if you like.
+
+The type is what stands before ``=`` in ``--entities chemicals=FILE``, else the column's, else the file's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from fathom.building.cloze.names import as_written, fold
+from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.texts import tidy
+from fathom.data.faults import Faults
+
+Layout = Literal["name", "count", "type", "json"]
+_IN_WORDS = {
+    "name": "one entity per line",
+    "count": "count and name",
+    "type": "type and name",
+    "json": "JSON Lines",
+}
+
+
+class Entity(NamedTuple):
+    """:param names: the first is what it is called among the candidates."""
+
+    id: str
+    type: str
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+class EntityList(NamedTuple):
+    """:param about: each file with its layout and how many lines were empty, or named an entity again."""
+
+    entities: tuple[Entity, ...]
+    about: list[dict[str, Any]]
+    notes: list[str]
+
+    @property
+    def types(self) -> list[str]:
+        return list(dict.fromkeys(entity.type for entity in self.entities))
+
+
+class _Line(NamedTuple):
+    number: int
+    type: str
+    id: str
+    names: list[str]
+
+
+def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
+    """:param given: files, each with ``type=`` before it if you like. :param options: say which names are the same.
+    :raises BadInput: a file that cannot be read, a line that is none, no name at all."""
+    faults = Faults()
+    merged: dict[tuple[str, str], Entity] = {}
+    about: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for text in given:
+        type_, path = _split(text)
+        lines = _numbered_lines(path, faults)
+        if lines is None:
+            continue
+        layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(lines)
+        if lines and lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
+            lines[0] = ""
+        found = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
+        again = _merge(found, type_ or path.stem.split(".")[0], type_ is not None, options, merged)
+        empty = sum(not line.strip() for line in lines)
+        said = {
+            "lines": len(lines),
+            "entities": len(found) - len(again),
+            "empty lines": empty,
+            "named again": len(again),
+        }
+        about.append({"path": path, "layout": layout, **said})
+        notes.append(f"{path.name}: {_IN_WORDS[layout]}: {len(found) - len(again):,} entities")
+        if empty:
+            notes.append(f"{path.name}: {empty:,} empty lines")
+        if again:
+            first = f"line {again[0].number}: {again[0].names[0]!r}"
+            notes.append(f"{path.name}: {len(again):,} lines name an entity that stands above (the first is {first})")
+        if not found:
+            faults.add(path, None, "no names: expected one per line")
+    entities = tuple(merged.values())
+    _check_ids(entities, faults)
+    faults.stop_if_any()
+    return EntityList(entities, about, notes)
+
+
+def _split(text: str) -> tuple[str | None, Path]:
+    """A type before "=", where what is before it is not part of a file that is there."""
+    type_, sign, path = text.partition("=")
+    return (type_.strip(), Path(path)) if sign and type_.strip() and not Path(text).exists() else (None, Path(text))
+
+
+def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
+    try:
+        return path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        faults.add(path, None, "file is missing: expected a list of entities, TYPE=FILE or FILE")
+    except UnicodeDecodeError as error:
+        faults.add(path, None, f"not UTF-8 (byte {error.start}): save it as UTF-8")
+    except OSError as error:
+        faults.add(path, None, f"cannot be read: {error.strerror}")
+    return None
+
+
+def _layout(lines: list[str]) -> Layout:
+    """As the first line says, else as the first column looks."""
+    said = lines[0][1:].split("\t")[0].strip() if lines and lines[0].startswith("#") else ""
+    if said in ("name", "count", "type"):
+        return said  # type: ignore[return-value]
+    rows = [line.split("\t") for line in lines if line.strip()]
+    if rows and all(len(row) == 2 for row in rows):
+        first = Counter(row[0].strip() for row in rows)
+        if all(value.isdigit() for value in first):
+            return "count"
+        if len(rows) >= 10 * len(first):
+            return "type"
+    return "name"
+
+
+def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Iterator[_Line]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        if layout == "json":
+            parsed = _json_line(path, number, line, faults)
+            if parsed is not None:
+                yield parsed
+            continue
+        cells = [tidy(cell) for cell in line.split("\t")]
+        column = cells.pop(0) if layout in ("count", "type") and len(cells) > 1 else ""
+        if layout == "count" and not column.isdigit():
+            faults.add(path, number, f"expected a count, a tab and a name, found {line[:60]!r}")
+        elif layout == "type" and not column:
+            faults.add(path, number, f"expected a type, a tab and a name, found {line[:60]!r}")
+        else:
+            names = _speaking(path, number, cells, faults)
+            yield _Line(number, column if layout == "type" else "", "", names)
+
+
+def _json_line(path: Path, number: int, line: str, faults: Faults) -> _Line | None:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
+        return None
+    aliases = row.get("aliases", []) if isinstance(row, dict) else []
+    texts: list[Any] = [row.get("name"), *aliases] if isinstance(row, dict) and isinstance(aliases, list) else [None]
+    if not all(isinstance(text, str) for text in texts) or not texts[0].strip():
+        faults.add(path, number, f'expected {{"id": "…", "name": "…", "aliases": ["…"]}}, found {line.strip()[:60]}')
+        return None
+    names = _speaking(path, number, [tidy(text) for text in texts], faults)
+    return _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
+
+
+def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
+    """Names with a letter or digit in them, each once."""
+    for name in names:
+        if name and not any(sign.isalnum() for sign in name):
+            faults.add(path, number, f"{name!r} has no letter or digit: remove it")
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _merge(
+    lines: Iterable[_Line], type_: str, given: bool, options: ClozeOptions, merged: dict[tuple[str, str], Entity]
+) -> list[_Line]:
+    """Entities of one type are one where their names are found in the same places: "Glucose" and "glucose".
+
+    :returns: lines that name an entity again; their other names are kept.
+
+    :param given: *type_* was given by the user and stands above what the lines say.
+    """
+    again = []
+    for line in lines:
+        kind = type_ if given else line.type or type_
+        name = line.names[0]
+        key = kind, name if as_written(name, options) else fold(name)
+        if key in merged:
+            again.append(line)
+            merged[key] = merged[key]._replace(names=tuple(dict.fromkeys((*merged[key].names, *line.names))))
+        else:
+            merged[key] = Entity(line.id or line.names[0], kind, tuple(line.names))
+    return again
+
+
+def _check_ids(entities: Sequence[Entity], faults: Faults) -> None:
+    """Candidates of a type are told apart by their ids, and shown by their names."""
+    seen: dict[tuple[str, str], Entity] = {}
+    for entity in entities:
+        other = seen.setdefault((entity.type, entity.id), entity)
+        if other is not entity:
+            two = f"{other.name!r} and {entity.name!r}"
+            faults.found.append(f"{entity.type}: {two} have the same id {entity.id!r}: ids must differ")

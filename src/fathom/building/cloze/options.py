@@ -1,0 +1,63 @@
+"""Options of ``fathom build cloze``: from them come the command line, the YAML file and the manifest."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def last_day(value: Any) -> Any:
+    """ "2021" is its last day, "2021-02" is its last day, a day is itself: what is *after* them is never in them.
+
+    :raises ValueError: not a date.
+    """
+    if value is None or isinstance(value, date):
+        return None if value is None else value.isoformat()
+    found = re.fullmatch(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", str(value).strip())
+    if not found:
+        raise ValueError("expected a date such as 2021-12-31, 2021-12 or 2021")
+    year, month = int(found[1]), int(found[2] or 12)
+    if not 1 <= month <= 12:
+        raise ValueError("there is no such month")
+    return date(year, month, int(found[3] or calendar.monthrange(year, month)[1])).isoformat()
+
+
+Day = Annotated[str, BeforeValidator(last_day)]
+
+
+class ClozeOptions(BaseModel):
+    """What is read, what is kept, and what is written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    after: Day | None = Field(
+        None, description="Only documents later than this day, month or year, by the earliest date they carry."
+    )
+    language: str = Field(
+        "en", description="Language of the texts, two letters: for splitting, and for PubMed records."
+    )
+    any_language: bool = Field(False, description="Also PubMed records in another language.")
+    titles: bool = Field(False, description="Also the titles of PubMed records.")
+    lines: bool = Field(False, description="Each line of a .txt file is a document; by default each file is.")
+    encoding: str = Field("utf-8", description="Of .txt and .jsonl files; XML says its own.")
+    case: Literal["smart", "exact", "ignore"] = Field(
+        "smart",
+        description="smart: short names and those with inner capitals (NO, mRNA) only as written, others in any case.",
+    )
+    exact_up_to: int = Field(3, ge=0, description="How many characters a name has that smart takes for short.")
+    ambiguous: Literal["drop", "first"] = Field(
+        "drop", description="Names of several entities: leave their sentences out, or take the first entity listed."
+    )
+    hyphenated: bool = Field(True, description="Also names within a hyphenated word: insulin in insulin-dependent.")
+    min_words: int = Field(0, ge=0, description="Shortest sentence, in words.")
+    max_words: int | None = Field(None, ge=1, description="Longest sentence, in words.")
+    blocked_as_written: bool = Field(False, description="Upper and lower case differ in blocked sub-strings.")
+    candidates: Literal["found", "listed"] = Field(
+        "found", description="Answer space of each type: the entities that occur, or all of the list."
+    )
+    sample: int = Field(200, ge=0, description="Sentences of each type for the reviewers.")
+    seed: int = Field(0, description="Draws the sample.")

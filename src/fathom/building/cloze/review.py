@@ -1,0 +1,131 @@
+"""A sample of the sentences that two people judge: is it a fact? And what their judgements say.
+
+Section 3.2.3 of Shaier et al.: 200 random prompts, the share that a reviewer counts as factual (92.5 % of the
+chemicals', 96.0 % of the genes', averages of two); Cohen's kappa says how far the two agree beyond chance.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.faults import Faults
+from fathom.errors import BadInput
+
+REVIEW_FILE = "review.csv"
+REVIEWERS = ("reviewer_1", "reviewer_2")
+COLUMNS = ("id", "type", "sentence", "answer", *REVIEWERS, "comment")
+_YES = {"yes", "y", "1", "true", "factual"}
+_NO = {"no", "n", "0", "false"}
+
+
+class Sample:
+    """So many of a stream of things, each as likely as every other (reservoir sampling)."""
+
+    def __init__(self, size: int, seed: str) -> None:
+        self.size, self._seen, self._random = size, 0, random.Random(seed)
+        self.kept: list[tuple[int, dict[str, Any]]] = []
+
+    def add(self, thing: dict[str, Any]) -> None:
+        self._seen += 1
+        if len(self.kept) < self.size:
+            self.kept.append((self._seen, thing))
+        elif (place := self._random.randrange(self._seen)) < self.size:
+            self.kept[place] = (self._seen, thing)
+
+    def in_order(self) -> list[dict[str, Any]]:
+        return [thing for _, thing in sorted(self.kept, key=lambda pair: pair[0])]
+
+
+def write_review(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """A table for a spreadsheet (the byte order mark has it read as UTF-8), the judgements empty."""
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+class Judged(NamedTuple):
+    """:param factual: share that each reviewer finds factual, of those they judged, with a 95 % interval.
+    :param kappa: over the sentences that both judged, NaN where it is not defined. :param both: how many these are."""
+
+    type: str
+    sentences: int
+    judged: tuple[int, int]
+    factual: tuple[tuple[float, float, float], tuple[float, float, float]]
+    mean: float
+    both: int
+    agreed: float
+    kappa: float
+
+
+def read_review(path: Path) -> list[Judged]:
+    """One line per type, and one for all where there are several.
+
+    :raises BadInput: not such a table, a judgement that is neither yes nor no, or no judgement at all.
+    """
+    faults = Faults()
+    by_type: dict[str, list[tuple[bool | None, ...]]] = {}
+    for line, row in _rows(path):
+        judgements = tuple(_judgement(path, line, name, row[name], faults) for name in REVIEWERS)
+        by_type.setdefault(row["type"], []).append(judgements)
+    faults.stop_if_any()
+    everything = [judgements for found in by_type.values() for judgements in found]
+    if not any(judgement is not None for judgements in everything for judgement in judgements):
+        raise BadInput(f"{path}: no judgements yet: write yes or no in {' and '.join(REVIEWERS)}")
+    parts = by_type if len(by_type) == 1 else {**by_type, "all": everything}
+    return [_judged(type_, found) for type_, found in parts.items()]
+
+
+def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            # Spreadsheets write what separates columns in their country.
+            delimiter = max(",;\t", key=header.count)
+            file.seek(0)
+            reader = csv.DictReader(file, delimiter=delimiter, restval="")
+            missing = {"type", *REVIEWERS} - set(reader.fieldnames or ())
+            if missing:
+                raise BadInput(
+                    f"{path}:1: column {', '.join(sorted(missing))} is missing: expected {', '.join(COLUMNS)}"
+                )
+            return [(reader.line_num, row) for row in reader]
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: no such file: expected the filled-in {REVIEW_FILE} of fathom build cloze") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not UTF-8 (byte {error.start}): save it as CSV UTF-8") from error
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _judgement(path: Path, line: int, column: str, text: str, faults: Faults) -> bool | None:
+    """None for an empty cell."""
+    said = text.strip().lower()
+    if said in _YES or said in _NO:
+        return said in _YES
+    if said:
+        faults.add(path, line, f"{column}: expected yes or no, found {text.strip()[:40]!r}")
+    return None
+
+
+def _judged(type_: str, rows: list[tuple[bool | None, ...]]) -> Judged:
+    from fathom.metrics.agreement import cohen_kappa, share_interval  # with scipy, which building does not need
+
+    columns = [[row[place] for row in rows if row[place] is not None] for place in (0, 1)]
+    pairs = [(first, second) for first, second in rows if first is not None and second is not None]
+    shares = [share_interval(sum(map(bool, column)), len(column)) for column in columns]
+    known = [share[0] for share, column in zip(shares, columns, strict=True) if column]
+    return Judged(
+        type_,
+        len(rows),
+        (len(columns[0]), len(columns[1])),
+        (shares[0], shares[1]),
+        sum(known) / len(known) if known else float("nan"),
+        len(pairs),
+        sum(first == second for first, second in pairs) / len(pairs) if pairs else float("nan"),
+        cohen_kappa([first for first, _ in pairs], [second for _, second in pairs]),
+    )
