@@ -59,6 +59,7 @@ class Rows:
         self.rank, self.above, self.correct = (self._number(name) for name in ("rank", "rank_above", "correct"))
         self.precision, self.recall = self._number("precision"), self._number("recall")
         self.optimistic, self.pessimistic = self._number("rank_optimistic"), self._number("rank_pessimistic")
+        self.prompt_log_prob, self.prompt_tokens = self._number("prompt_log_prob"), self._number("prompt_tokens")
         self.reason = self._reasons()
 
     @property

@@ -3,6 +3,7 @@
 Conventions. Accuracy is expected Hits@1, or the mean credit where answers are written; a headline number is the mean
 over templates of each template's mean over its scored predictions; where queries have sentences of their own, the mean
 over queries of each query's mean over its sentences. F1 is that of mean precision and mean recall.
+Perplexity is of every prompt whose probability was recorded: the mean over prompts, and that of all their tokens.
 Unscored predictions are left out of every mean and counted beside it. Scorings are never mixed.
 Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
 weight its predictions have in the headline number, so that the interval is around exactly that number).
@@ -24,6 +25,7 @@ from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.confidence import expected_calibration_error
 from fathom.metrics.consistency import consistency
 from fathom.metrics.generation import mean_f1
+from fathom.metrics.perplexity import corpus_perplexity, mean_perplexity
 from fathom.probes import PROBES
 from fathom.report.errors import bins_of, confident, error_table, reliability_table
 from fathom.report.rows import Floats, Ints, Rows, Run
@@ -48,6 +50,7 @@ STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
 _NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
+_NO_SHARE = ("mean_rank", "perplexity", "corpus_perplexity")
 _PERCENT = ("accuracy", "hits@5", "hits@10", "hits@100", "consistency", "precision", "recall", "f1")
 
 
@@ -72,7 +75,7 @@ class Headline:
     :param unscored: how many of these have no number, and :param reasons: why.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param numbers: accuracy, hits@5, hits@10, mrr, mean_rank, precision, recall, f1, consistency, confidence, margin,
-        uncertainty, brier, ece: those that the run's predictions can tell.
+        uncertainty, brier, perplexity, corpus_perplexity, ece: those that the run's predictions can tell.
     """
 
     scoring: str
@@ -224,6 +227,7 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
     found = {name: _number(rows, name, places, values, limits) for name, places, values, limits in wanted}
     found["f1"] = _f1(rows, scored)
     found["consistency"] = _consistency(rows, scoring)
+    found |= _perplexities(rows, scoring)
     found["ece"] = _calibration(rows, scoring, sure)
     return {name: number for name, number in found.items() if number is not None}
 
@@ -298,6 +302,22 @@ def _consistency(rows: Rows, scoring: str) -> Number | None:
         return None
     found = interval(consistency(tops), [rows.relations[query] for query in queries], limits=_SHARE)
     return _with_recipe(rows, "consistency", np.array(used), found, len(queries))
+
+
+def _perplexities(rows: Rows, scoring: str) -> dict[str, Number | None]:
+    """Of the prompts with a finite log-probability, whether ranked or not; nothing where there are none."""
+    asked = rows.of(scoring)
+    told = asked[np.isfinite(rows.prompt_log_prob[asked]) & (rows.prompt_tokens[asked] > 0)]
+    if not len(told):
+        return {}
+    relations = [rows.relations[query] for query in rows.query[told].tolist()]
+    missing = "" if len(told) == len(asked) else f"of {len(told)} of {len(asked)} prompts"
+    found: dict[str, Number | None] = {}
+    for name, function in (("perplexity", mean_perplexity), ("corpus_perplexity", corpus_perplexity)):
+        value = function(rows.prompt_log_prob[told], rows.prompt_tokens[told], relations)
+        value = value._replace(note="; ".join(filter(None, (missing, value.note))))
+        found[name] = _with_recipe(rows, name, told, value, len(told))
+    return found
 
 
 def _calibration(rows: Rows, scoring: str, sure: Ints) -> Number | None:
@@ -427,7 +447,7 @@ def _headline_table(summary: Summary) -> Table:
             deviation = line.deviation if name == "accuracy" else None
             head: tuple[Cell, ...] = (line.scoring, name, number.value, number.low, number.high, deviation)
             body.append((*head, number.n, line.unscored, number.note, number.recipe))
-            formats.append(".1%" if name in _PERCENT else ".2f" if name == "mean_rank" else ".4f")
+            formats.append(".1%" if name in _PERCENT else ".2f" if name in _NO_SHARE else ".4f")
         notes += _notes(line, summary.queries)
     legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
     legend = f"{summary.queries:,} queries; {legend}"
