@@ -43,6 +43,30 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
     return Correlation(float(found.statistic), float(found.pvalue), float(interval.low), float(interval.high), n)
 
 
+def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Kendall's tau-b along the last axis, shapes [..., n] and [..., n] → [...]; NaN where one side does not vary.
+
+    As :func:`scipy.stats.kendalltau`, but for many pairs of short lists at once, as a bootstrap over rankings needs.
+    """
+    first, second = (np.sign(side[..., :, None] - side[..., None, :]) for side in (np.asarray(x), np.asarray(y)))
+    concordant = (first * second).sum(axis=(-2, -1))
+    return _ratio(concordant, (first**2).sum(axis=(-2, -1)), (second**2).sum(axis=(-2, -1)))
+
+
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Spearman's rho along the last axis (tied values share their mean rank), as :func:`kendall`."""
+    first, second = (stats.rankdata(side, axis=-1) for side in (x, y))
+    first, second = (side - side.mean(axis=-1, keepdims=True) for side in (first, second))
+    return _ratio((first * second).sum(axis=-1), (first**2).sum(axis=-1), (second**2).sum(axis=-1))
+
+
+def _ratio(
+    common: npt.NDArray[np.float64], first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    scale = np.sqrt(np.asarray(first * second, float))
+    return np.asarray(np.divide(common, scale, out=np.full(scale.shape, np.nan), where=scale > 0))
+
+
 def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
     """:func:`scipy.stats.linregress`. :raises ValueError: fewer than three points, or x does not vary."""
     first, second = np.asarray(x, float), np.asarray(y, float)

@@ -44,6 +44,20 @@ def told_hits_at_k(optimistic: Floats, pessimistic: Floats, above: Floats, corre
     return values
 
 
+def places(scores: npt.ArrayLike) -> Floats:
+    """Places of competitors by their scores, the best is 1: by the first score, ties by the next ones; those tied in
+    all share the mean of their places.
+
+    :param scores: shape [..., competitors, scores]. :returns: shape [..., competitors].
+    """
+    # Sums of the same hits in another order differ in their last bits, and would break a tie.
+    values = np.round(np.asarray(scores, float), 12)
+    order = np.zeros((*values.shape[:-1], values.shape[-2]))
+    for score in np.moveaxis(values, -1, 0):
+        order = np.where(order == 0, np.sign(score[..., None, :] - score[..., :, None]), order)
+    return np.asarray(1 + (order > 0).sum(axis=-1) + ((order == 0).sum(axis=-1) - 1) / 2)
+
+
 def reciprocal_rank(rank: npt.ArrayLike) -> Floats:
     """1 / rank, of realistic ranks, shape [n] → [n]; its mean is the MRR."""
     return 1.0 / _checked(rank)

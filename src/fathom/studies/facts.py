@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.store.folder import RunFolder
@@ -51,17 +52,9 @@ def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
     :raises BadInput: no such scoring, or several and none chosen.
     """
     table, queries = run.predictions(), run.queries()
-    scorings = list(dict.fromkeys(table.column("scoring").to_pylist()))
-    if scoring is None and len(scorings) != 1:
-        raise BadInput(f"{run.path} has the scorings {', '.join(scorings) or 'none'}: choose one with --scoring")
-    chosen = scoring or scorings[0]
-    if chosen not in scorings:
-        raise BadInput(f"{run.path} has no scoring '{chosen}': it has {', '.join(scorings)}")
+    chosen = chosen_scoring(run, table, scoring)
     about = {row["query_id"]: row for row in queries.to_pylist()}
-    digests = {
-        name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
-        for name, (ids, _) in run.candidates().items()
-    }
+    digests = candidate_digests(run)
     columns = ["query_id", "scoring", "rank", "rank_above", "unscored", "gold_scores", "gold_tokens"]
     ranks: dict[str, list[float]] = {}
     tokens: dict[str, int | None] = {}
@@ -88,6 +81,25 @@ def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
     identity = run.manifest["identity"]
     name = f"{identity['probe']} {chosen} {str(identity['model']['name']).rstrip('/').rpartition('/')[2]}"
     return Facts(name, ranked, left_out)
+
+
+def chosen_scoring(run: RunFolder, table: pa.Table, scoring: str | None) -> str:
+    """:param scoring: None for the only one of *table*. :raises BadInput: no such scoring, or several."""
+    scorings = list(dict.fromkeys(table.column("scoring").to_pylist()))
+    if scoring is None and len(scorings) != 1:
+        raise BadInput(f"{run.path} has the scorings {', '.join(scorings) or 'none'}: choose one with --scoring")
+    chosen = scoring or scorings[0]
+    if chosen not in scorings:
+        raise BadInput(f"{run.path} has no scoring '{chosen}': it has {', '.join(scorings)}")
+    return chosen
+
+
+def candidate_digests(run: RunFolder) -> dict[str, str]:
+    """Of each candidate set, whatever its order."""
+    return {
+        name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
+        for name, (ids, _) in run.candidates().items()
+    }
 
 
 def _no_rank(above: int | None) -> str:

@@ -1,0 +1,544 @@
+"""Template-based beside template-free probing: hand-made runs, every number derived in the comments or by scipy."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.stats
+from typer.testing import CliRunner
+
+from fathom.cli import app
+from fathom.errors import BadInput
+from fathom.metrics.correlation import kendall, pearson, spearman
+from fathom.metrics.perplexity import corpus_perplexity, mean_perplexity, perplexity
+from fathom.metrics.ranking import places
+from fathom.report.approaches import paired_tables, rankings_tables, relations_tables
+from fathom.report.summary import metrics_json, summarise
+from fathom.report.tables import render
+from fathom.store.folder import RunFolder
+from fathom.store.predictions import SCHEMA
+from fathom.studies.approaches import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
+from fathom.studies.paired import pools, readings
+from fathom.studies.perplexity import perplexities
+from fathom.studies.rankings import EVERY_MODEL, MEAN, rankings, read_groups
+from fathom.studies.relations import shared_relations
+from fathom.studies.repeated import repeated
+from fathom.studies.templates import templates
+
+TWENTY = [f"e{number:02}" for number in range(20)]
+Make = Callable[..., RunFolder]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Writes a finished run. Facts are "s|relation|n", asked once each with the rank given."""
+
+    def run(
+        model: str,
+        data: str,
+        reading: str,
+        ranks: Sequence[float | None],
+        *,
+        name: str = "",
+        option: str | None = "as the reading",
+        relations: Sequence[str] | None = None,
+        facts: Sequence[str | None] | None = None,
+        candidates: Sequence[str] = TWENTY,
+        scorings: Sequence[str] = ("mask-mean",),
+        sentences: Sequence[int] | None = None,
+        templates: Sequence[int] | None = None,
+        plan: Sequence[str] = ("0",),
+        more: Sequence[Mapping[str, Any]] | None = None,
+    ) -> RunFolder:
+        folder = RunFolder(tmp_path / (name or f"{model}-{data}-{reading}".replace("/", "-")))
+        count = len(ranks)
+        kinds = list(relations or ["r"] * count)
+        queries = pa.table(
+            {
+                "query_id": [f"q{number}" for number in range(count)],
+                "fact_id": pa.array(facts or [f"s|{kinds[n]}|{n}" for n in range(count)], pa.string()),
+                "relation": kinds,
+                "direction": ["tail"] * count,
+                "subject_id": ["s"] * count,
+                "gold": pa.array([[candidates[0]]] * count, pa.list_(pa.string())),
+                "candidates": ["all"] * count,
+                "groups": pa.array([[] for _ in range(count)], pa.map_(pa.string(), pa.string())),
+                "sentences": pa.array(sentences or [int(reading == FREE)] * count, pa.int64()),
+            }
+        )
+        size = len(candidates)
+        names = pa.table(
+            {
+                "set": ["all"] * size,
+                "position": list(range(size)),
+                "id": list(candidates),
+                "name": [f"name {id_}" for id_ in candidates],
+            }
+        )
+        identity = {
+            "probe": "cloze",
+            "options": {} if option is None else {"reading": reading if option == "as the reading" else option},
+            "model": {"name": f"models/{model}", "content_hash": model},
+            "data": {"name": data, "content_hash": "1"},
+        }
+        folder.start(identity, list(plan), queries, names)
+        rows = [
+            {
+                "query_id": f"q{number}",
+                "template": templates[number] if templates else 0,
+                "scoring": scoring,
+                "subject": "Ann",
+                "prompt": "Ann is [Y].",
+                "rank": rank,
+                "rank_optimistic": None if rank is None else math.floor(rank),
+                "rank_pessimistic": None if rank is None else math.ceil(rank),
+                "num_candidates": size,
+                "top_ids": list(candidates[:10]),
+                "unscored": "no mask" if rank is None else None,
+                **(more[number] if more else {}),
+            }
+            for scoring in scorings
+            for number, rank in enumerate(ranks)
+        ]
+        folder.add_shard("0", rows)
+        return folder
+
+    return run
+
+
+def likelihood(log_prob: float, tokens: int) -> dict[str, float]:
+    return {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
+
+
+# --- metrics
+
+
+def test_perplexity_by_hand() -> None:
+    # exp(−(−2 ln 2)/2) = 2 and exp(−(−ln 16)/1) = 16: mean 9; corpus exp((2 ln 2 + 4 ln 2)/3) = 4
+    log_prob, tokens = [-2 * math.log(2), -math.log(16)], [2, 1]
+    assert perplexity(log_prob, tokens).tolist() == pytest.approx([2, 16])
+    mean, corpus = mean_perplexity(log_prob, tokens, ["a", "b"]), corpus_perplexity(log_prob, tokens, ["a", "b"])
+    assert (mean.estimate, corpus.estimate) == pytest.approx((9, 4))
+    assert 1 <= mean.low <= 9 <= mean.high
+    assert 1 <= corpus.low <= 4 <= corpus.high
+    for wrong in ([0.5], [1]), ([math.nan], [1]), ([-1.0], [0]):
+        with pytest.raises(ValueError, match="zero or less"):
+            perplexity(*wrong)
+
+
+def test_rank_correlations_are_scipys() -> None:
+    generator = np.random.default_rng(0)
+    first, second = generator.integers(0, 5, size=(2, 40, 7))  # with many ties
+    tau, rho = kendall(first, second), spearman(first, second)
+    for line in range(40):
+        assert tau[line] == pytest.approx(scipy.stats.kendalltau(first[line], second[line]).statistic)
+        assert rho[line] == pytest.approx(scipy.stats.spearmanr(first[line], second[line]).statistic)
+    # 1 2 3 against 1 3 2: two pairs agree, one does not: (2 − 1)/3
+    assert float(kendall([1, 2, 3], [1, 3, 2])) == pytest.approx(1 / 3)
+    assert math.isnan(kendall([1, 1, 1], [1, 3, 2]))
+    assert math.isnan(spearman([1, 1, 1], [1, 3, 2]))
+
+
+def test_places_break_ties_by_the_next_score() -> None:
+    # b and c tie in the first score, c is better in the second; a and d tie in both, for places 1 and 2
+    scores = [[0.3, 0.4], [0.1, 0.2], [0.1, 0.3], [0.1 + 0.2, 0.4]]
+    assert places(scores).tolist() == [1.5, 4, 3, 1.5]
+    assert places(np.stack([scores, np.zeros((4, 2))])).tolist() == [[1.5, 4, 3, 1.5], [2.5] * 4]
+
+
+# --- the summary of a run
+
+
+def test_a_summary_shows_both_perplexities(make: Make) -> None:
+    more = [likelihood(-2 * math.log(2), 2), likelihood(-math.log(16), 1), {}]
+    run = make("m", "D", BY_TEMPLATE, [1, 2, None], more=more)
+    numbers = summarise(run).headlines[0].numbers
+    assert (numbers["perplexity"].value, numbers["corpus_perplexity"].value) == pytest.approx((9, 4))
+    assert numbers["perplexity"].n == 2
+    assert numbers["perplexity"].note.startswith("of 2 of 3 prompts")
+    assert metrics_json(run)["scorings"]["mask-mean"]["metrics"]["corpus_perplexity"]["value"] == pytest.approx(4)
+    assert "perplexity" not in summarise(make("m", "E", BY_TEMPLATE, [1, 2])).headlines[0].numbers
+
+
+def test_a_run_of_an_earlier_version_has_none(make: Make) -> None:
+    run = make("m", "D", BY_TEMPLATE, [1, 2])
+    old = pa.Table.from_pylist(run.predictions().to_pylist()[:1], schema=SCHEMA)
+    old = old.drop_columns(["prompt_log_prob", "prompt_tokens"])
+    pq.write_table(old, run.path / "predictions" / "part-0.parquet")
+    run.add_shard("1", run.predictions().to_pylist())
+    (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"plan": ["0", "1"]}))
+    assert run.predictions().column("prompt_tokens").to_pylist() == [None, None]
+    [outcome] = outcomes_of([run])
+    assert np.isnan(outcome.log_prob).all()
+
+
+# --- what runs say
+
+
+def test_the_reading_is_told_by_option_or_sentences(make: Make) -> None:
+    runs = [
+        make("m", "D", FREE, [1, 1], name="said", sentences=[1, 0]),
+        make("m", "D", FREE, [1, None], name="auto", option="auto", sentences=[1, 0]),
+        make("m", "D", BY_TEMPLATE, [1, 1], name="earlier", option=None),
+        make("m", "D", FREE, [1, 1], name="mixed", option="auto", sentences=[1, 0]),
+        make("m", "D", BY_TEMPLATE, [1, 1], name="bare", option="auto", templates=[-1, -1]),
+    ]
+    assert [o.reading for o in outcomes_of(runs)] == [FREE, FREE, BY_TEMPLATE, BOTH, NEITHER]
+
+
+def test_sentences_of_a_fact_are_averaged_and_unscored_facts_left_out(make: Make) -> None:
+    # fact A by two sentences, ranks 1 and 7: Hits 1/2, 1/2, 1; B tied for ranks 1 and 2: 1/2, 1, 1; C has no rank
+    run = make("m", "D", FREE, [1, 7, 1.5, 3, None], facts=["A", "A", "B", "C", "C"])
+    [outcome] = outcomes_of([run])
+    assert list(outcome.ranked.place) == ["A", "B"]
+    assert outcome.ranked.hits.tolist() == [[0.5, 0.5, 1], [0.5, 1, 1]]
+    assert outcome.left_out == {"C": "no mask"}
+
+
+def test_runs_that_cannot_take_part_are_named_all_at_once(make: Make) -> None:
+    several = make("m", "D", FREE, [1], name="several", scorings=["mask-mean", "mask-max"])
+    unfinished = make("m", "D", FREE, [1], name="unfinished", plan=["0", "1"])
+    stopped = make("m", "D", FREE, [None], name="stopped", more=[{"rank_above": 5, "unscored": None}])
+    written = make("m", "D", FREE, [None], name="written", more=[{"correct": 1.0, "unscored": None}])
+    nothing = make("m", "D", FREE, [None], name="nothing")
+    with pytest.raises(BadInput) as told:
+        outcomes_of([several, unfinished, stopped, written, nothing])
+    for number, words in enumerate(["--scoring", "type its command again", "--max-rank", "no ranks", "no mask"]):
+        assert words in told.value.faults[number]
+    assert outcomes_of([several], ["mask-max"])[0].scoring == "mask-max"
+    # A run of the statement probe beside it has its only scoring taken.
+    causal = make("c", "D", FREE, [1], scorings=["sum/full"])
+    assert [o.scoring for o in outcomes_of([several, causal], ["mask-max"])] == ["mask-max", "sum/full"]
+    with pytest.raises(BadInput, match="several of --scoring"):
+        outcomes_of([several], ["mask-max", "mask-mean"])
+    with pytest.raises(BadInput, match="--scoring mask-maks: no run has it; there is sum/full"):
+        outcomes_of([causal], ["mask-maks"])
+
+
+# --- rankings
+
+
+def grid(make: Make) -> list[RunFolder]:
+    """Acc@1 of a, b, c: 3/4, 2/4, 1/4 by template; 2/4, 3/4, 1/4 by sentence."""
+    ranks = {3: [1, 1, 1, 6], 2: [1, 1, 6, 6], 1: [1, 6, 6, 6]}
+    wanted = {BY_TEMPLATE: {"a": 3, "b": 2, "c": 1}, FREE: {"a": 2, "b": 3, "c": 1}}
+    return [make(model, "D", reading, ranks[n]) for reading, of in wanted.items() for model, n in of.items()]
+
+
+def test_rankings_by_hand(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "groups.csv").write_text("model,group\na,general\nmodels/b,general\nc,domain\n")
+    found = rankings(grid(make), groups=tmp_path / "groups.csv")
+    based, free = found.columns
+    assert [(score.model, score.place) for score in based.scores] == [("a", 1), ("b", 2), ("c", 3)]
+    assert [(score.model, score.place) for score in free.scores] == [("a", 2), ("b", 1), ("c", 3)]
+    assert [hit.estimate for hit in based.scores[0].hits] == [0.75, 0.75, 1]
+    assert based.average == pytest.approx((0.5, 0.5, 1))
+    assert (based.facts, based.left_out) == (4, 0)
+    assert all(hit.low <= hit.estimate <= hit.high for score in based.scores for hit in score.hits)
+    everyone, general = found.agreements  # a group of one model has no ranking
+    assert (everyone.over, everyone.group, everyone.models) == ("D", EVERY_MODEL, 3)
+    assert everyone.tau.value == pytest.approx(1 / 3)  # two of three pairs alike
+    assert everyone.rho.value == pytest.approx(0.5)  # 1 − 6·2/(3·8)
+    assert (general.group, general.models, general.tau.value) == ("general", 2, -1)
+    assert everyone.tau.low <= everyone.tau.value <= everyone.tau.high
+
+
+def test_rankings_do_not_depend_on_the_order_of_runs(make: Make) -> None:
+    runs = grid(make)
+    one, other = rankings(runs).agreements[0], rankings(runs[::-1]).agreements[0]
+    assert one == other
+
+
+def test_equal_rankings_of_many_facts_agree_surely(make: Make) -> None:
+    # Over 200 facts, shares of 90, 50 and 10 % keep their order in every resample.
+    runs = [
+        make(model, "D", reading, [1] * right + [9] * (200 - right))
+        for reading in (BY_TEMPLATE, FREE)
+        for model, right in (("a", 180), ("b", 100), ("c", 20))
+    ]
+    [agreement] = rankings(runs).agreements
+    assert agreement.tau == (1, 1, 1)
+    assert agreement.rho == pytest.approx((1, 1, 1))
+
+
+def test_facts_that_one_model_could_not_rank_are_left_out_for_all(make: Make) -> None:
+    runs = [make("a", "D", FREE, [1, None, 1]), make("b", "D", FREE, [6, 1, 1])]
+    [column] = rankings(runs).columns
+    assert (column.facts, column.left_out) == (2, 1)
+    assert [score.hits[0].estimate for score in column.scores] == [1, 0.5]
+    text = render(rankings_tables(rankings(runs)), "text")
+    assert "1 facts that not all models ranked are left out" in text
+    assert "--reading template-based and template-free" in text  # why there is no agreement to show
+
+
+def test_the_mean_over_data_sets(make: Make) -> None:
+    # a: 1/2 and 1, mean 3/4; b: 1 and 0, mean 1/2. E is asked by sentences alone, F by templates alone.
+    runs = [
+        make("a", "D", FREE, [1, 6]),
+        make("b", "D", FREE, [1, 1]),
+        make("a", "E", FREE, [1, 1]),
+        make("b", "E", FREE, [6, 6]),
+        make("c", "E", FREE, [6, 6]),
+        make("a", "F", BY_TEMPLATE, [1]),
+        make("b", "F", BY_TEMPLATE, [6]),
+    ]
+    found = rankings(runs)
+    mean = found.columns[-1]
+    assert (mean.data, mean.reading) == (MEAN, FREE)
+    assert [(s.model, s.place, s.hits[0].estimate) for s in mean.scores] == [("a", 1, 0.75), ("b", 2, 0.5)]
+    assert [s.place for s in found.columns[1].scores] == [1, 2.5, 2.5]
+    [agreement] = found.agreements  # no data set has both readings, but each reading has its mean
+    assert (agreement.over, agreement.models, agreement.tau.value) == (MEAN, 2, 1)
+
+
+def test_bad_rankings(make: Make) -> None:
+    one, other = make("a", "D", FREE, [1, 6]), make("b", "D", FREE, [1, 6], candidates=TWENTY[:15])
+    with pytest.raises(BadInput, match="two models or more, found a alone"):
+        rankings([one, make("a", "D", BY_TEMPLATE, [1, 1])])
+    with pytest.raises(BadInput, match=r"among 20 candidates.* among 15 others: ask both with the same --pool"):
+        rankings([one, other])
+    with pytest.raises(BadInput, match="both of a on D, template-free: give one"):
+        rankings([one, make("a", "D", FREE, [1], name="again"), make("b", "D", FREE, [1], name="more")])
+    with pytest.raises(BadInput, match="no ranked fact in common"):
+        rankings([one, make("b", "D", FREE, [1], name="strange", facts=["t|r|9"])])
+
+
+def test_models_of_one_last_name_keep_their_full_one(make: Make) -> None:
+    runs = [make("x/m", "D", FREE, [1, 6]), make("y/m", "D", FREE, [1, 1])]
+    assert [score.model for score in rankings(runs).columns[0].scores] == ["models/x/m", "models/y/m"]
+
+
+def test_groups_are_read_and_faults_named(tmp_path: Path) -> None:
+    file = tmp_path / "groups"
+    models = {"a": "models/a", "b": "models/b"}
+    file.write_text('{"a": "general", "models/b": "domain", "z": "domain"}')
+    assert read_groups(file, models) == {"a": "general", "b": "domain"}
+    for text, words in {
+        "name,kind\na,b\n": ":1: expected the header model,group, found 'name,kind'",
+        "model,group\na\n": ":2: expected a model and its group, found 'a'",
+        '{"a": 1}': "expected {",
+        '{"a"': "not JSON",
+        '{"a": "general"}': "model b has no group; the file names a",
+        "": ":1: expected the header",
+    }.items():
+        file.write_text(text)
+        with pytest.raises(BadInput) as told:
+            read_groups(file, models)
+        assert words in str(told.value)
+    with pytest.raises(BadInput, match="No such file"):
+        read_groups(tmp_path / "none", models)
+
+
+# --- the same facts in two ways
+
+
+def test_readings_are_paired_by_fact(make: Make) -> None:
+    # In common: facts 0, 1, 2. By template ranks 1, 6, 6: 1/3, 1/3, 1; by sentence 1, 1, 6: 2/3, 2/3, 1.
+    based = make("m", "D", BY_TEMPLATE, [1, 6, 6, 1, None])
+    free = make("m", "D", FREE, [1, 1, 6, None, 1])
+    [found] = readings([based, free])
+    assert found.facts == 3
+    assert (found.only_first, found.only_second) == (1, 1)
+    assert found.first == pytest.approx((2 / 3, 2 / 3, 1))
+    assert found.second == pytest.approx((1 / 3, 1 / 3, 1))
+    assert [d.difference.estimate for d in found.differences] == pytest.approx([1 / 3, 1 / 3, 0])
+    assert found.differences[0].difference.low <= 1 / 3 <= found.differences[0].difference.high
+    text = render(paired_tables([found], FREE, BY_TEMPLATE, "readings"), "text")
+    assert "1 facts that only the template-based run could rank, not the template-free, are left out" in text
+
+
+def test_readings_that_cannot_be_paired(make: Make) -> None:
+    free = make("m", "D", FREE, [1])
+    with pytest.raises(BadInput, match="no model has runs of one data set in both readings"):
+        readings([free, make("m", "E", BY_TEMPLATE, [1]), make("n", "D", BY_TEMPLATE, [1])])
+    with pytest.raises(BadInput, match="no ranked fact in common"):
+        readings([free, make("m", "D", BY_TEMPLATE, [1], facts=["t|r|9"])])
+    with pytest.raises(BadInput, match="others: ask both with the same --pool"):
+        readings([free, make("m", "D", BY_TEMPLATE, [1], name="fewer", candidates=TWENTY[:9])])
+
+
+def test_pools_by_hand(make: Make) -> None:
+    original = make("m", "D", FREE, [1, 1, 2, 6], candidates=TWENTY[:10])
+    modified = make("m", "D", FREE, [1, 3, 6, 11], name="more")
+    for order in ([original, modified], [modified, original]):
+        [found] = pools(order)
+        assert found.sizes == (20, 10)
+        assert found.second == pytest.approx((2 / 4, 3 / 4, 1))
+        assert found.first == pytest.approx((1 / 4, 2 / 4, 3 / 4))
+        assert [d.difference.estimate for d in found.differences] == pytest.approx([-1 / 4] * 3)
+    with pytest.raises(BadInput, match="only run of m on D, template-free: ask again with --add-candidates"):
+        pools([original])
+    with pytest.raises(BadInput, match="same candidates: nothing to compare"):
+        pools([modified, make("m", "D", FREE, [1, 3, 6, 11], name="same")])
+
+
+# --- repeated predictions
+
+
+def test_repeated_by_hand(make: Make) -> None:
+    # Eleven candidates and three prompts; one is unscored. Firsts: x, x; the second lists share x, 1 … 8.
+    ids = ["x", "y", *(str(number) for number in range(9))]
+    first = [
+        "x",
+        *ids[2:],
+    ]
+    second = ["x", "y", *ids[2:10]]
+    more = [{"top_ids": first}, {"top_ids": second}, {"top_ids": None}]
+    [found] = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)])
+    assert (found.prompts, found.unscored) == (2, 1)
+    # top 1: x of 2 predictions; top 5: x 0 1 2 3 and x y 0 1 2, six of 10; top 10: x 0…8 and x y 0…7, eleven of 20
+    assert found.distinct == (1, 6, 11)
+    assert found.shares == pytest.approx((1 / 2, 6 / 10, 11 / 20))
+    assert found.entities[0] == ("x", "name x", (1, 1, 1))
+    assert [entity.id for entity in found.entities[:4]] == ["x", "0", "1", "2"]  # all in both top 10, the next in top 5
+    assert found.entities[-1].shares == pytest.approx((0, 0, 1 / 2))
+
+
+def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) -> None:
+    [found] = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])])
+    assert found.shares == pytest.approx((1 / 2, 3 / 6, 3 / 6))
+    with pytest.raises(BadInput, match="recorded the 2 best answers of a prompt, 10 are needed"):
+        repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])
+
+
+# --- perplexity
+
+
+def test_accuracy_and_perplexity_by_hand(make: Make) -> None:
+    # Perplexities 2, 4, 8 and Acc@1 1, 1/2, 0 on D.
+    runs = [
+        make(model, "D", FREE, ranks, more=[likelihood(-math.log(value), 1)] * 2)
+        for model, ranks, value in (("a", [1, 1], 2), ("b", [1, 6], 4), ("c", [6, 6], 8))
+    ]
+    runs.append(make("a", "E", FREE, [1, None], more=[likelihood(-math.log(3) * 2, 2), {}]))
+    found = perplexities(runs)
+    assert [(p.accuracy, p.perplexity) for p in found.points] == [
+        (1, pytest.approx(2)),
+        (0.5, pytest.approx(4)),
+        (0, pytest.approx(8)),
+        (1, pytest.approx(3)),
+    ]
+    assert (found.points[3].prompts, found.points[3].missing) == (1, 1)
+    assert [(m.data, m.accuracy) for m in found.means] == [("D", 0.5), ("E", 1)]
+    assert found.means[0].perplexity == pytest.approx(14 / 3)
+    over_models = found.related[0]
+    reference = scipy.stats.pearsonr([2, 4, 8], [1, 0.5, 0])
+    assert over_models.correlation.r == pytest.approx(reference.statistic)
+    assert over_models.correlation.p_value == pytest.approx(reference.pvalue)
+    assert math.isnan(found.related[-1].correlation.r)  # two data sets
+    assert found.related[-1].over == "data sets"
+
+
+def test_a_run_without_perplexities_says_what_to_type(make: Make) -> None:
+    with pytest.raises(BadInput) as told:
+        perplexities([make("a", "D", FREE, [1]), make("b", "D", FREE, [1])])
+    assert len(told.value.faults) == 2
+    assert all("has no perplexities: ask again with --perplexity" in fault for fault in told.value.faults)
+
+
+def test_the_papers_figure_2_follows_from_its_tables() -> None:
+    # Averages of tables 3 to 5 of Shaier et al.; the figure's caption says 0.83 (p 0.16) and 0.60 (p 0.20), the latter
+    # without its sign: accuracy falls with perplexity in template-free data, as their text says.
+    based = pearson([295.36, 396.23, 24.66, 77.42], [0.025, 0.11, 0.011, 0.002])
+    free = pearson([79.97, 43.54, 477.02, 154.19, 29.31, 31.29], [0.094, 0.21, 0.073, 0.17, 0.12, 0.18])
+    assert (based.r, based.p_value) == pytest.approx((0.83, 0.16), abs=0.01)
+    assert (free.r, free.p_value) == pytest.approx((-0.60, 0.20), abs=0.01)
+
+
+# --- templates and relations
+
+
+def test_templates_are_averaged_over_models(make: Make) -> None:
+    # Relation r: model a 1, 0 → 1/2; model b 0, 0 → 0: mean 1/4, deviation √2/4. Relation t: 1 and 1.
+    kinds = ["r", "r", "t"]
+    runs = [
+        make("a", "D", BY_TEMPLATE, [1, 6, 1], relations=kinds),
+        make("b", "D", BY_TEMPLATE, [6, 11, 1], relations=kinds),
+    ]
+    first, second = templates(runs)
+    assert (first.relation, first.template, first.models, first.prompts) == ("r", 0, 2, 4)
+    assert first.hits == pytest.approx((1 / 4, 1 / 4, 3 / 4))
+    assert first.deviation == pytest.approx(math.sqrt(2) / 4)
+    assert second.hits == (1, 1, 1)
+    assert first.wording == "[X] is [Y]."
+    with pytest.raises(BadInput, match="none of these runs was asked by templates"):
+        templates([make("a", "D", FREE, [1])])
+
+
+def test_shared_relations_by_hand(make: Make) -> None:
+    # Shared: P1, P2, P3. BEAR 1, 1/2, 0 (mean 1/2); T-REx 1, 1, 1/2 (mean 5/6): difference −1/3.
+    bear = make("m", "BEAR", BY_TEMPLATE, [1, 1, 6, 6, 1], relations=["P1", "P2", "P2", "P3", "P9"])
+    trex = make("m", "T-REx", BY_TEMPLATE, [1, 1, 1, 6], relations=["P1", "P2", "P3", "P3"], candidates=TWENTY[:12])
+    found = shared_relations([bear, trex])
+    [model] = found.models
+    assert found.names == ("BEAR", "T-REx")
+    assert [score.estimate for score in model.scores] == pytest.approx([1 / 2, 5 / 6])
+    assert model.difference.difference.estimate == pytest.approx(-1 / 3)
+    assert model.correlation.r == pytest.approx(scipy.stats.pearsonr([1, 0.5, 0], [1, 1, 0.5]).statistic)
+    assert [(line.relation, line.facts) for line in model.relations] == [("P1", (1, 1)), ("P2", (2, 1)), ("P3", (1, 2))]
+    assert model.only == (1, 0)
+    assert found.spread is None
+    assert "1 relations of BEAR alone" in render(relations_tables(found), "text")
+    # A second model, 1/2 worse in P1 of BEAR … all wrong there, all right on T-REx: spreads 1/2 and 1/6.
+    others = [
+        make("n", "BEAR", BY_TEMPLATE, [6] * 5, relations=["P1", "P2", "P2", "P3", "P9"]),
+        make("n", "T-REx", BY_TEMPLATE, [1] * 4, relations=["P1", "P2", "P3", "P3"], candidates=TWENTY[:12]),
+    ]
+    assert shared_relations([bear, trex, *others]).spread == pytest.approx((1 / 2, 1 / 6))
+    with pytest.raises(BadInput, match="is of n on BEAR, which has no run on T-REx: ask for it"):
+        shared_relations([bear, trex, others[0]])
+    with pytest.raises(BadInput, match="these runs are of 1: BEAR"):
+        shared_relations([bear])
+    with pytest.raises(BadInput, match="share no relation"):
+        shared_relations([bear, make("m", "K", BY_TEMPLATE, [1], relations=["Q1"])])
+
+
+# --- the commands
+
+
+def test_the_commands_print_and_keep(make: Make, tmp_path: Path) -> None:
+    told = [likelihood(-1.0, 2)] * 4
+    for reading, ranks in {BY_TEMPLATE: [1, 6, 6, 6], FREE: [1, 1, 6, 6]}.items():
+        for number, model in enumerate("abc"):
+            make(model, "D", reading, ranks[number:] + ranks[:number], name=f"{model}-{reading}", more=told)
+    make("a", "D", FREE, [1, 6, 6, 11], name="more", candidates=[*TWENTY, "e20"])
+    make("a", "E", FREE, [1, 6, 6, 11], name="elsewhere")
+    runs = [str(tmp_path / f"{model}-{reading}") for model in "abc" for reading in (BY_TEMPLATE, FREE)]
+    asked = {
+        "rankings": runs,
+        "readings": runs,
+        "repeated": runs[:2],
+        "perplexity": runs,
+        "templates": runs,
+        "pools": [str(tmp_path / "a-template-free"), str(tmp_path / "more")],
+        "relations": [str(tmp_path / "a-template-free"), str(tmp_path / "elsewhere")],
+    }
+    for command, folders in asked.items():
+        out = tmp_path / "out" / command
+        result = CliRunner().invoke(app, ["study", command, *folders, "--out", str(out), "--format", "json"])
+        assert result.exit_code == 0, (command, result.output, result.exception)
+        assert json.loads((out / f"{command}.json").read_text())
+        assert {f"{command}.json", f"{command}.csv", f"{command}.md"} <= {file.name for file in out.iterdir()}
+    pytest.importorskip("matplotlib")
+    pictures = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*.png")}
+    assert pictures == {
+        "rankings/rankings.png",
+        "repeated/repeated-0.png",
+        "repeated/repeated-1.png",
+        "perplexity/perplexity.png",
+        "relations/relations.png",
+    }
+
+
+def test_every_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["study", "rankings", str(tmp_path / "x"), str(tmp_path / "y")])
+    assert isinstance(result.exception, BadInput)
+    assert len(result.exception.faults) == 2
