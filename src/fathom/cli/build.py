@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from fathom.cli import build_cloze
+from fathom.cli import build_cloze, build_worlds
 
 app = typer.Typer(help="Make data folders from texts and graphs.", no_args_is_help=True)
 app.command("cloze")(build_cloze.cloze)
 app.command("review")(build_cloze.review)
+app.command("worlds")(build_worlds.worlds)

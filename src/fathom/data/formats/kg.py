@@ -216,7 +216,7 @@ def _read_entities(files: GraphFiles, faults: Faults) -> pa.Table | None:
     ids, names = table.column("id"), table.column("name")
     descriptions = table.column("description") if "description" in table.column_names else None
     aliases = None
-    if descriptions is None and _has_glosses(ids, names):
+    if descriptions is None and has_glosses(ids, names):
         # Without ", " there is no gloss: the name is the whole text.
         parts = pc.extract_regex(names, r"(?s)^(?P<name>.*?)(?:, (?P<gloss>.*))?$")
         names, descriptions = pc.struct_field(parts, "name"), pc.struct_field(parts, "gloss")
@@ -228,7 +228,7 @@ def _read_entities(files: GraphFiles, faults: Faults) -> pa.Table | None:
     return entity_table(ids, names, descriptions, aliases)
 
 
-def _has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
+def has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
     if not len(ids) or not pc.all(pc.match_substring_regex(ids, _WORDNET_ID)).as_py():
         return False
     return bool(pc.mean(pc.match_substring(texts, ", ")).as_py() >= _WITH_GLOSS)

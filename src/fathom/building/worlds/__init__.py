@@ -1,0 +1,40 @@
+"""Controlled copies of a knowledge graph in which memory is useless: the graph stays, the texts change.
+
+After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph Completion?* (NAACL
+2024), section 3. Each construction is a pure function of a graph, the parts to change, a seed and options::
+
+    from fathom.building.worlds import Options, build_worlds, virtual
+
+    world = virtual(fathom.read_data("my-graph").graph, "er", seed=0, options=Options(relax=True))
+    world.graph, world.mapping, world.spans
+"""
+
+from __future__ import annotations
+
+from fathom.building.worlds.build import build_worlds
+from fathom.building.worlds.constructions import (
+    Options,
+    World,
+    anonymised,
+    base,
+    fully_anonymised,
+    inconsistent,
+    virtual,
+)
+from fathom.building.worlds.restore import restore
+from fathom.building.worlds.variants import THIRTEEN, Variant, parse_variants
+
+__all__ = [
+    "THIRTEEN",
+    "Options",
+    "Variant",
+    "World",
+    "anonymised",
+    "base",
+    "build_worlds",
+    "fully_anonymised",
+    "inconsistent",
+    "parse_variants",
+    "restore",
+    "virtual",
+]

@@ -1,0 +1,134 @@
+"""Worlds as folders: ordinary knowledge graphs, each with what was changed into what."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy
+
+import fathom
+from fathom.building.worlds.constructions import Materials, Options, World, make, why_not
+from fathom.building.worlds.variants import THIRTEEN, Variant
+from fathom.data.formats.kg_files import unwritable, write_graph
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.store.files import whole_folder, write_json
+
+FORMAT = 1
+_ROWS = 1 << 20
+"""Spans that are put together at a time."""
+
+
+def build_worlds(
+    graph: KnowledgeGraph,
+    out: Path,
+    variants: Sequence[Variant] = THIRTEEN,
+    seed: int = 0,
+    options: Options | None = None,
+    *,
+    name: str = "",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[dict[str, Any]]:
+    """Write each variant as a folder of its name in *out*; it appears when it is complete.
+
+    :param name: of the graph, for the manifests.
+    :returns: the manifests.
+    :raises BadInput: with everything that prevents any of them, before anything is written.
+    :raises RunFailed: the disk is full; the folders that are there are complete.
+    """
+    materials = Materials(graph, seed, options)
+    refuse(materials, out, variants)
+    manifests = []
+    for done, variant in enumerate(variants):
+        progress(done, len(variants))
+        world = make(variant, materials)
+        manifest = _manifest(world, materials, name)
+        with whole_folder(out / str(variant)) as folder:
+            write_world(world, folder)
+            write_json(folder / "manifest.json", manifest)
+        manifests.append(manifest)
+    progress(len(variants), len(variants))
+    return manifests
+
+
+def refuse(materials: Materials, out: Path, variants: Sequence[Variant]) -> None:
+    """:raises BadInput: with all that stands in the way."""
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{out} is a file: choose another --out")
+    faults = [
+        f"{out / str(variant)} is there already: delete it, or choose another --out"
+        for variant in variants
+        if (out / str(variant)).exists()
+    ]
+    faults += unwritable(materials.graph)
+    impossible = {variant: found for variant in variants if (found := why_not(variant, materials))}
+    faults += dict.fromkeys(fault for found in impossible.values() for fault in found)
+    possible = [str(variant) for variant in variants if variant not in impossible]
+    if impossible and possible:
+        faults.append(
+            f"without {', '.join(map(str, impossible))} the rest can be made: --variants {','.join(possible)}"
+        )
+    if faults:
+        raise BadInput(faults)
+
+
+def write_world(world: World, folder: Path) -> None:
+    """The graph's files, ``mapping.parquet`` and ``spans.parquet``."""
+    write_graph(world.graph, folder)
+    pq.write_table(world.mapping, folder / "mapping.parquet", compression="zstd")
+    ids = world.graph.entities.column("id")
+    with pq.ParquetWriter(folder / "spans.parquet", _SPANS, compression="zstd") as writer:
+        for start in range(0, len(world.spans), _ROWS):
+            part = world.spans.slice(start, _ROWS)
+            columns = [ids.take(column) if name in _IDS else column for name, column in _columns(part)]
+            writer.write_table(pa.table(columns, schema=_SPANS))
+
+
+_IDS = ("described", "mention")
+_SPANS = pa.schema(
+    [(name, pa.string()) for name in _IDS]
+    + [(name, pa.int32()) for name in ("start", "end", "new_start", "new_end")]
+    + [("old", pa.string())]
+)
+
+
+def _columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
+    return list(zip(table.column_names, table.columns, strict=True))
+
+
+def _manifest(world: World, materials: Materials, name: str) -> dict[str, Any]:
+    """Nothing in it depends on the day or the place, so that the same command gives the same bytes."""
+    source = materials.graph
+    return {
+        "format": FORMAT,
+        "world": str(world.variant),
+        "construction": world.variant.construction,
+        "parts": world.variant.parts,
+        "source": {
+            "name": name,
+            "content_hash": source.content_hash,
+            "entities": len(source.entities),
+            "relations": len(source.relations),
+            "triples": len(source),
+            "splits": {split: len(rows) for split, rows in source.splits.items()},
+        },
+        "content_hash": world.graph.content_hash,
+        "seed": materials.seed,
+        "options": asdict(materials.options),
+        "counts": world.counts,
+        "notes": list(world.notes),
+        "versions": {
+            "fathom": fathom.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "pyarrow": pa.__version__,
+        },
+    }

@@ -1,0 +1,98 @@
+"""Columns of text as bytes: millions of descriptions in arrays, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fathom.data.words import word_signs
+
+BLOCK = 1 << 20
+"""Bytes of text that are worked on together: arrays of eight times that stay near the processor."""
+_ASCII_WORD = np.zeros(256, dtype=bool)
+_ASCII_WORD[[*b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]] = True
+
+
+class Texts(NamedTuple):
+    """Some rows that stand together. :param first: row of the first. :param data: their UTF-8 bytes, one after another.
+    :param starts: where in *data* each begins, and the end; shape (rows + 1,)."""
+
+    first: int
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+
+
+def blocks(column: pa.ChunkedArray, size: int = BLOCK) -> Iterator[Texts]:
+    """Whole rows of about *size* bytes each; a longer row stands alone."""
+    first = 0
+    for chunk in column.chunks:
+        if not len(chunk):
+            continue
+        text = chunk if pa.types.is_string(chunk.type) else chunk.cast(pa.string())
+        _, offsets, characters = text.buffers()
+        places = np.frombuffer(offsets, dtype=np.int32)[text.offset : text.offset + len(text) + 1].astype(np.int64)
+        data = np.frombuffer(characters, dtype=np.uint8) if characters is not None else np.zeros(0, dtype=np.uint8)
+        row = 0
+        while row < len(text):
+            stop = max(int(np.searchsorted(places, places[row] + size, side="right")) - 1, row + 1)
+            yield Texts(first + row, data[places[row] : places[stop]], places[row : stop + 1] - places[row])
+            row = stop
+        first += len(text)
+
+
+def to_arrow(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> pa.Array:
+    """Texts from their bytes and where each begins, and the end."""
+    offsets = pa.py_buffer(np.ascontiguousarray(starts, dtype=np.int32))
+    return pa.StringArray.from_buffers(len(starts) - 1, offsets, pa.py_buffer(np.ascontiguousarray(data)))
+
+
+def characters_before(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    """How many characters begin before each byte, and before the end; None where every byte is a character."""
+    if not len(data) or data.max() < 0x80:
+        return None
+    counts = np.zeros(len(data) + 1, dtype=np.int64)
+    np.cumsum((data & 0xC0) != 0x80, out=counts[1:])
+    return counts
+
+
+def token_starts(texts: Texts) -> NDArray[np.int64]:
+    """Where a name may begin or end: between two bytes unless both belong to one word or one character.
+
+    So a token is a whole word, or one sign that is of no word. Rows begin and end tokens.
+
+    :returns: places in ``data``, ascending, its end included.
+    """
+    data = texts.data
+    word = _ASCII_WORD[data]
+    begins = np.ones(len(data) + 1, dtype=bool)
+    if len(data) and data.max() >= 0x80:
+        lead = np.flatnonzero(data >= 0xC0)
+        length = 2 + (data[lead] >= 0xE0).astype(np.int64) + (data[lead] >= 0xF0)
+        signs = word_signs()[_code_points(data, lead, length)]
+        for step in range(4):
+            longer = length > step
+            word[lead[longer] + step] = signs[longer]
+        begins[:-1] = (data & 0xC0) != 0x80
+    begins[1:-1] &= ~(word[1:] & word[:-1])
+    begins[texts.starts] = True
+    return np.flatnonzero(begins)
+
+
+def _code_points(data: NDArray[np.uint8], lead: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of the characters of several bytes that begin at *lead*."""
+    point = data[lead].astype(np.int64) & (0x7F >> length)
+    for step in range(1, 4):
+        longer = length > step
+        point[longer] = (point[longer] << 6) | (data[lead[longer] + step] & 0x3F)
+    return point
+
+
+def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """start, start + 1, … of every run, one after another."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
