@@ -706,7 +706,7 @@ def test_a_file_that_may_not_grow_is_one_clear_line(tmp_path):
     done = subprocess.run(
         [*command, "--out", tmp_path / "out"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)),
-        env=os.environ | {"FATHOM_CACHE": str(tmp_path / "cache")},
+        env=os.environ | {"FATHOM_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
