@@ -19,6 +19,7 @@ import fathom
 from fathom.building.cloze.corpora import (
     MEDLINE,
     Document,
+    Part,
     Source,
     Troubles,
     Unreadable,
@@ -201,10 +202,7 @@ class _Builder:
                     self._drop_document(source, reason)
                     continue
                 self._records[source.name] += 1
-                try:
-                    yield number, document
-                except Unreadable as error:  # in the middle of a long text
-                    self.troubles.add(source, f"{corpus.place} {unit.place:,}", str(error))
+                yield number, document
             self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
 
     def _drop_document(self, source: Source, reason: str) -> None:
@@ -223,10 +221,10 @@ class _Builder:
         """Sentences of a document that may become queries, one per line."""
         before = 0
         reason = _EMPTY
-        for part in document.parts:
-            reason = reason if reason != _EMPTY else _SILENT
-            for sentence in self.selector.sentences(part.text):
-                reason = ""
+        for part in self._parts(number, document):
+            sentences = self.selector.sentences(part.text)
+            reason = KEPT if sentences else _SILENT if reason == _EMPTY else reason
+            for sentence in sentences:
                 if sentence.entity is None:
                     self._sentences[sentence.outcome] += 1
                     continue
@@ -237,7 +235,14 @@ class _Builder:
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
                     said.add((f"{sentence.entity} {sentence.masked.lower()}", 1))
             before += len(part.text) + 1
-        self._documents[reason or KEPT] += 1
+        self._documents[reason] += 1
+
+    def _parts(self, number: int, document: Document) -> Iterator[Part]:
+        """A long text can turn out to be none in the middle: what stands before counts."""
+        try:
+            yield from document.parts
+        except Unreadable as error:
+            self.troubles.add(self.sources[number], "text", str(error))
 
     def _drop_repeated(self, rows: Path, said: Occurrences) -> None:
         repeated = said.resolve("first").beaten

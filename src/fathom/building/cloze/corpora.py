@@ -12,8 +12,10 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fathom.building.cloze.options import ClozeOptions
 from fathom.errors import BadInput
@@ -71,7 +73,7 @@ class Corpus(Protocol):
     place: str
     """What :attr:`Unit.place` counts."""
 
-    def units(self, file: IO[bytes]) -> Iterator[Unit]:
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """Records one at a time, in file order. :raises Unreadable: the rest of the file is not what it should be."""
 
     def keys(self, unit: Unit) -> Keys:
@@ -172,12 +174,17 @@ def units_of(source: Source, corpus: Corpus, troubles: Troubles | None = None) -
             troubles.add(source, "the rest of the file is left out", str(error))
 
 
-def _opened(path: Path) -> IO[bytes]:
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     """Packed files are known by their first bytes, whatever their name."""
-    file = path.open("rb")
-    packed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if not packed:
+            yield file
+            return
+        with gzip.open(file) as unpacked:
+            yield unpacked
 
 
 def digest_of(path: Path) -> str:

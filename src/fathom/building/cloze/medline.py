@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import IO, Any
+from io import BufferedIOBase
+from typing import Any
 
 from fathom.building.cloze.corpora import Document, Keys, Part, Unit, Unreadable
 from fathom.building.cloze.texts import tidy
@@ -88,14 +89,15 @@ class Medline:
         self._etree = etree
         self._parser: Any = None
 
-    def units(self, file: IO[bytes]) -> Iterator[Unit]:
-        buffer = file.read(_BLOCK)
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        # read1: of a damaged packed file it gives what can be unpacked before it fails.
+        buffer = file.read1(_BLOCK)
         self._parser = self._parser_for(buffer)
         before = at = 0  # bytes of the file before the buffer; where in the buffer to go on
         while True:
             start = _START.search(buffer, at)
             if start is None:
-                block = file.read(_BLOCK)
+                block = file.read1(_BLOCK)
                 if not block:
                     return
                 at = max(at, len(buffer) - _LONGEST_TAG)  # a tag may be cut in two
@@ -113,7 +115,7 @@ class Medline:
                 at = end + len(name) + 3
                 yield Unit(before + first, buffer[first:at])
             else:
-                block = file.read(_BLOCK)
+                block = file.read1(_BLOCK)
                 if block and len(buffer) - first < _LONGEST:
                     before, buffer, at = before + first, buffer[first:] + block, 0
                     continue

@@ -31,7 +31,7 @@ class Occurrences:
     """:param path: a new file to keep them in."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file = path, path.open("wb")
+        self._path = path
         self._pending = array("Q")
         self.places = 0
 
@@ -46,18 +46,18 @@ class Occurrences:
             self._pending.append(rank * 2 + deleted)
         self.places += 1
         if len(self._pending) >= 1 << 16:
-            self._pending.tofile(self._file)
-            self._pending = array("Q")
+            self._flush()
 
     def resolve(self, counts: Literal["first", "last"]) -> Resolved:
         """Once all have been added. The last is that of the greatest version, and of these the latest."""
-        self._pending.tofile(self._file)
-        self._file.close()
+        self._flush()
         beaten, withdrawn = np.zeros(self.places, np.bool_), np.zeros(self.places, np.bool_)
         total = self._path.stat().st_size // 16
         shares = -(-total // _AT_ONCE)
         for share in range(shares):
             keys, ranks = self._part(share, shares)
+            if not len(keys):
+                continue
             order = np.lexsort((ranks, keys))
             keys, ranks = keys[order], ranks[order]
             new = np.concatenate([[True], keys[1:] != keys[:-1]])
@@ -71,6 +71,11 @@ class Occurrences:
             withdrawn[places[loses]] = (ranks[winner] & np.uint64(1)).astype(np.bool_)[group][loses]
         self._path.unlink()
         return Resolved(beaten, withdrawn)
+
+    def _flush(self) -> None:
+        with self._path.open("ab") as file:
+            self._pending.tofile(file)
+        self._pending = array("Q")
 
     def _part(self, share: int, shares: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         found = []

@@ -7,7 +7,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import IO
+from io import BufferedIOBase
+from typing import IO, cast
 
 from fathom.building.cloze.corpora import Document, Keys, Part, Unit, Unreadable
 
@@ -31,7 +32,7 @@ class JsonLines:
     def __init__(self, name: str, encoding: str) -> None:
         self.name, self.encoding = name, encoding
 
-    def units(self, file: IO[bytes]) -> Iterator[Unit]:
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         for number, line, complete in _lines(file):
             if not complete:
                 yield Unit(number, {}, f"longer than {_LONGEST:,} bytes")
@@ -69,7 +70,7 @@ class PlainText:
     def __init__(self, name: str, encoding: str, *, by_line: bool) -> None:
         self.name, self.encoding, self.by_line = name, encoding, by_line
 
-    def units(self, file: IO[bytes]) -> Iterator[Unit]:
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         if not self.by_line:
             yield Unit(1, file)
             return
@@ -87,13 +88,14 @@ class PlainText:
             return Document(f"{self.name}:{unit.place}", "", [Part(tidy(self._decoded(unit.content)))])
         return Document(self.name, "", self._paragraphs(unit.content))
 
-    def _paragraphs(self, file: IO[bytes]) -> Iterator[Part]:
-        reader = io.TextIOWrapper(file, self.encoding)
+    def _paragraphs(self, file: BufferedIOBase) -> Iterator[Part]:
+        reader = io.TextIOWrapper(cast("IO[bytes]", file), self.encoding)
         lines: list[str] = []
         number = length = 0
         try:
             while line := reader.readline(_CUT):
                 number += 1
+                line = line.removeprefix("\ufeff") if number == 1 else line
                 if line.strip() and length < _CUT:
                     lines.append(line)
                     length += len(line)
@@ -117,7 +119,7 @@ class PlainText:
             raise Unreadable(f"not {self.encoding} (byte {error.start}); --encoding names another") from error
 
 
-def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+def _lines(file: BufferedIOBase) -> Iterator[tuple[int, bytes, bool]]:
     """(number, line, whether it is all of it); of a line that is too long only the first bytes."""
     number = 0
     while line := file.readline(_LONGEST):
