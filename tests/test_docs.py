@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -19,6 +20,7 @@ LINK = re.compile(r"\]\((?!http)([^)#]+)")
 def desk(tmp_path_factory):
     """A folder in which "gpt2", "path/to/BEAR" and "my-facts" are there, small."""
     from fathom.data.formats import EMBEDDED
+    from tests.test_build_cloze import texts_to_build_from
     from tests.test_cli import gpt2, save
     from tests.test_data import bear_folder, instance
 
@@ -36,7 +38,44 @@ def desk(tmp_path_factory):
     lines = [f"{kind} {number}\thypernym\t{kind}\n" for kind in animals for number in range(4)]
     (folder / "my-graph" / "train.tsv").write_text("".join(lines[::2]), encoding="utf-8")
     (folder / "my-graph" / "test.tsv").write_text("".join(lines[1::2]), encoding="utf-8")
+    _both_readings(folder)
+    texts_to_build_from(folder)
     return folder
+
+
+def _both_readings(folder: Path) -> None:
+    """What the comparison of templates with natural sentences needs: a masked model, and facts that have both."""
+    from tests.test_cli import bert, save
+
+    save(folder / "bert", bert())
+    answers = {"France": "Paris", "Japan": "Tokyo", "Peru": "Lima", "Chad": "Lome"}
+    facts = [
+        {"subject": subject, "relation": "capital", "answer": answer, "sentences": [f"{subject} is ruled from [Y]."]}
+        for subject, answer in answers.items()
+    ]
+    (folder / "my-field").mkdir()
+    (folder / "my-field" / "facts.jsonl").write_text("\n".join(map(json.dumps, facts)), encoding="utf-8")
+    relation = {"relation": "capital", "templates": ["The capital of [X] is [Y]."]}
+    (folder / "my-field" / "relations.jsonl").write_text(json.dumps(relation), encoding="utf-8")
+    (folder / "more.txt").write_text("Oslo\nCairo\n", encoding="utf-8")
+    (folder / "groups.csv").write_text("model,group\nbert,masked\ngpt2,causal\n", encoding="utf-8")
+    trex = folder / "path" / "to" / "TREx"
+    trex.mkdir()
+    lines = [
+        {
+            "uuid": str(number),
+            "predicate_id": "P30",
+            "sub_uri": f"Q{number}",
+            "sub_label": subject,
+            "obj_uri": answer,
+            "obj_label": answer,
+            "evidences": [{"masked_sentence": f"{subject} is in [MASK].", "obj_surface": answer}],
+        }
+        for number, (subject, answer) in enumerate({"Iran": "Asia", "Spain": "Europe"}.items())
+    ]
+    (trex / "P30.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    template = {"relation": "P30", "template": "[X] is in [Y] ."}
+    (trex / "relations.jsonl").write_text(json.dumps(template), encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from fathom.cli.formats import Format
 from fathom.cli.options import merge, with_flags
+from fathom.cli.tables import draw, keep, split, tell
 from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
-from fathom.report.tables import Table, render
+from fathom.report.tables import Table
 
 if TYPE_CHECKING:
     from fathom.studies.entities import Asked
@@ -40,7 +41,7 @@ def _ablation(
 
     options = parse_options(StatementOptions, merge(config, given))
     found = ablation(load(model, **options.loading()), read(data), options, out, _announced)
-    _tell(ablation_tables(found), format, out, "ablation")
+    tell(ablation_tables(found), format, out, "ablation")
 
 
 def _agreement(
@@ -58,13 +59,13 @@ def _agreement(
     from fathom.store.folder import RunFolder
     from fathom.studies.agreement import agreement
 
-    scorings: list[str | None] = [*_split(scoring or "")] or [None]
+    scorings: list[str | None] = [*split(scoring or "")] or [None]
     found = agreement(RunFolder.open(first), RunFolder.open(second), k, (scorings[0], scorings[-1]))
-    _tell(agreement_tables(found), format, out, "agreement")
+    tell(agreement_tables(found), format, out, "agreement")
     if out is not None:
         points = Table(("fact", found.first, found.second), tuple(found.points), "ranks")
-        _keep(out / "agreement-ranks.csv", points)
-        _draw(lambda: draw_agreement(found, out / "agreement.png"))
+        keep(out / "agreement-ranks.csv", points)
+        draw(lambda: draw_agreement(found, out / "agreement.png"))
 
 
 def _length_bias(
@@ -82,11 +83,11 @@ def _length_bias(
     from fathom.studies.length_bias import length_bias
 
     found = length_bias([RunFolder.open(run) for run in runs], scoring, _counter(tokenizer))
-    _tell(length_bias_tables(found), format, out, "length-bias")
+    tell(length_bias_tables(found), format, out, "length-bias")
     if out is not None:
         for number, bias in enumerate(found):
-            _keep(out / f"length-bias-{number}.csv", Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name))
-            _draw(lambda: draw_length_bias(bias, out / f"length-bias-{number}.png"))  # noqa: B023 - called at once
+            keep(out / f"length-bias-{number}.csv", Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name))
+            draw(lambda: draw_length_bias(bias, out / f"length-bias-{number}.png"))  # noqa: B023 - called at once
 
 
 def _prompts(
@@ -106,7 +107,7 @@ def _prompts(
 
     options = parse_options(EmbeddingOptions, merge(config, given))
     lines = prompt_sensitivity(load(model, **options.loading()), read(data), options, out, _announced)
-    _tell([scored_table("embedding probe by tail prompt", lines)], format, out, "prompts")
+    tell([scored_table("embedding probe by tail prompt", lines)], format, out, "prompts")
 
 
 def _sizes(
@@ -127,11 +128,11 @@ def _sizes(
     from fathom.report.entities import scored_table
     from fathom.studies.entities import sizes
 
-    asked = _asked(_split(probes), {"max_rank": 100} | merge(config, given), max_rank)
+    asked = _asked(split(probes), {"max_rank": 100} | merge(config, given), max_rank)
     loading = asked[0].options.loading()
-    chosen = [(name, partial(load, name, **loading)) for name in _split(models)]
+    chosen = [(name, partial(load, name, **loading)) for name in split(models)]
     lines, growth = sizes(chosen, read(data), asked, out, _announced)
-    _tell([scored_table("growth with the size of the model", lines, growth)], format, out, "sizes")
+    tell([scored_table("growth with the size of the model", lines, growth)], format, out, "sizes")
 
 
 def _compute_time(
@@ -154,15 +155,15 @@ def _compute_time(
     from fathom.report.entities import draw_timing, timing_table
     from fathom.studies.entities import compute_time
 
-    if not all(part.isdigit() and int(part) for part in _split(queries)):
+    if not all(part.isdigit() and int(part) for part in split(queries)):
         raise BadInput(f"--queries: expected numbers separated by commas, found {queries!r}")
-    counts = [int(part) for part in _split(queries)]
-    asked = _asked(_split(probes), merge(config, given), max_rank)
+    counts = [int(part) for part in split(queries)]
+    asked = _asked(split(probes), merge(config, given), max_rank)
     loaded, facts = load(model, **asked[0].options.loading()), read(data)
     found = [compute_time(loaded, facts, one, counts, out, _announced, repeats=repeats, total=total) for one in asked]
-    _tell([timing_table(found)], format, out, "compute-time")
+    tell([timing_table(found)], format, out, "compute-time")
     for timing in found:
-        _draw(lambda: draw_timing(timing, out / f"compute-time-{timing.probe}.png"))  # noqa: B023 - called at once
+        draw(lambda: draw_timing(timing, out / f"compute-time-{timing.probe}.png"))  # noqa: B023 - called at once
 
 
 def _asked(probes: list[str], given: dict[str, Any], max_rank: int | None) -> list[Asked]:
@@ -191,10 +192,6 @@ def _of(fields: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in fields}
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 def _counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
     """Number of tokens of each text behind a space, as names stand in statements."""
     if tokenizer is None:
@@ -204,27 +201,6 @@ def _counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
 
     count = token_counter(load_tokenizer(tokenizer))
     return lambda texts: count([" " + text for text in texts])
-
-
-def _tell(tables: list[Table], format: Format, out: Path | None, name: str) -> None:  # noqa: A002
-    """Print, and keep in every form."""
-    from fathom.store.files import write_text
-
-    if out is not None:
-        for ending in ("json", "csv", "md"):
-            write_text(out / f"{name}.{ending}", render(tables, ending) + "\n")
-    typer.echo(render(tables, str(format)))
-
-
-def _keep(path: Path, table: Table) -> None:
-    from fathom.store.files import write_text
-
-    write_text(path, render([table], "csv") + "\n")
-
-
-def _draw(make: Callable[[], Path | None]) -> None:
-    if make() is None:
-        typer.echo("no picture: pip install 'fathom-lm[report]' draws one", err=True)
 
 
 def _announced(name: str) -> Callable[[int, int], None]:

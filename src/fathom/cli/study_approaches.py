@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from fathom.cli.formats import Format
-from fathom.cli.study import _draw, _keep, _split, _tell, app
+from fathom.cli.study import app
+from fathom.cli.tables import draw, keep, split, tell
 
 if TYPE_CHECKING:
     from fathom.store.folder import RunFolder
@@ -42,10 +43,10 @@ def rankings(
     from fathom.report.approaches import draw_rankings, rankings_tables
     from fathom.studies.rankings import rankings as study
 
-    found = study(_opened(runs), _split(scoring), groups)
-    _tell(rankings_tables(found), format, out, "rankings")
+    found = study(_opened(runs), split(scoring), groups)
+    tell(rankings_tables(found), format, out, "rankings")
     if out is not None:
-        _draw(lambda: draw_rankings(found, out / "rankings.png"))
+        draw(lambda: draw_rankings(found, out / "rankings.png"))
 
 
 @app.command("readings")
@@ -59,7 +60,7 @@ def readings(
     from fathom.report.approaches import readings_tables
     from fathom.studies.paired import readings as study
 
-    _tell(readings_tables(study(_opened(runs), _split(scoring))), format, out, "readings")
+    tell(readings_tables(study(_opened(runs), split(scoring))), format, out, "readings")
 
 
 @app.command("pools")
@@ -73,7 +74,7 @@ def pools(
     from fathom.report.approaches import pools_tables
     from fathom.studies.paired import pools as study
 
-    _tell(pools_tables(study(_opened(runs), _split(scoring))), format, out, "pools")
+    tell(pools_tables(study(_opened(runs), split(scoring))), format, out, "pools")
 
 
 @app.command("repeated")
@@ -87,12 +88,12 @@ def repeated(
     from fathom.report.approaches import draw_repeated, entities_table, repeated_tables
     from fathom.studies.repeated import repeated as study
 
-    found = study(_opened(runs), _split(scoring))
-    _tell(repeated_tables(found), format, out, "repeated")
+    found = study(_opened(runs), split(scoring))
+    tell(repeated_tables(found), format, out, "repeated")
     if out is not None:
         for number, line in enumerate(found):
-            _keep(out / f"repeated-{number}.csv", entities_table(line))
-            _draw(lambda: draw_repeated(line, out / f"repeated-{number}.png"))  # noqa: B023 - called at once
+            keep(out / f"repeated-{number}.csv", entities_table(line))
+            draw(lambda: draw_repeated(line, out / f"repeated-{number}.png"))  # noqa: B023 - called at once
 
 
 @app.command("perplexity")
@@ -106,10 +107,10 @@ def perplexity(
     from fathom.report.approaches import draw_perplexity, perplexity_tables
     from fathom.studies.perplexity import perplexities
 
-    found = perplexities(_opened(runs), _split(scoring))
-    _tell(perplexity_tables(found), format, out, "perplexity")
+    found = perplexities(_opened(runs), split(scoring))
+    tell(perplexity_tables(found), format, out, "perplexity")
     if out is not None:
-        _draw(lambda: draw_perplexity(found, out / "perplexity.png"))
+        draw(lambda: draw_perplexity(found, out / "perplexity.png"))
 
 
 @app.command("templates")
@@ -123,7 +124,7 @@ def templates(
     from fathom.report.approaches import templates_tables
     from fathom.studies.templates import templates as study
 
-    _tell(templates_tables(study(_opened(runs), _split(scoring))), format, out, "templates")
+    tell(templates_tables(study(_opened(runs), split(scoring))), format, out, "templates")
 
 
 @app.command("relations")
@@ -137,7 +138,7 @@ def relations(
     from fathom.report.approaches import draw_relations, relations_tables
     from fathom.studies.relations import shared_relations
 
-    found = shared_relations(_opened(runs), _split(scoring))
-    _tell(relations_tables(found), format, out, "relations")
+    found = shared_relations(_opened(runs), split(scoring))
+    tell(relations_tables(found), format, out, "relations")
     if out is not None:
-        _draw(lambda: draw_relations(found, out / "relations.png"))
+        draw(lambda: draw_relations(found, out / "relations.png"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -163,8 +163,9 @@ def _outcome(run: RunFolder, scorings: Sequence[str], there: set[str]) -> Outcom
     if len(wanted) > 1:
         raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {', '.join(wanted)}")
     scoring = chosen_scoring(run, table, wanted[0] if wanted else None)
-    table = table.filter(pc.equal(table.column("scoring"), scoring))
-    queries = {row["query_id"]: row for row in run.queries().to_pylist()}
+    # All candidates' scores of many runs would fill memory.
+    table = table.filter(pc.equal(table.column("scoring"), scoring)).drop_columns(["scores"])
+    queries = {row["query_id"]: row for row in _of_queries(run.queries())}
     asked = [queries[id_] for id_ in table.column("query_id").to_pylist()]
     hits = _hits(run, table)
     facts = [row["fact_id"] or row["query_id"] for row in asked]
@@ -197,6 +198,12 @@ def _outcome(run: RunFolder, scorings: Sequence[str], there: set[str]) -> Outcom
     )
 
 
+def _of_queries(table: pa.Table) -> list[dict[str, Any]]:
+    columns = {"query_id", "fact_id", "relation", "candidates", "sentences"}
+    found: list[dict[str, Any]] = table.select([name for name in table.column_names if name in columns]).to_pylist()
+    return found
+
+
 def _hits(run: RunFolder, table: pa.Table) -> Floats:
     optimistic, pessimistic, above, correct = (
         _numbers(table, name, missing=np.nan)
@@ -221,7 +228,7 @@ def _numbers(table: pa.Table, name: str, missing: float = 0.0) -> Floats:
 
 def _reading(
     option: str | None,
-    asked: Sequence[dict[str, object]],
+    asked: Sequence[dict[str, Any]],
     templates: npt.NDArray[np.int64],
     unscored: npt.NDArray[np.bool_],
 ) -> str:
