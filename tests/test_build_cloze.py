@@ -81,6 +81,15 @@ def dropped(built: Built) -> dict[str, int]:
     return {step.what: step.dropped for step in built.steps if step.dropped}
 
 
+def texts_to_build_from(folder: Path) -> None:
+    """What the examples in the documents need: PubMed files, lists of names, and a sample that was judged."""
+    sentences = ("Aspirin thins the blood.", "TP53 binds DNA.", "Tin shines.", "BRCA1 repairs it.", "Lithium calms.")
+    medline(folder / "pubmed" / "1.xml.gz", *(article(pmid, text) for pmid, text in enumerate(sentences)))
+    names(folder / "chemicals.tsv", "5\taspirin\n3\ttin\n2\tlithium\n")
+    names(folder / "genes.txt", "TP53\nBRCA1\n")
+    filled(folder / "reviewed.csv", [("yes", "yes"), ("no", "no"), ("yes", "no")])
+
+
 # Names in texts
 
 
@@ -755,6 +764,10 @@ def test_real_samples(shared_data, tmp_path):
     new = build_cloze([folder / "pubmed" / "pubmedsample18n0001.xml.gz"], lists, tmp_path / "new")
     assert (new.steps[0].left, dropped(new)["in another language"]) == (177, 22)
     assert read(new.out).queries
+    genes = f"genes={folder / 'ner' / 'genes.tsv'}"
+    two = build_cloze([folder / "pubmed" / "pubmedsample18n0001.xml.gz"], [*lists, genes], tmp_path / "two")
+    assert [step.left for step in two.steps] == [177, 155, 103, 75, 576, 299, 169, 152, 78, 77]  # as in the tutorial
+    assert two.steps[-1].by_type == {"chemicals": 36, "genes": 41}
     old = build_cloze([folder / "pubmed" / "medsamp2014.xml.gz"], lists, tmp_path / "old")
     assert old.steps[0].left == 161
     both = build_cloze([folder / "pubmed", folder / "pubmed-29768149.xml"], lists, tmp_path / "both")

@@ -278,7 +278,8 @@ class _Builder:
         for reason in _TYPED_STEPS:
             lost = {type_: self._typed[type_, reason] for type_ in by_type}
             by_type = {type_: count - lost[type_] for type_, count in by_type.items()}
-            steps.append(Step(reason, sum(lost.values()), sum(by_type.values()), by_type))
+            if any(lost.values()) or reason in (BLOCKED, _DUPLICATE):
+                steps.append(Step(reason, sum(lost.values()), sum(by_type.values()), by_type))
         return steps
 
     def unnamed(self) -> list[str]:
