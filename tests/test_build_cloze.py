@@ -629,6 +629,9 @@ def test_which_filter_emptied_it(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "chemicals.txt"]
     with pytest.raises(BadInput, match="nothing was left after 'name no entity'"):
         build(tmp_path, [file], "tin\n")
+    other = Path(names(tmp_path / "other.xml", "<html/>"))
+    notes = build(tmp_path / "2", [file, other], "aspirin\n", blocked_as_written=True, min_words=2).notes
+    assert notes[-1] == "other.xml: no records"
     with pytest.raises(BadInput, match="there is no record in the input"):
         build(tmp_path, [medline(tmp_path / "b.xml")], "tin\n")
 

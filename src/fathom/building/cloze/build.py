@@ -128,7 +128,7 @@ def build_cloze(
             raise BadInput(_emptied(steps, builder.troubles.notes()))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
-        notes += builder.troubles.notes() + builder.unnamed()
+        notes += builder.troubles.notes() + builder.without()
         write_json(folder / "manifest.json", builder.manifest(words, steps, frequencies, notes))
     return Built(out, steps, frequencies, notes)
 
@@ -282,12 +282,12 @@ class _Builder:
                 steps.append(Step(reason, sum(lost.values()), sum(by_type.values()), by_type))
         return steps
 
-    def unnamed(self) -> list[str]:
-        """Types of which nothing is left."""
+    def without(self) -> list[str]:
+        """Files without a record, and types of which nothing is left."""
+        empty = [f"{source.name}: no records" for source in self.sources if not self._records[source.name]]
         found = {self.listed.entities[entity].type for entity in self._found}
-        return [
-            f"{type_}: no sentence is left: not in the data set" for type_ in self.listed.types if type_ not in found
-        ]
+        gone = [type_ for type_ in self.listed.types if type_ not in found]
+        return [*empty, *(f"{type_}: no sentence is left: not in the data set" for type_ in gone)]
 
     def write(self, folder: Path, rows: Path) -> list[Frequencies]:
         """The data set in Fathom's own format, the sample for the reviewers, and how often each entity occurs."""
