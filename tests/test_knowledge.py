@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import defaultdict
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -649,3 +650,40 @@ def test_counts_agree_with_a_count_of_queries(shared_data):
 def test_columns_are_small(shared_data):
     graph = read(shared_data / "wn18rr").graph
     assert {column.dtype for column in (graph.head, graph.relation, graph.tail)} == {np.dtype(np.int32)}
+
+
+class TestWhatWouldBePassedOver:
+    """Files that say something, and that nobody would read."""
+
+    TRIPLES: ClassVar = {"train.tsv": ["a\tr\tb", "b\tr\tc"], "test.tsv": ["c\tr\ta"]}
+
+    def test_two_files_for_one_split(self, tmp_path: Path) -> None:
+        write(tmp_path, {**self.TRIPLES, "train.txt": ["a\tr\tc"]})
+        with pytest.raises(BadInput, match=r"train.tsv: stands beside train.txt: both say the same thing"):
+            read(tmp_path)
+
+    def test_a_folder_in_place_of_a_file(self, tmp_path: Path) -> None:
+        write(tmp_path, {"train.tsv": self.TRIPLES["train.tsv"]})
+        (tmp_path / "test.tsv").mkdir()
+        with pytest.raises(BadInput, match=r"test.tsv: is not a file"):
+            read(tmp_path)
+
+    def test_dev_is_asked_where_there_is_no_test(self, tmp_path: Path) -> None:
+        write(tmp_path, {"train.tsv": self.TRIPLES["train.tsv"], "dev.tsv": ["c\tr\ta"]})
+        found, faults = examine(tmp_path)
+        assert found is not None
+        assert [query.id for query in found.queries] == ["dev/0"]
+        assert any("there is no test split: dev asked" in note for note in faults.notes)
+
+    def test_descriptions_without_names(self, tmp_path: Path) -> None:
+        write(tmp_path, {**self.TRIPLES, "entity2wikidata.json": ["{}"]})
+        _, faults = examine(tmp_path)
+        assert any("not used: entity2text.txt, which names the entities, is missing" in note for note in faults.notes)
+
+    def test_other_names_that_are_no_list(self, tmp_path: Path) -> None:
+        names = ["a\tA", "b\tB", "c\tC"]
+        write(
+            tmp_path, {**self.TRIPLES, "entity2text.txt": names, "entity2wikidata.json": ['{"a": {"alternatives": 5}}']}
+        )
+        with pytest.raises(BadInput, match="'alternatives' of 'a' must be a list of texts, found 5"):
+            read(tmp_path)

@@ -19,6 +19,7 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line, pearson
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
+from fathom.report.entities import agreement_tables
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import agreement
 from fathom.studies.entities import Asked, Growth, _rises, compute_time, sizes
@@ -27,8 +28,17 @@ from fathom.studies.length_bias import length_bias
 CANDIDATES = [f"e{number}" for number in range(100)]
 
 
-def make_run(path: Path, probe: str, ranks: dict[str, float | None], candidates: list[str] = CANDIDATES) -> RunFolder:
-    """A finished run of facts "s|r|<id>": rank by id, None for unscored; an answer "e<n>" has n tokens."""
+def make_run(
+    path: Path,
+    probe: str,
+    ranks: dict[str, float | None],
+    candidates: list[str] = CANDIDATES,
+    beyond: int | None = None,
+) -> RunFolder:
+    """A finished run of facts "s|r|<id>": rank by id, None for unscored; an answer "e<n>" has n tokens.
+
+    :param beyond: where the search stopped for the facts of infinite rank.
+    """
     folder = RunFolder(path)
     ids = list(ranks)
     queries = pa.table(
@@ -58,13 +68,15 @@ def make_run(path: Path, probe: str, ranks: dict[str, float | None], candidates:
             "query_id": id_,
             "template": -1,
             "scoring": probe,
-            "rank": rank,
-            "rank_optimistic": None if rank is None else int(rank),
-            "rank_pessimistic": None if rank is None else int(rank),
+            "rank": told,
+            "rank_optimistic": told and int(told),
+            "rank_pessimistic": told and int(told),
             "gold_tokens": [int(id_[1:])],
+            "rank_above": beyond if rank == math.inf else None,
             "unscored": "no name" if rank is None else None,
         }
         for id_, rank in ranks.items()
+        for told in [None if rank in (None, math.inf) else rank]
     ]
     folder.add_shard("0", rows)
     return folder
@@ -108,6 +120,33 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
         agreement(first, other)
     with pytest.raises(BadInput, match="no ranked fact in common"):
         agreement(first, make_run(tmp_path / "d", "other", {"e9": 10}))
+
+
+def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
+    """Ranks 1, 20, 30, 4 against 2, beyond 10, beyond 10, 3: two hits, two misses; a correlation of the two ranked
+    facts would be one of facts chosen by their rank."""
+    whole = make_run(tmp_path / "a", "embedding", {"e1": 1.0, "e2": 20.0, "e3": 30.0, "e4": 4.0})
+    stopped = make_run(tmp_path / "b", "statement", {"e1": 2.0, "e2": math.inf, "e3": math.inf, "e4": 3.0}, beyond=10)
+    found = agreement(whole, stopped)
+    assert (found.both_hit, found.both_miss, found.left_out, found.stopped) == (0.5, 0.5, 0, 2)
+    assert math.isnan(found.ranks.r)
+    assert math.isnan(found.log_ranks.r)
+    [table, _] = agreement_tables(found)
+    assert any("only known to rank beyond --max-rank" in note for note in table.notes)
+    beyond_the_question = agreement(whole, stopped, k=20)  # e2 and e3 may be hits at 20, or not
+    assert beyond_the_question.left_out == 2
+    with pytest.raises(BadInput, match="2 of 4 facts only that they rank beyond --max-rank"):
+        length_bias([stopped])
+
+
+def test_a_run_beside_itself_says_nothing(tmp_path: Path) -> None:
+    ranks: dict[str, float | None] = {"e1": 1.0, "e2": 2.0, "e3": 3.0}
+    run = make_run(tmp_path / "a", "embedding", ranks)
+    with pytest.raises(BadInput, match="is both runs"):
+        agreement(run, RunFolder(tmp_path / "a"))
+    alike = agreement(run, make_run(tmp_path / "b", "embedding", ranks))
+    assert alike.first.endswith("/a)")
+    assert alike.second.endswith("/b)")
 
 
 def test_length_bias_of_a_run(tmp_path: Path) -> None:

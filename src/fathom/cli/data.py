@@ -26,6 +26,7 @@ def list_() -> None:
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Every fault of a folder at once, each with file and line. Exit code 2 where there are any."""
     from fathom.data.formats import examine
+    from fathom.data.graph_statistics import repeated_triples
     from fathom.data.readings import has_sentences
     from fathom.report.data import readings_table
     from fathom.report.tables import render
@@ -36,6 +37,8 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
     if faults.found:
         raise BadInput(faults.found)
     assert queryset is not None
+    if queryset.graph is not None and (again := repeated_triples(queryset.graph)):
+        typer.echo(f"note: {again:,} triples stand again, in their split or in another")
     typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
     if has_sentences(queryset):
         typer.echo(render([readings_table(queryset)], str(Format.TEXT)))

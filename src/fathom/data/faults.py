@@ -63,7 +63,7 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
     :param required: fields that must be there, with their type.
     """
     try:
-        with _open_text(path) as lines:
+        with open_text(path) as lines:
             for number, line in enumerate(lines, start=1):
                 row = _json_object(path, number, line, required, faults) if line.strip() else None
                 if row is not None:
@@ -76,8 +76,11 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
         faults.add(path, None, f"cannot be read as UTF-8 text: {error}")
 
 
-def _open_text(path: Path) -> IO[str]:
-    """Lines end with a line feed and nothing else: JSON may hold other signs that Unicode counts as line ends."""
+def open_text(path: Path) -> IO[str]:
+    """UTF-8, unpacked where the name ends in ``.gz``.
+
+    Lines end with a line feed and nothing else: JSON may hold other signs that Unicode counts as line ends.
+    """
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8", newline="\n")
     return path.open(encoding="utf-8", newline="\n")

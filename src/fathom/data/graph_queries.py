@@ -117,9 +117,9 @@ class GraphQuerySet(QuerySet):
 
 
 def graph_queryset(graph: KnowledgeGraph, split: str | None = None, **about: Any) -> GraphQuerySet:
-    """:param split: by default ``test``, all triples where there is none. :param about: name, licence, notes…"""
+    """:param split: by default ``test``, else ``dev``, else all triples. :param about: name, licence, notes…"""
     if split is None:
-        split = "test" if "test" in graph.splits else ""
+        split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
     queries = TripleQueries(graph, np.arange(span.start, span.stop, dtype=np.int64), split)
     ids, names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))

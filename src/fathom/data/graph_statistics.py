@@ -55,7 +55,7 @@ def graph_statistics(graph: KnowledgeGraph) -> GraphStatistics:
         len(graph.relations),
         len(graph),
         {name: len(rows) for name, rows in graph.splits.items()},
-        _repeated(graph),
+        repeated_triples(graph),
         len(names) - int(counts.sum()),
         len(shared),
         int(shared.sum()),
@@ -111,7 +111,8 @@ def _share(part: np.int64, whole: np.int64) -> float | None:
     return float(part / whole) if whole else None
 
 
-def _repeated(graph: KnowledgeGraph) -> int:
+def repeated_triples(graph: KnowledgeGraph) -> int:
+    """Triples that stood before, in their split or another."""
     order = np.lexsort((graph.tail, graph.relation, graph.head))
     same = np.ones(max(len(order) - 1, 0), dtype=bool)
     for column in (graph.head, graph.relation, graph.tail):

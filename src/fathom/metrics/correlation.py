@@ -39,8 +39,10 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
         nan = float("nan")
         return Correlation(nan, nan, nan, nan, n)
     found = stats.pearsonr(first, second)
-    interval = found.confidence_interval(0.95)
-    return Correlation(float(found.statistic), float(found.pvalue), float(interval.low), float(interval.high), n)
+    low = high = float("nan")
+    if n > 3:  # the transformation's variance is 1 / (n − 3)
+        low, high = map(float, found.confidence_interval(0.95))
+    return Correlation(float(found.statistic), float(found.pvalue), low, high, n)
 
 
 def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:

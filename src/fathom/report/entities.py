@@ -26,10 +26,24 @@ def agreement_tables(found: Agreement) -> list[Table]:
         _correlations(
             f"{found.first} and {found.second}",
             [("log10 rank", found.log_ranks), ("rank", found.ranks)],
-            (f"{found.left_out} facts that one of the two could not rank are left out",) if found.left_out else (),
+            (
+                *(
+                    [f"{found.left_out} facts that one of the two could not rank are left out"]
+                    if found.left_out
+                    else []
+                ),
+                *([_stopped(found)] if found.stopped else []),
+            ),
         ),
         Table((found.first, found.second, "share"), quadrants, "quadrants", formats={"share": ".1%"}),
     ]
+
+
+def _stopped(found: Agreement) -> str:
+    return (
+        f"{found.stopped} facts are only known to rank beyond --max-rank: they are misses in the quadrants; "
+        "correlations need every rank, ask again without --max-rank"
+    )
 
 
 def length_bias_tables(found: Sequence[LengthBias]) -> list[Table]:

@@ -17,14 +17,16 @@ from fathom.store.folder import RunFolder
 class Fact:
     """One fact of a run, its templates averaged.
 
-    :param ranks: realistic ranks, one per template. :param gold_tokens: of the best gold answer's name; None where the
-        run does not say. :param candidates: digest of the ids it was ranked among.
+    :param ranks: realistic ranks, one per template; infinite where it is only known to be greater than *beyond*.
+    :param gold_tokens: of the best gold answer's name; None where the run does not say.
+    :param candidates: digest of the ids it was ranked among. :param beyond: where the search stopped (``--max-rank``).
     """
 
     relation: str
     ranks: tuple[float, ...]
     gold_tokens: int | None
     candidates: str
+    beyond: int | None = None
 
     @property
     def rank(self) -> float:
@@ -44,9 +46,14 @@ class Facts:
     ranked: Mapping[str, Fact]
     left_out: Mapping[str, str]
 
+    @property
+    def stopped(self) -> list[str]:
+        """Facts whose rank is only known to be greater than some number."""
+        return [fact for fact, about in self.ranked.items() if about.beyond is not None]
+
 
 def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
-    """Facts by ``fact_id``, else ``query_id``; one is left out unless every one of its predictions has a rank.
+    """Facts by ``fact_id``, else ``query_id``; one is left out unless every one of its predictions was scored.
 
     :param scoring: None for the run's only one.
     :raises BadInput: no such scoring, or several and none chosen.
@@ -60,21 +67,26 @@ def facts_of(run: RunFolder, scoring: str | None = None) -> Facts:
     tokens: dict[str, int | None] = {}
     left_out: dict[str, str] = {}
     query_of: dict[str, str] = {}
+    beyond: dict[str, int] = {}
     for row in table.select(columns).to_pylist():
         if row["scoring"] != chosen:
             continue
         fact = about[row["query_id"]]["fact_id"] or row["query_id"]  # a sentence without a known subject
         query_of[fact] = row["query_id"]
-        if row["rank"] is None:
-            left_out[fact] = row["unscored"] or _no_rank(row["rank_above"])
+        above = row["rank_above"]
+        if row["rank"] is None and (row["unscored"] or above is None):
+            left_out[fact] = row["unscored"] or "its probe gives no ranks"
             continue
-        ranks.setdefault(fact, []).append(row["rank"])
+        if row["rank"] is None:
+            beyond[fact] = min(above, beyond.get(fact, above))
+        ranks.setdefault(fact, []).append(float("inf") if row["rank"] is None else row["rank"])
         tokens[fact] = _best_tokens(row["gold_scores"], row["gold_tokens"])
     ranked = {}
     for fact, values in ranks.items():
         if fact not in left_out:
             query = about[query_of[fact]]
-            ranked[fact] = Fact(query["relation"], tuple(values), tokens[fact], digests[query["candidates"]])
+            space = digests[query["candidates"]]
+            ranked[fact] = Fact(query["relation"], tuple(values), tokens[fact], space, beyond.get(fact))
     if not ranked:
         why = next(iter(left_out.values()), "it has no predictions")
         raise BadInput(f"{run.path} has no ranks to compare ({why})")
@@ -100,10 +112,6 @@ def candidate_digests(run: RunFolder) -> dict[str, str]:
         name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
         for name, (ids, _) in run.candidates().items()
     }
-
-
-def _no_rank(above: int | None) -> str:
-    return "its probe gives no ranks" if above is None else f"its rank is beyond {above}"
 
 
 def _best_tokens(scores: list[float] | None, tokens: list[int] | None) -> int | None:

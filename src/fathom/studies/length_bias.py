@@ -47,11 +47,16 @@ def length_bias(
     :param count_tokens: counts alike for all runs; None takes what each recorded (the statement probe counts a name
         behind a space, the others the name alone).
 
-    :raises BadInput: a run does not say, and nothing to count with is given.
+    :raises BadInput: a run does not say, and nothing to count with is given; its search stopped at some rank.
     """
     found = []
     for run in runs:
         facts = facts_of(run, scoring)
+        if facts.stopped:
+            raise BadInput(
+                f"{run.path} says of {len(facts.stopped)} of {len(facts.ranked)} facts only that they rank beyond "
+                "--max-rank: the correlation needs every rank, ask again without --max-rank"
+            )
         tokens = _tokens(run, facts, count_tokens)
         lengths = np.array([tokens[fact] for fact in facts.ranked])
         ranks = np.array([facts.ranked[fact].rank for fact in facts.ranked])

@@ -1,8 +1,9 @@
 """Knowledge graphs as tab-separated triples: the layout of KG-BERT, and plain files of head, relation and tail.
 
 ``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
-``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, with ``<TAB>description`` if you like; ``relation2text.txt``
-(or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in YAGO.
+``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, or with ``<TAB>description`` on every line;
+``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
+YAGO.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
 Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
 gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in all but a
@@ -11,9 +12,9 @@ few texts. Any other text is a name as a whole.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.data.columns import Columns, first_fields, first_lines
-from fathom.data.faults import Faults
+from fathom.data.faults import Faults, open_text
 from fathom.data.graph_cache import cached
 from fathom.data.graph_queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
@@ -60,12 +61,33 @@ def is_kg(path: Path) -> bool:
 
 
 def read_kg(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it."""
+    """:returns: the queries of the test split, else of dev, else of all triples; None where a fault prevents it."""
     files = find_files(path)
+    if path.is_dir():
+        _refuse_doubles(path, faults)
+    if files.entities is None:
+        for file in (files.wikidata, files.long):
+            if file is not None:
+                faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
     graph = cached(files.all(), faults, lambda: _read(files, faults))
     if graph is None or faults.found:
         return None
-    return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+    found = graph_queryset(graph, name=path.name)
+    if graph.splits and found.split != "test":
+        faults.note(path, None, f"there is no test split: {found.split or 'all triples, of train as well,'} asked")
+    return replace(found, notes=tuple(faults.notes))
+
+
+def _refuse_doubles(folder: Path, faults: Faults) -> None:
+    """Two files for one thing, of which one would be passed over in silence; a folder in a file's place."""
+    for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG):
+        there = [path for stem in stems for ending in _ENDINGS if (path := folder / f"{stem}{ending}").exists()]
+        for path in there:
+            if not path.is_file():
+                faults.add(path, None, "is not a file")
+        if len(there) > 1:
+            others = " and ".join(path.name for path in there[1:])
+            faults.add(there[0], None, f"stands beside {others}: both say the same thing, remove all but one")
 
 
 def split_of(file: Path) -> str | None:
@@ -242,9 +264,8 @@ def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
 
 def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
     """Descriptions and other names: the label where it differs, and the alternatives."""
-    opener = gzip.open if file.suffix == ".gz" else open
     try:
-        with opener(file, "rt", encoding="utf-8") as stream:
+        with open_text(file) as stream:
             content = json.load(stream)
     except (OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
         faults.add(file, getattr(error, "lineno", None), f"not JSON: {error}")
@@ -257,7 +278,11 @@ def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, fau
         about = content.get(id_)
         about = about if isinstance(about, dict) else {}
         descriptions.append(str(about.get("description") or ""))
-        others = [about.get("label"), *(about.get("alternatives") or ())]
+        listed = about.get("alternatives")
+        if not isinstance(listed, list | None):
+            faults.add(file, None, f"'alternatives' of {id_!r} must be a list of texts, found {listed!r}")
+            listed = None
+        others = [about.get("label"), *(listed or ())]
         aliases.append([other for other in dict.fromkeys(others) if isinstance(other, str) and other not in ("", name)])
     return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
 
