@@ -45,6 +45,7 @@ from fathom.building.worlds.random_names import draw_symbols, learn, new_descrip
 from fathom.data.formats import read
 from fathom.data.formats.kg_files import unwritable, write_graph
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import few_chunks, take_rows
 from fathom.data.words import is_word_sign
 from fathom.errors import BadInput, RunFailed
 
@@ -558,6 +559,29 @@ def test_tables_beside_a_world(tmp_path):
     assert (span["described"], span["mention"], span["start"], span["end"], span["old"]) == ("e0", "e2", 8, 13, "mouse")
 
 
+@given(st.lists(st.lists(st.text("ab日", max_size=5), max_size=4), max_size=5), st.data())
+@settings(max_examples=60, deadline=None)
+def test_rows_are_taken_from_columns_however_they_are_cut(parts, data):
+    texts = pa.chunked_array([pa.array(part, pa.string()) for part in parts], pa.string())
+    whole = texts.to_pylist()
+    rows = data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=12)) if whole else []
+    for size in (1, 40, 1 << 20):
+        assert few_chunks(texts, size).to_pylist() == whole
+        assert take_rows(texts, np.array(rows, dtype=np.int64), size).to_pylist() == [whole[row] for row in rows]
+
+
+def test_how_columns_are_cut_in_memory_does_not_show(tmp_path):
+    graph = pets()
+    cut = graph.entities
+    for place, name in enumerate(cut.column_names):
+        values = cut.column(name).combine_chunks()
+        cut = cut.set_column(place, name, pa.chunked_array([values.slice(0, 2), values.slice(2, 0), values.slice(2)]))
+    build_worlds(graph, tmp_path / "one")
+    build_worlds(replace(graph, entities=cut), tmp_path / "two")
+    for file in (tmp_path / "one").rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "two" / file.relative_to(tmp_path / "one")).read_bytes()
+
+
 # Bad input
 
 
@@ -700,7 +724,7 @@ def test_a_disk_that_fills_leaves_only_complete_worlds(tmp_path, monkeypatch):
 
 
 def test_a_file_that_may_not_grow_is_one_clear_line(tmp_path):
-    """As a full disk, from outside: the process may write no file above 64 bytes."""
+    """As a full disk, from outside: the process may write no file above 64 bytes, so none of byte code, either."""
     folder = graph_folder(tmp_path / "graph")
     command = [sys.executable, "-c", "from fathom.cli import main; main()", "build", "worlds", "--data", folder]
     done = subprocess.run(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fathom.data.graph_queries import BLOCK
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import few_chunks, take_rows
 from fathom.data.words import stands_as_word
 
 LISTED = 5
@@ -62,11 +63,12 @@ def answers_in_descriptions(graph: KnowledgeGraph) -> Mapping[str, AnswersInDesc
     :returns: split → shares, and "total" for all triples together.
     """
     described = pc.not_equal(graph.entities.column("description"), "").to_numpy()
+    names, texts = (few_chunks(graph.entities.column(name)) for name in ("name", "description"))
     hits = np.zeros((2, len(graph)), dtype=np.int8)
     for start in range(0, len(graph), BLOCK):
         part = slice(start, min(start + BLOCK, len(graph)))
         for asked, answer in ((graph.head, graph.tail), (graph.tail, graph.head)):
-            _count_hits(graph.entities, asked[part], answer[part], hits[:, part])
+            _count_hits(take_rows(names, answer[part]), take_rows(texts, asked[part]), hits[:, part])
     found = {}
     for name, rows in _parts(graph).items():
         part = slice(rows.start, rows.stop)
@@ -100,12 +102,9 @@ def _distinct_relations(
     return np.unique(pairs // max(len(graph.relations), 1), return_counts=True)[1]
 
 
-def _count_hits(
-    entities: pa.Table, asked: NDArray[np.int32], answer: NDArray[np.int32], hits: NDArray[np.int8]
-) -> None:
+def _count_hits(answers: pa.ChunkedArray, descriptions: pa.ChunkedArray, hits: NDArray[np.int8]) -> None:
     """Add to *hits*, shape (2, triples): answers found as sub-strings, and as words."""
-    texts = entities.column("description").take(pa.array(asked)).to_pylist()
-    names = entities.column("name").take(pa.array(answer)).to_pylist()
+    names, texts = answers.to_pylist(), descriptions.to_pylist()
     places = [
         place for place, (name, text) in enumerate(zip(names, texts, strict=True)) if name.strip() and name in text
     ]

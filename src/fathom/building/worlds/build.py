@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 import scipy
 
 import fathom
-from fathom.building.worlds.constructions import Materials, Options, World, make, why_not
+from fathom.building.worlds.constructions import MAPPING, Materials, Options, World, make, why_not
 from fathom.building.worlds.variants import THIRTEEN, Variant
 from fathom.data.formats.kg_files import unwritable, write_graph
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1
-_ROWS = 1 << 20
-"""Spans that are put together at a time."""
+_ROWS = 1 << 18
+"""Lines of a table that are put together at a time."""
 
 
 def build_worlds(
@@ -82,13 +83,20 @@ def refuse(materials: Materials, out: Path, variants: Sequence[Variant]) -> None
 def write_world(world: World, folder: Path) -> None:
     """The graph's files, ``mapping.parquet`` and ``spans.parquet``."""
     write_graph(world.graph, folder)
-    pq.write_table(world.mapping, folder / "mapping.parquet", compression="zstd")
-    ids = world.graph.entities.column("id")
-    with pq.ParquetWriter(folder / "spans.parquet", _SPANS, compression="zstd") as writer:
-        for start in range(0, len(world.spans), _ROWS):
-            part = world.spans.slice(start, _ROWS)
-            columns = [ids.take(column) if name in _IDS else column for name, column in _columns(part)]
-            writer.write_table(pa.table(columns, schema=_SPANS))
+    ids = few_chunks(world.graph.entities.column("id"))
+    _write_table(folder / "mapping.parquet", world.mapping, MAPPING, {})
+    _write_table(folder / "spans.parquet", world.spans, _SPANS, dict.fromkeys(_IDS, ids))
+
+
+def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[str, pa.ChunkedArray]) -> None:
+    """The bytes must not depend on how the columns are cut in memory. :param ids: of columns that hold rows."""
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for start in range(0, len(table), _ROWS):
+            part = table.slice(start, _ROWS)
+            columns = [
+                take_rows(ids[name], column.to_numpy()) if name in ids else column for name, column in _columns(part)
+            ]
+            writer.write_table(pa.table(columns, schema=schema).combine_chunks())
 
 
 _IDS = ("described", "mention")

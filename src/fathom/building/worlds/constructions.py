@@ -27,8 +27,10 @@ from fathom.building.worlds.derangement import (
 )
 from fathom.building.worlds.mentions import SPANS, Mentions, find_mentions, replace_mentions
 from fathom.building.worlds.random_names import new_descriptions, new_names
+from fathom.building.worlds.texts import Hasher
 from fathom.building.worlds.variants import BASE, Variant, parse_variants
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import take_rows
 from fathom.errors import BadInput
 
 MAPPING = pa.schema(
@@ -124,7 +126,7 @@ class Materials:
     @cached_property
     def random_names(self) -> pa.Array:
         """One for each entity that has a name."""
-        names = self.graph.entities.column("name").take(pa.array(self.named))
+        names = take_rows(self.graph.entities.column("name"), self.named)
         return new_names(names, len(self.named), self.generator("random", "entities"), "entities")
 
     @cached_property
@@ -182,7 +184,7 @@ def virtual(
     world = _begun(graph, Variant("virtual", _ordered(parts)))
     if "e" in parts or "d" in parts:
         source = with_.exchanged.source
-        names = graph.entities.column("name").take(pa.array(source))
+        names = take_rows(graph.entities.column("name"), source)
         world = _follow(world, with_, names, source)
         if "e" in parts:
             world = _rename(world, with_, names, source, with_.exchanged.method)
@@ -227,11 +229,11 @@ def inconsistent(
     world = _begun(graph, Variant("inconsistent", _ordered(parts)))
     if "d" in parts:
         moved = with_.exchanged_together if "e" in parts else with_.exchanged_descriptions
-        texts = graph.entities.column("description").take(pa.array(moved.source))
+        texts = take_rows(graph.entities.column("description"), moved.source)
         world = _describe(world, texts, moved.source, moved.method)
     if "e" in parts:
         moved = with_.exchanged_together if "d" in parts else with_.exchanged
-        names = graph.entities.column("name").take(pa.array(moved.source))
+        names = take_rows(graph.entities.column("name"), moved.source)
         world = _rename(world, with_, names, moved.source, moved.method)
     return _exchange_relations(world, with_) if "r" in parts else world
 
@@ -350,10 +352,13 @@ def _written(texts: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _labels(texts: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each of *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones."""
-    chosen = texts.take(pa.array(rows))
-    numbers: NDArray[np.int64] = pc.index_in(chosen, value_set=pc.unique(chosen)).to_numpy().astype(np.int64)
-    numbers[pc.equal(pc.utf8_trim_whitespace(chosen), "").to_numpy()] = NO_LABEL
+    """A number for each of *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones.
+
+    By 64-bit hashes: were two different texts taken for equal, they would only not change places.
+    """
+    numbers = np.unique(Hasher().rows(texts)[rows], return_inverse=True)[1].astype(np.int64)
+    blank = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy()[rows]
+    numbers[blank] = NO_LABEL
     return numbers
 
 
@@ -379,9 +384,10 @@ def _mapped(
     kind: str, table: pa.Table, rows: NDArray[np.int64], old: Any, new: Any, source: NDArray[np.int64] | None
 ) -> pa.Table:
     """Lines of the mapping for some rows."""
-    chosen, ids = pa.array(rows), table.column("id")
-    sources = pa.nulls(len(rows), pa.string()) if source is None else ids.take(pa.array(source[rows]))
-    columns = [pa.repeat(pa.scalar(kind), len(rows)), ids.take(chosen), sources, old.take(chosen), new.take(chosen)]
+    ids = table.column("id")
+    sources = pa.nulls(len(rows), pa.string()) if source is None else take_rows(ids, source[rows])
+    texts = [column if len(rows) == len(column) else take_rows(column, rows) for column in (ids, old, new)]
+    columns = [pa.repeat(pa.scalar(kind), len(rows)), texts[0], sources, *texts[1:]]
     return pa.table(dict(zip(MAPPING.names, columns, strict=True))).cast(MAPPING)
 
 

@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.building.worlds.texts import Texts, blocks, characters_before, spread, to_arrow, token_starts
+from fathom.building.worlds.texts import Hasher, Texts, blocks, characters_before, spread, to_arrow, token_starts
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import few_chunks, take_rows
 
-_ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: an odd number of well mixed bits
-_INVERSE = pow(_ODD, -1, 1 << 64)
 _Result = TypeVar("_Result")
 
 
@@ -66,7 +65,7 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     case = case_policy(names, case)
     sought = pc.greater_equal(pc.utf8_length(names), max(shortest, 1)).to_numpy()
     sought &= pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy()
-    trie = _Trie(names, sought, _letters(case == "ignore"))
+    trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
     found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]
     described, name, start, end = (np.concatenate([part[place] for part in found]) for place in range(4))
     entity, ambiguous = _choose(graph, trie, described, name)
@@ -86,14 +85,6 @@ def _in_order(work: Callable[[Texts], _Result], parts: Iterator[Texts]) -> Itera
                 yield result.result()
 
 
-def _letters(fold: bool) -> NDArray[np.uint64]:
-    """A random number for each byte; the same for "A" and "a" where case is folded."""
-    values = np.random.default_rng(0).integers(1, 1 << 63, 256, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    if fold:
-        values[65:91] = values[97:123]
-    return values
-
-
 class _Trie:
     """:param names: of all entities. :param sought: which of them are looked for, shape (entities,).
 
@@ -101,10 +92,8 @@ class _Trie:
     entities by that number, ascending, and ``first`` where in it each number begins.
     """
 
-    def __init__(self, names: pa.ChunkedArray, sought: NDArray[np.bool_], letters: NDArray[np.uint64]) -> None:
-        self.letters = letters
-        self._powers = _powers(_ODD, 1 << 16)
-        self._inverses = _powers(_INVERSE, 1 << 16)
+    def __init__(self, names: pa.ChunkedArray, sought: NDArray[np.bool_], hasher: Hasher) -> None:
+        self._hasher = hasher
         hashes, rows, whole = self._prefixes(names, sought)
         self.nodes, place = np.unique(hashes, return_inverse=True)
         self.goes_on = np.zeros(len(self.nodes), dtype=bool)
@@ -136,29 +125,10 @@ class _Trie:
             row = np.searchsorted(texts.starts, ends, side="left") - 1
             used = sought[texts.first + row]
             ends, row = ends[used], row[used]
-            hashes.append(self._hash(self._sums(texts.data), texts.starts[row], ends))
+            hashes.append(self._hasher.hash(self._hasher.sums(texts.data), texts.starts[row], ends))
             rows.append(texts.first + row)
             whole.append(texts.starts[row + 1] == ends)
         return np.concatenate(hashes), np.concatenate(rows), np.concatenate(whole)
-
-    def _sums(self, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-        """Σ letter · odd^place before each byte, modulo 2^64: the hash of any run is a difference of two."""
-        if len(data) > len(self._powers):
-            size = 1 << len(data).bit_length()
-            self._inverses = _powers(_INVERSE, size)
-            self._powers = _powers(_ODD, size)  # last: another thread may look at its length
-        sums = np.zeros(len(data) + 1, dtype=np.uint64)
-        values = self.letters[data]
-        values *= self._powers[: len(data)]
-        np.cumsum(values, out=sums[1:])
-        return sums
-
-    def _hash(self, sums: NDArray[np.uint64], start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Of the bytes from *start* to *end*, the same wherever they stand."""
-        value = (sums[end] - sums[start]) * self._inverses[start]
-        value ^= value >> np.uint64(32)
-        value *= np.uint64(_ODD)
-        return value
 
     def _node(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The node of each hash, −1 for none."""
@@ -177,14 +147,14 @@ class _Trie:
     def search(self, texts: Texts) -> tuple[NDArray[np.int32], ...]:
         """Row of the description, number of the name, start and end in bytes, of every name in these texts."""
         token = token_starts(texts)
-        sums = self._sums(texts.data)
+        sums = self._hasher.sums(texts.data)
         walk = np.arange(len(token) - 1)  # the token where each walk began
         step = np.zeros(len(walk), dtype=np.int64)
         name, end = np.full(len(walk), -1, dtype=np.int32), np.zeros(len(walk), dtype=np.int64)
         row = np.searchsorted(texts.starts, token[:-1], side="right") - 1
         while len(walk):
             reached = token[walk + step + 1]
-            node = self._node(self._hash(sums, token[walk], reached))
+            node = self._node(self._hasher.hash(sums, token[walk], reached))
             on = node >= 0
             walk, step, reached, node = walk[on], step[on], reached[on], node[on]
             passed = self.name_of[node]
@@ -210,16 +180,11 @@ class _Trie:
         begin, length = self._starts[name], end - start
         same = length == self._starts[name + 1] - begin
         length = np.where(same, length, 1)
-        unequal = self.letters[data[spread(start, length)]] != self.letters[self._data[spread(begin, length)]]
+        letters = self._hasher.letters
+        unequal = letters[data[spread(start, length)]] != letters[self._data[spread(begin, length)]]
         if len(length):
             same &= np.add.reduceat(unequal, np.cumsum(length) - length, dtype=np.int64) == 0
         return np.asarray(same)
-
-
-def _powers(base: int, count: int) -> NDArray[np.uint64]:
-    powers = np.full(count + 1, base, dtype=np.uint64)
-    powers[0] = 1
-    return np.multiply.accumulate(powers)
 
 
 def _leftmost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -287,7 +252,7 @@ def replace_mentions(
     :returns: the descriptions, and the spans: ``described`` and ``mention`` (rows of entities), ``start`` and ``end``
         (characters of the old description), ``new_start`` and ``new_end`` (of the new one), ``old`` (what stood there).
     """
-    done = list(_in_order(partial(_replace, mentions, names), blocks(descriptions)))
+    done = list(_in_order(partial(_replace, mentions, few_chunks(names)), blocks(descriptions)))
     texts = pa.chunked_array([text for text, _ in done], pa.string())
     return texts, pa.Table.from_batches([spans for _, spans in done], SPANS)
 
@@ -339,13 +304,9 @@ def _replace(mentions: Mentions, names: pa.ChunkedArray, texts: Texts) -> tuple[
 
 def _taken(column: pa.ChunkedArray, rows: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes of some rows one after another, and where each begins."""
-    taken = list(blocks(pa.chunked_array([_flat(column.take(pa.array(rows)))], pa.string()), 1 << 31))
-    return (taken[0].data, taken[0].starts) if taken else (np.zeros(0, np.uint8), np.zeros(1, np.int64))
-
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    chunks = column.chunks
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays([*chunks, pa.array([], pa.string())])
+    taken = pa.concat_arrays([*take_rows(column, rows).chunks, pa.array([], pa.string())])
+    whole = list(blocks(pa.chunked_array([taken]), 1 << 31))
+    return (whole[0].data, whole[0].starts) if whole else (np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
 
 def _inside(start: NDArray[np.int64], end: NDArray[np.int64], size: int) -> NDArray[np.bool_]:

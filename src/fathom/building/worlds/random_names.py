@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import blocks
+from fathom.data.taking import take_rows
 from fathom.errors import BadInput
 
 _SYMBOLS = 1 << 23
@@ -133,8 +134,8 @@ def new_descriptions(old: pa.ChunkedArray, generator: np.random.Generator) -> pa
         return new
     # Back to their rows: the text of the n-th wanted row is the n-th of the new ones.
     place = np.cumsum(wanted.to_numpy()) - 1
-    taken = pa.array(np.maximum(place, 0), mask=~wanted.to_numpy())
-    return pc.fill_null(new.take(taken), "")
+    blank = pa.chunked_array([*new.chunks, pa.array([""])], pa.string())
+    return take_rows(blank, np.where(wanted.to_numpy(), place, len(new)))
 
 
 def _usable(strings: pa.Array, may_have_comma: bool) -> pa.Array:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from fathom.data.words import word_signs
 
+_ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: an odd number of well mixed bits
+_INVERSE = pow(_ODD, -1, 1 << 64)
 BLOCK = 1 << 20
 """Bytes of text that are worked on together: arrays of eight times that stay near the processor."""
 _ASCII_WORD = np.zeros(256, dtype=bool)
@@ -96,3 +98,49 @@ def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+
+
+class Hasher:
+    """64-bit hashes of any runs of bytes in a block of text, by differences of one running sum.
+
+    :param fold: "A" to "Z" count as "a" to "z".
+    """
+
+    def __init__(self, fold: bool = False) -> None:
+        random = np.random.default_rng(0).integers(1, 1 << 63, 256, dtype=np.uint64)
+        self.letters = random * np.uint64(2) + np.uint64(1)
+        if fold:
+            self.letters[65:91] = self.letters[97:123]
+        self._powers, self._inverses = _powers(_ODD, 1 << 16), _powers(_INVERSE, 1 << 16)
+
+    def sums(self, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        """Σ letter · odd^place before each byte, and at the end, modulo 2^64."""
+        if len(data) >= len(self._powers):
+            size = 1 << len(data).bit_length()
+            self._inverses = _powers(_INVERSE, size)
+            self._powers = _powers(_ODD, size)  # last: another thread may look at its length
+        sums = np.zeros(len(data) + 1, dtype=np.uint64)
+        values = self.letters[data]
+        values *= self._powers[: len(data)]
+        np.cumsum(values, out=sums[1:])
+        return sums
+
+    def hash(self, sums: NDArray[np.uint64], start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Of the bytes from *start* to *end*: the same for the same text, wherever it stands."""
+        value: NDArray[np.uint64] = (sums[end] - sums[start]) * self._inverses[start]
+        value ^= value >> np.uint64(32)
+        value *= np.uint64(_ODD)
+        return value
+
+    def rows(self, column: pa.ChunkedArray) -> NDArray[np.uint64]:
+        """A hash of each text."""
+        found = [np.zeros(0, dtype=np.uint64)]
+        for texts in blocks(column):
+            found.append(self.hash(self.sums(texts.data), texts.starts[:-1], texts.starts[1:]))
+        return np.concatenate(found)
+
+
+def _powers(base: int, count: int) -> NDArray[np.uint64]:
+    powers = np.full(count + 1, base, dtype=np.uint64)
+    powers[0] = 1
+    return np.multiply.accumulate(powers)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from fathom.data.columns import SHOWN
 from fathom.data.formats.kg import has_glosses
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import few_chunks, take_rows
 
 _LINES = 1 << 18
 """Lines that are put together at a time."""
@@ -84,12 +85,16 @@ def _write(file: Path, *columns: pa.ChunkedArray) -> None:
 
 
 def _write_triples(file: Path, graph: KnowledgeGraph, rows: range) -> None:
-    ids, relations = graph.entities.column("id"), graph.relations.column("id")
+    ids, relations = few_chunks(graph.entities.column("id")), few_chunks(graph.relations.column("id"))
     with file.open("wb") as stream:
         for start in range(rows.start, rows.stop, _LINES):
             part = slice(start, min(start + _LINES, rows.stop))
-            head, relation, tail = (pa.array(column[part]) for column in (graph.head, graph.relation, graph.tail))
-            _write_lines(stream, ids.take(head), relations.take(relation), ids.take(tail))
+            _write_lines(
+                stream,
+                take_rows(ids, graph.head[part]),
+                take_rows(relations, graph.relation[part]),
+                take_rows(ids, graph.tail[part]),
+            )
 
 
 def _write_lines(stream: Any, *columns: pa.ChunkedArray) -> None:

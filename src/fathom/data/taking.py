@@ -1,0 +1,57 @@
+"""Rows of columns of text of any size: Arrow joins a column before it takes rows of it, and fails beyond 2 GiB."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+JOINED = 1 << 30
+"""Bytes of text that are put into one array."""
+_ROWS = 1 << 20
+
+
+def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
+    """The same texts in arrays of about *size* bytes, to take rows of again and again; one chunk stays as it is."""
+    if column.num_chunks == 1:
+        return column
+    joined: list[pa.Array] = []
+    waiting: list[pa.Array] = []
+    waiting_size = 0
+    for chunk in column.chunks:
+        if waiting and waiting_size + chunk.nbytes > size:
+            joined.append(pa.concat_arrays(waiting))
+            waiting, waiting_size = [], 0
+        waiting.append(chunk)
+        waiting_size += chunk.nbytes
+    if waiting:
+        joined.append(pa.concat_arrays(waiting))
+    return pa.chunked_array(joined or [pa.array([], column.type)], column.type)
+
+
+def take_rows(
+    column: pa.ChunkedArray, rows: NDArray[np.int64] | NDArray[np.int32], size: int = JOINED
+) -> pa.ChunkedArray:
+    """Some rows of a column, in this order, in chunks of at most a million. :param size: see :func:`few_chunks`."""
+    chunks = few_chunks(column, size).chunks
+    starts = np.cumsum([0, *map(len, chunks)])
+    parts = [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
+    return pa.chunked_array([_take(chunks, starts, part) for part in parts], column.type)
+
+
+def _take(chunks: list[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64] | NDArray[np.int32]) -> pa.Array:
+    if len(chunks) == 1:
+        return chunks[0].take(pa.array(rows))
+    chunk = np.searchsorted(starts, rows, side="right") - 1
+    order = np.argsort(chunk, kind="stable")
+    taken = [
+        pc.take(one, pa.array(rows[chunk == number] - starts[number]))
+        for number, one in enumerate(chunks)
+        if (chunk == number).any()
+    ]
+    back = np.empty(len(rows), dtype=np.int64)
+    back[order] = np.arange(len(rows))
+    return (
+        pa.concat_arrays([*taken, pa.array([], taken[0].type)]).take(pa.array(back)) if taken else chunks[0].slice(0, 0)
+    )
