@@ -701,6 +701,12 @@ def test_entities_without_names_or_descriptions_stay_without_and_are_counted(tmp
         assert texts_of(read(tmp_path / "out" / variant).graph.entities, "description")[5] == ""
 
 
+@pytest.mark.parametrize("wrong", [{"case": "smart"}, {"shortest_mention": 0}])
+def test_options_that_are_none_are_refused(wrong):
+    with pytest.raises(BadInput, match=f"{next(iter(wrong))}: expected"):
+        Options(**wrong)
+
+
 def test_out_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine", encoding="utf-8")
     with pytest.raises(BadInput, match="is a file"):

@@ -58,6 +58,12 @@ class Options:
     shortest_mention: int = 2
     relax: bool = False
 
+    def __post_init__(self) -> None:
+        if self.case not in ("auto", "exact", "ignore"):
+            raise BadInput(f"case: expected auto, exact or ignore, found {self.case!r}")
+        if self.shortest_mention < 1:
+            raise BadInput(f"shortest_mention: expected 1 or more, found {self.shortest_mention}")
+
 
 @dataclass(frozen=True)
 class World:
