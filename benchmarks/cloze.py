@@ -97,13 +97,13 @@ def relation(model: LocalModel, name: str, prompts: int, candidates: int) -> Non
     """Where the time goes: the forward passes, the head at the masks, and the gathering of candidates."""
     data = read(DATA / "lama" / "TREx")
     data = select(data, Selection(relations=(name,), limit=prompts)).data
-    everyone = select(read(DATA / "lama" / "TREx"), Selection(pool="data")).data.candidates["data"]
     own = data.candidates[data.queries[0].candidates]
-    others = [place for place, id_ in enumerate(everyone.ids) if id_ not in own.position]
-    more = everyone.keep(others[: max(0, candidates - len(own))])
+    folders = (read(DATA / "lama" / name) for name in ("TREx", "Google_RE", "Squad"))
+    everyone = {name for other in folders for space in other.candidates.values() for name in space.names}
+    more = sorted(everyone - set(own.names))[: max(0, candidates - len(own))]
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "more.txt"
-        listed.write_text("\n".join(more.names))
+        listed.write_text("\n".join(more))
         forward, head, pooling = Clock(model.hidden_at), Clock(slots.same_token_log_probs), Clock(slots._pooled)
         model.hidden_at, slots.same_token_log_probs, slots._pooled = forward, head, pooling  # type: ignore[assignment]
         start = time.perf_counter()
