@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "BadInput": "fathom.errors",
     "CandidateSet": "fathom.data.queries",
+    "ClozeOptions": "fathom.probes.options",
     "EmbeddingOptions": "fathom.probes.options",
     "FathomError": "fathom.errors",
     "GenerationOptions": "fathom.probes.options",

@@ -67,7 +67,8 @@ def probe(
 ) -> Result:
     """Ask a model what it knows of the facts in *data*.
 
-    :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama") or "generation" ("kamel").
+    :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"),
+        "cloze" or "generation" ("kamel").
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``.
     :param data: a folder, the name of an embedded data set, or a query set.
     :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one.

@@ -82,15 +82,6 @@ class Selected(NamedTuple):
     data: QuerySet
     left_out: Mapping[str, Mapping[str, int]]
 
-    def notes(self) -> list[str]:
-        """One line per filter that left something out."""
-        return [
-            f"--{name.replace('_', '-')} left out {count:,} {what}"
-            for what, counts in self.left_out.items()
-            for name, count in counts.items()
-            if count
-        ]
-
 
 def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | None = None) -> Selected:
     """The queries to ask, in their order, and the candidates to choose from.

@@ -408,6 +408,7 @@ def _recipe(identity: Mapping[str, Any], metric: str, scoring: str, templates: I
     data, model = identity.get("data", {}), identity.get("model", {})
     parts = {
         "data": f"{data.get('name')}@{data.get('content_hash')}",
+        **({"candidates": data["pool"]} if "pool" in data else {}),
         "probe": identity.get("probe"),
         "scoring": scoring,
         "templates": ",".join(map(str, templates)),

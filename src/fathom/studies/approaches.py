@@ -3,6 +3,7 @@ are laid side by side (sections 4 and 5 of Shaier et al. 2024)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +31,7 @@ class Outcome:
     """One run in one scoring: a line per prediction, in arrays of length n.
 
     :param model: short name, where no other model of the study has it. :param full_name: as the run was given it.
+    :param attention: kind of the model, causal or bidirectional; "" where the run does not say.
     :param reading: template-based, template-free, both (relations differ) or without templates.
     :param facts: ``fact_id``, else ``query_id``. :param hits: [n, 3], Hits@k for :data:`CUTS`; NaN where unscored.
     :param space: digest of the candidates. :param candidates: how many they are.
@@ -43,6 +45,7 @@ class Outcome:
     model_hash: str
     data: str
     reading: str
+    attention: str
     probe: str
     scoring: str
     table: pa.Table
@@ -173,7 +176,8 @@ def _outcome(run: RunFolder, scorings: Sequence[str], there: set[str]) -> Outcom
     reasons = table.column("unscored").to_pylist()
     left_out = {facts[place]: reasons[place] or "no rank was recorded" for place in np.flatnonzero(unscored).tolist()}
     if not set(facts) - left_out.keys():
-        raise BadInput(f"{run.path} has no ranks to compare ({next(iter(left_out.values()), 'it has no predictions')})")
+        [(why, _)] = Counter(left_out.values()).most_common(1) or [("it has no predictions", 0)]
+        raise BadInput(f"{run.path} has no ranks to compare ({why})")
     digests = candidate_digests(run)
     templates = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
     return Outcome(
@@ -183,6 +187,7 @@ def _outcome(run: RunFolder, scorings: Sequence[str], there: set[str]) -> Outcom
         model_hash=str(identity["model"].get("content_hash")),
         data=str(identity.get("data", {}).get("name")),
         reading=_reading(identity.get("options", {}).get("reading"), asked, templates, unscored),
+        attention=str(identity.get("resolved", {}).get("attention", "")),
         probe=str(identity["probe"]),
         scoring=scoring,
         table=table,

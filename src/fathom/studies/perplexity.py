@@ -30,7 +30,8 @@ class Point(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Accuracy and mean perplexity. :param over: what the points are: models, or data sets by their means."""
+    """Accuracy and mean perplexity. :param over: what the points are: models of one kind (perplexities of causal and
+    pseudo-perplexities of masked models are not on one scale), or data sets by the means of such."""
 
     over: str
     data: str
@@ -54,15 +55,26 @@ def perplexities(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> Per
     if lacking:
         raise BadInput(f"{outcome.path} has no perplexities: ask again with --perplexity" for outcome in lacking)
     points, means, related = [], [], []
-    for (data, reading), models in columns.items():
-        own = [_point(outcome) for outcome in models.values()]
-        points += own
-        means.append(_mean(own))
-        related.append(Related("models", data, reading, _correlation(own)))
-    for reading in dict.fromkeys(point.reading for point in means):
-        own = [point for point in means if point.reading == reading]
-        related.append(Related("data sets", f"{len(own)} data sets", reading, _correlation(own)))
+    kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
+    for kind in kinds:
+        own_means = []
+        for (data, reading), models in columns.items():
+            own = [_point(outcome) for outcome in models.values() if outcome.attention == kind]
+            if own:
+                points += own
+                own_means.append(_mean(own))
+                related.append(Related(_named("models", kind, kinds), data, reading, _correlation(own)))
+        for reading in dict.fromkeys(point.reading for point in own_means):
+            own = [point for point in own_means if point.reading == reading]
+            over = _named("data sets", kind, kinds)
+            related.append(Related(over, f"{len(own)} data sets", reading, _correlation(own)))
+        means += own_means
     return Perplexities(points, means, related)
+
+
+def _named(what: str, kind: str, kinds: Sequence[str]) -> str:
+    """With the kind of the models where there are several."""
+    return what if len(kinds) == 1 else f"{what}, {kind or 'kind not recorded'}"
 
 
 def _told(outcome: Outcome) -> np.typing.NDArray[np.bool_]:

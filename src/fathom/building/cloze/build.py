@@ -233,7 +233,9 @@ class _Builder:
                     place = (document.id, document.date, before + sentence.offset, part.section, number)
                     row = (sentence.entity, sentence.masked, sentence.surface, *place)
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                    said.add((f"{sentence.entity} {sentence.masked.lower()}", 1))
+                    own = sentence.surface.lower() == self.listed.entities[sentence.entity].name.lower()
+                    # Of sentences that say the same, one with the answer's own name is asked by default.
+                    said.add((f"{sentence.entity} {sentence.masked.lower()}", 1 if own else 2))
             before += len(part.text) + 1
         self._documents[reason] += 1
 

@@ -49,6 +49,9 @@ class Matcher:
                     into, key = (exact, text) if as_written(name, options) else (folded, fold(text))
                     if number not in into.setdefault(key, []):
                         into[key].append(number)
+        for name, whose in exact.items():  # as it is written here it may also be a name that counts in any case
+            whose += [number for number in folded.get(fold(name), ()) if number not in whose]
+            whose.sort()
         self.ambiguous = {name: whose for found in (exact, folded) for name, whose in found.items() if len(whose) > 1}
         first = options.ambiguous == "first"
         self._exact = _Automaton(exact, 0, first)

@@ -7,7 +7,9 @@ import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from fathom.errors import BadInput
 
 
 def last_day(value: Any) -> Any:
@@ -61,3 +63,9 @@ class ClozeOptions(BaseModel):
     )
     sample: int = Field(200, ge=0, description="Sentences of each type for the reviewers.")
     seed: int = Field(0, description="Draws the sample.")
+
+    @model_validator(mode="after")
+    def _has_room(self) -> ClozeOptions:
+        if self.max_words is not None and self.max_words < self.min_words:
+            raise BadInput(f"--max-words {self.max_words} is less than --min-words {self.min_words}: no sentence fits")
+        return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import re
@@ -48,6 +49,8 @@ class JsonLines:
             return Unit(number, {}, f"not JSON: {error}")
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             return Unit(number, {}, 'expected {"id": "…", "text": "…", "date": "…"}')
+        if row.get("date") and not _day(row["date"]):
+            return Unit(number, {}, f"expected a date such as 2022-03-01, 2022-03 or 2022, found {row['date']!r}")
         return Unit(number, row)
 
     def keys(self, unit: Unit) -> Keys:
@@ -132,5 +135,8 @@ def _lines(file: BufferedIOBase) -> Iterator[tuple[int, bytes, bool]]:
 
 def _day(value: object) -> str:
     """Year, month and day of a date, the missing ones taken as the first; "" where it is none."""
-    found = re.match(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", str(value or ""))
-    return f"{found[1]}-{found[2] or '01'}-{found[3] or '01'}" if found else ""
+    found = re.match(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?!\d)", str(value or ""))
+    try:
+        return datetime.date(*(int(part or 1) for part in found.groups())).isoformat() if found else ""
+    except ValueError:
+        return ""
