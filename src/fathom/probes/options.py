@@ -233,10 +233,13 @@ class ClozeOptions(ProbeOptions):
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(_split)] = Field(
         ("several",),
         min_length=1,
-        description="The slot holds as many masks as the candidate has tokens (several), or one for all of them.",
+        description="The slot holds as many masks as the candidate has tokens (several), or one for all; or both, with a "
+        "comma between.",
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(_split)] = Field(
-        ("mean",), min_length=1, description="Which of a candidate's token log-probabilities make its score."
+        ("mean",),
+        min_length=1,
+        description="Which of a candidate's token log-probabilities make its score; or several.",
     )
     perplexity: bool = Field(False, description=PERPLEXITY)
 
