@@ -233,8 +233,8 @@ class ClozeOptions(ProbeOptions):
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(_split)] = Field(
         ("several",),
         min_length=1,
-        description="The slot holds as many masks as the candidate has tokens (several), or one for all; or both, with a "
-        "comma between.",
+        description="The slot holds as many masks as the candidate has tokens (several), or one for all; or both, with "
+        "a comma between.",
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(_split)] = Field(
         ("mean",),
