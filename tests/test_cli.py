@@ -270,3 +270,13 @@ def test_exported_names():
         assert getattr(fathom, name) is not None
     with pytest.raises(AttributeError, match="fathom has no 'porbe'"):
         _ = fathom.porbe
+
+
+def test_the_cost_of_an_exact_search_is_said():
+    from fathom.cli.probe import _searched
+
+    assert _searched({"statements": 12}) == ""  # no search
+    said = _searched({"tokens_run": 10, "tokens_full": 50, "tokens_naive": 1000})
+    assert said == (
+        "exact search: 10 tokens run, 50 without pruning, 1,000 one statement at a time (100 times as many)\n"
+    )

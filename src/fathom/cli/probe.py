@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,22 @@ def _command(entry: Entry) -> Callable[..., None]:
         with progress_bar(f"{entry.name} {Path(model).name}") as progress:
             result = probe(entry.name, model, data, out, progress, **merge(config, given))
         typer.echo(result.summary().to_text())
+        typer.echo(_searched(result.folder.manifest["circumstances"]), nl=False)
         typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by relation,cardinality,domain,template")
 
     command.__doc__ = entry.does
     return with_flags(command, entry.options)
+
+
+def _searched(noted: Mapping[str, Any]) -> str:
+    """What the exact search cost, where it was used: each token is a node of the answers' trie."""
+    run, full, naive = (noted.get(f"tokens_{way}", 0) for way in ("run", "full", "naive"))
+    if not run:
+        return ""
+    return (
+        f"exact search: {run:,} tokens run, {full:,} without pruning, {naive:,} one statement at a time "
+        f"({naive / run:,.0f} times as many)\n"
+    )
 
 
 for _name, _entry in PROBES.items():
