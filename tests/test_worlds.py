@@ -609,6 +609,11 @@ def graph_folder(folder, **files):
 
 
 BAD = {
+    "relations without names": (
+        {"relation2text_txt": ["r0\t", "r1\t", "r2\t"]},
+        "virtual-r",
+        "no relation has a name: there is nothing to change",
+    ),
     "a name shared by more than half": (
         {"entity2text_txt": [f"e{row}\tsame\tabout {row}" for row in range(4)] + ["e4\ta\tb", "e5\tb\tc"]},
         "virtual-e",

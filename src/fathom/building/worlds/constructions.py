@@ -303,10 +303,10 @@ def why_not(variant: Variant, materials: Materials) -> list[str]:
         faults += _faults_of(steps[variant.construction])
     elif e:
         faults += _faults_of(lambda: materials.random_names)
-    if r and exchanging:
-        faults += _faults_of(lambda: _refuse_blocked(materials))
-    elif r and not len(materials.named_relations):
+    if r and not len(materials.named_relations):
         faults.append("no relation has a name: there is nothing to change")
+    elif r and exchanging:
+        faults += _faults_of(lambda: _refuse_blocked(materials))
     elif r:
         faults += _faults_of(lambda: materials.random_relations)
     return faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -111,14 +112,15 @@ class Hasher:
         self.letters = random * np.uint64(2) + np.uint64(1)
         if fold:
             self.letters[65:91] = self.letters[97:123]
+        self._growing = Lock()
         self._powers, self._inverses = _powers(_ODD, 1 << 16), _powers(_INVERSE, 1 << 16)
 
     def sums(self, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
         """Σ letter · odd^place before each byte, and at the end, modulo 2^64."""
-        if len(data) >= len(self._powers):
-            size = 1 << len(data).bit_length()
-            self._inverses = _powers(_INVERSE, size)
-            self._powers = _powers(_ODD, size)  # last: another thread may look at its length
+        with self._growing:  # threads share the tables, which must never shrink under one of them
+            if len(data) >= len(self._powers):
+                size = 1 << len(data).bit_length()
+                self._powers, self._inverses = _powers(_ODD, size), _powers(_INVERSE, size)
         sums = np.zeros(len(data) + 1, dtype=np.uint64)
         values = self.letters[data]
         values *= self._powers[: len(data)]
