@@ -26,7 +26,7 @@ from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
 from fathom.scoring.similarity import Space, rank_by_cosine
-from fathom.scoring.vectors import Pooling, families, last_vectors, vectors
+from fathom.scoring.vectors import Pooling, families, vectors
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.test_causal import LLAMA, TREES
@@ -212,7 +212,7 @@ def test_vectors_are_the_model_s_own(shape, shared, monkeypatch):
     network = build(kind, vocab_size=TINY_VOCABULARY, **options)
     asked = sequences()
     expected = np.stack([plain_vector(network, list(ids)) for ids in asked])
-    found = last_vectors(make_local(network), asked, Budget(50, CPU)).numpy()
+    found = vectors(make_local(network), asked, Pooling.LAST, Budget(50, CPU)).float().numpy()
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-5)
     assert (found[0] == found[30 + 4]).all()  # the same sequence, the same vector to the bit
@@ -230,7 +230,7 @@ def test_sharing_runs_common_tokens_once():
     tokens = []
     grow = model.grow
     model.grow = lambda past, embedded, *rest: (tokens.append(embedded.shape[1]), grow(past, embedded, *rest))[1]
-    last_vectors(model, asked, Budget(256, CPU))
+    vectors(model, asked, Pooling.LAST, Budget(256, CPU))
     assert sum(tokens) == 100 + 150
 
 
@@ -244,7 +244,7 @@ def test_families():
 
 def test_memory_that_ends_is_no_end():
     model = make_local(build("GPT2LMHeadModel", vocab_size=TINY_VOCABULARY, **TREES["gpt2"][1]))
-    expected = last_vectors(model, sequences(), Budget(512, CPU))
+    expected = vectors(model, sequences(), Pooling.LAST, Budget(512, CPU)).float()
     budget, run_hidden = Budget(512, CPU), model.hidden
 
     def small(embedded, *rest):
@@ -253,7 +253,8 @@ def test_memory_that_ends_is_no_end():
         return run_hidden(embedded, *rest)
 
     model.hidden = small
-    np.testing.assert_allclose(last_vectors(model, sequences(), budget), expected, atol=1e-5)
+    found = vectors(model, sequences(), Pooling.LAST, budget).float()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
     assert budget.halvings == 3
 
 

@@ -79,6 +79,6 @@ def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | 
     if tokenizer is None:
         return None
     from fathom.models.loading import load_tokenizer
+    from fathom.scoring.names import token_counter
 
-    loaded = load_tokenizer(tokenizer)
-    return lambda texts: [len(ids) for ids in loaded(texts, add_special_tokens=False)["input_ids"]]
+    return token_counter(load_tokenizer(tokenizer))

@@ -49,6 +49,13 @@ class _Asked(NamedTuple):
     before: str
 
 
+class _Scores(NamedTuple):
+    """:param scores: shape (ways, candidates)."""
+
+    names: Names
+    scores: NDArray[np.float32]
+
+
 class Probe:
     """See :class:`fathom.probes.base.Probe`.
 
@@ -110,8 +117,8 @@ class Probe:
             if query.id in likelihoods:
                 log_prob, tokens = likelihoods[query.id]
                 about |= {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
+            reason = reasons.get(query.id)
             for place, way in enumerate(self.ways):
-                reason = reasons.get(query.id)
                 answer = (
                     {"unscored": reason}
                     if reason is not None
@@ -240,10 +247,3 @@ class Probe:
             "top_scores": values[first].tolist(),
             "scored_tokens": int(names.lengths[places[best]]),
         }
-
-
-class _Scores(NamedTuple):
-    """:param scores: shape (ways, candidates)."""
-
-    names: Names
-    scores: NDArray[np.float32]

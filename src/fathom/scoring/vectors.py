@@ -102,11 +102,6 @@ def vectors(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Bu
         return _gathered(model, sequences, _by_passes(model, runnable, pooling, budget))
 
 
-def last_vectors(model: Model, sequences: Sequence[Ids], budget: Budget) -> Tensor:
-    """:func:`vectors` at the last token, in float32."""
-    return vectors(model, sequences, Pooling.LAST, budget).float()
-
-
 def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], budget: Budget) -> Tensor:
     """The state of a masked model at one place of each sequence, in batches of one length.
 
