@@ -329,8 +329,22 @@ def test_all_faults_at_once(tmp_path):
     )
     _, faults = examine(folder)
     assert [line.split(f"{folder}/")[1].split(": ")[0] for line in faults.found] == [
-        "train.tsv:8", "entity2text.txt:8", "train.tsv:6", "test.tsv:1", "train.tsv:6",
+        "train.tsv:8", "entity2text.txt:8", "train.tsv:6", "train.tsv:6", "test.tsv:1",
     ]  # fmt: skip
+
+
+def test_an_unknown_entity_is_told_once_and_not_where_the_line_that_names_it_cannot_be_read(tmp_path):
+    mars = ["mars\tin\tmars", "lyon\tin\tmars"]
+    _, faults = examine(small(tmp_path / "g", train_tsv=[*TRAIN, *mars], test_tsv=mars))
+    assert [line.split(f"{tmp_path / 'g'}/")[1] for line in faults.found] == [
+        "train.tsv:6: unknown entity 'mars': entity2text.txt does not name it"
+    ]
+    bad = [*NAMES, "mars\tMars\tred"]
+    _, faults = examine(small(tmp_path / "h", train_tsv=[*TRAIN, "mars\ton\teu"], entity2text_txt=bad))
+    assert [line.split(f"{tmp_path / 'h'}/")[1] for line in faults.found] == [
+        "entity2text.txt:8: expected 2 columns (id, name), found 'mars\\tMars\\tred'",
+        "train.tsv:6: unknown relation 'on': relation2text.txt does not name it",
+    ]
 
 
 def test_many_faults_of_a_kind_are_counted(tmp_path):

@@ -32,6 +32,7 @@ from fathom.building.worlds import (
     virtual,
 )
 from fathom.building.worlds import build as build_module
+from fathom.building.worlds.constructions import make, why_not
 from fathom.building.worlds.derangement import (
     NO_LABEL,
     NoDerangement,
@@ -40,14 +41,16 @@ from fathom.building.worlds.derangement import (
     match_relations,
     uniform_derangement,
 )
+from fathom.building.worlds.materials import Materials
 from fathom.building.worlds.mentions import _leftmost, find_mentions, replace_mentions
 from fathom.building.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
 from fathom.data.formats import read
 from fathom.data.formats.kg_files import unwritable, write_graph
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, take_rows
+from fathom.data.taking import few_chunks, put_rows, take_rows
 from fathom.data.words import is_word_sign
 from fathom.errors import BadInput, RunFailed
+from fathom.report.worlds import worlds_table
 
 LIKELY = 1e-4
 """Chi-square tests with fixed seeds: below this the drawing would be suspect."""
@@ -201,19 +204,41 @@ def test_relations_exchange_names_where_the_rule_allows_and_as_many_as_can(graph
 def test_relations_that_block_are_named_and_relax_moves_the_others():
     # r0 shares a pair with both others, so that it can take no name; r1 and r2 can exchange theirs.
     graph = pets(triples=[(0, 0, 1), (0, 1, 1), (2, 0, 3), (2, 2, 3), (4, 1, 0), (1, 2, 4)])
-    with pytest.raises(BadInput, match=r"no derangement of the 3 relations.*'r0' could take only no name.*--relax"):
+    with pytest.raises(
+        BadInput, match=r"no derangement of the 3 relations.*'r0' could take no other's.*--relax moves 2"
+    ):
         virtual(graph, "r")
     world = virtual(graph, "r", options=Options(relax=True))
     assert texts_of(world.graph.relations, "name") == ["hunts", "likes", "fears"]
     assert world.counts["relations_kept"] == ["r0"]
-    assert "'r0'" in world.notes[0]
+    assert world.notes == ("relations that keep their names: 1, 'r0'",)
 
 
-def test_a_graph_with_one_relation_says_so():
-    graph = pets(relations=["likes"], triples=[(0, 0, 1), (2, 0, 3), (4, 0, 0)])
-    with pytest.raises(BadInput, match="one relation, 'r0'"):
+def test_names_that_are_too_few_for_those_that_block_are_named():
+    # r0 and r1 are called alike, so that both may take only the name of r2.
+    graph = pets(relations=["likes", "likes", "fears"])
+    with pytest.raises(BadInput, match="'r0', 'r1' could take only the names of 'r2', which are too few"):
         virtual(graph, "r")
+
+
+def test_a_graph_with_one_relation_says_so_and_relax_that_nothing_changes():
+    graph = pets(relations=["likes"], triples=[(0, 0, 1), (2, 0, 3), (4, 0, 0)])
+    with pytest.raises(BadInput, match=r"one relation, 'r0'.*--relax"):
+        virtual(graph, "r")
+    world = virtual(graph, "r", options=Options(relax=True))
+    assert world.counts["relations_renamed"] == len(world.mapping) == 0
+    assert world.notes[0].startswith("no relation changes its name")
     assert texts_of(anonymised(graph, "r").graph.relations, "name") != ["likes"]
+
+
+def test_relations_without_a_name_are_not_among_those_that_keep_theirs():
+    graph = pets(relations=["hunts", "fears", ""], triples=[(0, 0, 2), (1, 1, 0), (4, 2, 3)], train=3)
+    world = virtual(graph, "r")
+    assert world.counts["relations_kept"] == []
+    assert world.notes == ("relations without a name: 1; they stay without",)
+    alone = pets(relations=["hunts", "", ""], triples=[(0, 0, 2), (1, 1, 0), (4, 2, 3)], train=3)
+    with pytest.raises(BadInput, match="only one relation has a name, 'r0'"):
+        virtual(alone, "r")
 
 
 # Random strings
@@ -258,10 +283,11 @@ def test_too_few_characters_for_so_many_names_is_said():
 
 
 def test_descriptions_become_others_and_none_stays_none():
-    old = ["aa", "", "a", "ab", "a", "a"]
+    old = ["aa", "", "a", "ab", " ", *"a" * 40]  # a string of one a is likely, so that some must be drawn again
     new = new_descriptions(column(old), np.random.default_rng(0)).to_pylist()
-    assert [text == "" for text in new] == [text == "" for text in old]
-    assert all(one != other for one, other in zip(old, new, strict=True) if one)
+    assert [new[1], new[4]] == ["", " "]
+    assert all(one != other for one, other in zip(old, new, strict=True) if one.strip())
+    assert all(text.strip() for text in (*new[:1], *new[2:4], *new[5:]))
 
 
 # Mentions
@@ -368,6 +394,19 @@ def test_names_of_one_character_are_not_looked_for_and_this_is_said():
     assert "fewer than 2 characters" in world.notes[0]
     assert texts_of(world.graph.entities, "description")[0].startswith("hunts a ")
     assert virtual(graph, "e", options=Options(shortest_mention=1)).counts["names_not_looked_for"] == 0
+    nameless = virtual(pets(names=["cat", "dog", "", " ", "bird"]), "e")
+    assert nameless.counts["names_not_looked_for"] == 0
+    assert nameless.notes == ("entities without a name: 2; they stay without",)
+
+
+def test_without_descriptions_nothing_is_said_of_mentions(tmp_path):
+    world = virtual(pets(names=["a", "dog", "mouse", "catfish", "bird"], descriptions=[""] * 5), "e")
+    assert not world.notes
+    assert set(world.counts) == {"entities_renamed", "entities_by"}
+    made = build_worlds(pets(descriptions=[""] * 5), tmp_path / "bare", ["virtual-e"])
+    assert not worlds_table(made).notes
+    made = build_worlds(pets(), tmp_path / "described", ["virtual-e"])
+    assert worlds_table(made).notes == ("mentions: case of A to Z is ignored",)
 
 
 # Laws of the four constructions
@@ -479,16 +518,35 @@ def test_parts_that_worlds_share_are_the_same():
     assert not virtual(graph, "e", seed=1).graph.entities.equals(virtual(graph, "e").graph.entities)
 
 
+def with_aliases(graph, aliases):
+    column = pa.chunked_array([pa.array(aliases, pa.list_(pa.string()))])
+    return replace(graph, entities=graph.entities.set_column(2, "aliases", column))
+
+
 def test_other_names_move_with_names_and_are_left_out_of_random_worlds():
-    graph = pets()
-    aliases = pa.array([[f"alias {row}"] for row in range(5)], pa.list_(pa.string()))
-    graph = replace(graph, entities=graph.entities.set_column(2, "aliases", aliases))
+    graph = with_aliases(pets(), [[f"alias {row}"] for row in range(5)])
     old = dict(zip(texts_of(graph.entities, "name"), texts_of(graph.entities, "aliases"), strict=True))
     moved = virtual(graph, "e").graph.entities
     assert all(old[n] == a for n, a in zip(texts_of(moved, "name"), texts_of(moved, "aliases"), strict=True))
     world = anonymised(graph, "e")
     assert texts_of(world.graph.entities, "aliases") == [[]] * 5
     assert any("other names are left out" in note for note in world.notes)
+    assert world.mapping.to_pylist()[0]["old_aliases"] == ["alias 0"]
+
+
+def test_where_names_and_descriptions_move_together_those_without_a_name_keep_theirs_and_are_told():
+    graph = pets(names=["cat", "dog", "", "catfish", ""], descriptions=["purrs", "", "squeaks", "swims", ""])
+    world = inconsistent(graph, "ed")
+    # cat, dog and catfish take part: two of them have a description, and none keeps it; the mouse keeps its own.
+    changed = {line["id"]: (line["old"], line["new"]) for line in world.mapping.to_pylist() if line["kind"] != "entity"}
+    assert set(changed) == {"e0", "e1", "e3"}
+    assert all(old != new for old, new in changed.values())
+    assert (world.counts["descriptions_changed"], world.counts["descriptions_kept"]) == (3, 1)
+    assert world.notes == (
+        "entities without a description: 2; 1 of them get another's",
+        "entities without a name keep their descriptions: 1, 'e2'",
+        "entities without a name: 2; they stay without",
+    )
 
 
 # Folders
@@ -506,11 +564,48 @@ def test_a_graph_that_is_written_reads_as_itself(tmp_path_factory, graph, with_s
     assert again.content_hash == kept.content_hash
 
 
-@pytest.mark.parametrize("construction", ["virtual", "anonymised", "inconsistent", "fully-anonymised"])
+CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised")
+SUBSETS = ["".join(some) for count in (1, 2, 3) for some in combinations("erd", count)]
+
+
+@given(graphs(), st.sampled_from(CONSTRUCTIONS), st.sampled_from(SUBSETS), st.data())
+@settings(max_examples=100, deadline=None)
+def test_every_world_leads_back_and_its_mapping_holds_what_changed(tmp_path_factory, graph, construction, parts, data):
+    """Some entities have other names, some no name or no description."""
+    blank = data.draw(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=14, max_size=14))
+    entities = graph.entities
+    for place, name in enumerate(("name", "description")):
+        texts = ["" if gap[place] else text for text, gap in zip(texts_of(entities, name), blank, strict=False)]
+        entities = entities.set_column(entities.column_names.index(name), name, column(texts))
+    others = st.lists(st.sampled_from(["other", "one more", "日"]), unique=True)
+    aliases = data.draw(st.lists(others, min_size=len(entities), max_size=len(entities)))
+    source = with_aliases(replace(graph, entities=entities, splits={}), aliases)
+    materials = Materials(source, 0, Options(relax=True))
+    assume(not why_not(parse_variants([f"{construction}-{parts}"])[0], materials))
+    folder = tmp_path_factory.mktemp("worlds")
+    build_worlds(source, folder, [f"{construction}-{parts}"], options=Options(relax=True))
+    assert restore(folder / f"{construction}-{parts}").content_hash == source.content_hash
+    lines = pq.read_table(folder / f"{construction}-{parts}" / "mapping.parquet").to_pylist()
+    assert all(line["old"] != line["new"] or line["old_aliases"] != line["new_aliases"] for line in lines)
+    world = make(f"{construction}-{parts}", materials)
+    assert_same_facts(source, world.graph)
+    for kind, table, name in (
+        ("entity", "entities", "name"),
+        ("description", "entities", "description"),
+        ("relation", "relations", "name"),
+    ):
+        pair = [getattr(one, table) for one in (source, world.graph)]
+        olds, news = (dict(zip(texts_of(t, "id"), texts_of(t, name), strict=True)) for t in pair)
+        if kind == "description" and len(world.spans):  # mentions follow: the spans say so, and the mapping does not
+            continue
+        differing = {id_ for id_ in olds if olds[id_] != news[id_]}
+        assert {line["id"] for line in lines if line["kind"] == kind and line["old"] != line["new"]} == differing
+
+
+@pytest.mark.parametrize("construction", CONSTRUCTIONS)
 def test_every_subset_can_be_named_and_leads_back(construction, tmp_path):
-    parts = ["".join(some) for count in (1, 2, 3) for some in combinations("erd", count)]
-    graph = pets(relations=["hunts", "fears", "likes"])
-    variants = parse_variants(f"{construction}-{some}" for some in parts)
+    graph = pets()
+    variants = parse_variants(f"{construction}-{some}" for some in SUBSETS)
     manifests = build_worlds(graph, tmp_path, variants, seed=3)
     for variant, manifest in zip(variants, manifests, strict=True):
         folder = tmp_path / f"{construction}-{variant.parts}"
@@ -568,6 +663,9 @@ def test_rows_are_taken_from_columns_however_they_are_cut(parts, data):
     for size in (1, 40, 1 << 20):
         assert few_chunks(texts, size).to_pylist() == whole
         assert take_rows(texts, np.array(rows, dtype=np.int64), size).to_pylist() == [whole[row] for row in rows]
+        places = sorted(set(rows))
+        exchanged = put_rows(texts, np.array(places, dtype=np.int64), column([f"new {row}" for row in places]), size)
+        assert exchanged.to_pylist() == [f"new {row}" if row in places else text for row, text in enumerate(whole)]
 
 
 def test_how_columns_are_cut_in_memory_does_not_show(tmp_path):
@@ -704,6 +802,26 @@ def test_entities_without_names_or_descriptions_stay_without_and_are_counted(tmp
         assert texts_of(read(tmp_path / "out" / variant).graph.entities, "name")[4] == ""
     for variant in ("inconsistent-d", "fully-anonymised-ed"):
         assert texts_of(read(tmp_path / "out" / variant).graph.entities, "description")[5] == ""
+
+
+@pytest.mark.parametrize("construct", [virtual, anonymised, inconsistent, fully_anonymised])
+@pytest.mark.parametrize("parts", ["", "x", "ex", "ee", None])
+def test_parts_that_are_none_are_refused(construct, parts):
+    with pytest.raises(BadInput, match=rf"there is no world '[a-z-]+-{parts}'"):
+        construct(pets(), parts)
+
+
+def test_a_seed_below_zero_is_refused():
+    with pytest.raises(BadInput, match="seed: expected 0 or more, found -1"):
+        virtual(pets(), "e", seed=-1)
+
+
+@pytest.mark.parametrize("construct", [virtual, anonymised, inconsistent])
+def test_functions_refuse_what_the_command_refuses(construct):
+    with pytest.raises(BadInput, match="no entity has a name"):
+        construct(pets(names=[""] * 5), "e")
+    with pytest.raises(BadInput, match="no entity has a description"):
+        construct(pets(descriptions=[""] * 5), "d")
 
 
 @pytest.mark.parametrize("wrong", [{"case": "smart"}, {"shortest_mention": 0}])

@@ -40,6 +40,18 @@ def take_rows(
     return pa.chunked_array([_take(chunks, starts, part) for part in parts], column.type)
 
 
+def put_rows(
+    column: pa.ChunkedArray, rows: NDArray[np.int64], new: pa.ChunkedArray | pa.Array, size: int = JOINED
+) -> pa.ChunkedArray:
+    """A column with the texts of *rows* (ascending) exchanged for *new*. :param size: see :func:`few_chunks`."""
+    new = pa.chunked_array(new) if isinstance(new, pa.Array) else new
+    if len(rows) == len(column):
+        return new
+    places = np.arange(len(column))
+    places[rows] = len(column) + np.arange(len(rows))
+    return take_rows(pa.chunked_array([*column.chunks, *new.chunks], column.type), places, size)
+
+
 def _take(chunks: list[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.int64] | NDArray[np.int32]) -> pa.Array:
     if len(chunks) == 1:
         return chunks[0].take(pa.array(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import scipy
 
 import fathom
-from fathom.building.worlds.constructions import MAPPING, Materials, Options, World, make, why_not
-from fathom.building.worlds.variants import THIRTEEN, Variant
+from fathom.building.worlds.constructions import make, why_not
+from fathom.building.worlds.materials import Materials, Options
+from fathom.building.worlds.variants import THIRTEEN, Variant, parse_variants
+from fathom.building.worlds.world import MAPPING, World
 from fathom.data.formats.kg_files import unwritable, write_graph
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
@@ -30,7 +32,7 @@ _ROWS = 1 << 18
 def build_worlds(
     graph: KnowledgeGraph,
     out: Path,
-    variants: Sequence[Variant] = THIRTEEN,
+    variants: Iterable[Variant | str] = THIRTEEN,
     seed: int = 0,
     options: Options | None = None,
     *,
@@ -39,23 +41,24 @@ def build_worlds(
 ) -> list[dict[str, Any]]:
     """Write each variant as a folder of its name in *out*; it appears when it is complete.
 
-    :param name: of the graph, for the manifests.
+    :param variants: names such as "virtual-e". :param name: of the graph, for the manifests.
     :returns: the manifests.
     :raises BadInput: with everything that prevents any of them, before anything is written.
     :raises RunFailed: the disk is full; the folders that are there are complete.
     """
+    chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
-    refuse(materials, out, variants)
+    refuse(materials, out, chosen)
     manifests = []
-    for done, variant in enumerate(variants):
-        progress(done, len(variants))
+    for done, variant in enumerate(chosen):
+        progress(done, len(chosen))
         world = make(variant, materials)
         manifest = _manifest(world, materials, name)
         with whole_folder(out / str(variant)) as folder:
             write_world(world, folder)
             write_json(folder / "manifest.json", manifest)
         manifests.append(manifest)
-    progress(len(variants), len(variants))
+    progress(len(chosen), len(chosen))
     return manifests
 
 

@@ -36,7 +36,7 @@ class Mentions(NamedTuple):
     :param ambiguous: mentions of a name that several entities bear, by the rule that chose one: "itself" (the entity
         described bears it), "linked" (a training triple links the entity described to one that does; the first of
         them), "first" (none of this: the first entity that bears it).
-    :param too_short: entities whose names are not looked for. :param case: "exact", or "ignore" for A to Z.
+    :param too_short: entities whose names are too short to be looked for. :param case: "exact", or "ignore" for A to Z.
     """
 
     described: NDArray[np.int32]
@@ -63,13 +63,13 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     """
     names = graph.entities.column("name")
     case = case_policy(names, case)
-    sought = pc.greater_equal(pc.utf8_length(names), max(shortest, 1)).to_numpy()
-    sought &= pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy()
+    named = pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy()
+    sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
     trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
     found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]
     described, name, start, end = (np.concatenate([part[place] for part in found]) for place in range(4))
     entity, ambiguous = _choose(graph, trie, described, name)
-    return Mentions(described, entity, start, end, ambiguous, int((~sought).sum()), case)
+    return Mentions(described, entity, start, end, ambiguous, int((named & ~sought).sum()), case)
 
 
 def _no_mentions() -> tuple[NDArray[np.int32], ...]:

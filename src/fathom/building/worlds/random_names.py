@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import blocks
-from fathom.data.taking import take_rows
+from fathom.data.taking import put_rows, take_rows
 from fathom.errors import BadInput
 
 _SYMBOLS = 1 << 23
@@ -114,28 +114,20 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
 
 def new_descriptions(old: pa.ChunkedArray, generator: np.random.Generator) -> pa.ChunkedArray:
     """A random string for each text of *old* that is not blank; none is the text it replaces, or blank."""
-    wanted = pc.not_equal(pc.utf8_trim_whitespace(old), "")
-    count = int(pc.sum(wanted).as_py() or 0)
-    model = learn(old)
-    strings = _draw_strings(model, generator, _SYMBOLS if count > 1000 else 1 << 16)
-    replaced = old.filter(wanted)
-    drawn: list[pa.Array] = []
-    while (missing := count - sum(map(len, drawn))) > 0:
-        some = _usable(next(strings), may_have_comma=True).slice(0, missing)
-        drawn.append(some)
-    new = pa.chunked_array(drawn, pa.string())
-    while same := np.flatnonzero(pc.equal(new, replaced).to_numpy()).tolist():
-        other = _usable(next(strings), may_have_comma=True).to_pylist()
-        values = new.to_pylist()
-        for row, text in zip(same, other, strict=False):
-            values[row] = text
-        new = pa.chunked_array([pa.array(values, pa.string())])
-    if count == len(old):
-        return new
-    # Back to their rows: the text of the n-th wanted row is the n-th of the new ones.
-    place = np.cumsum(wanted.to_numpy()) - 1
-    blank = pa.chunked_array([*new.chunks, pa.array([""])], pa.string())
-    return take_rows(blank, np.where(wanted.to_numpy(), place, len(new)))
+    rows = np.flatnonzero(pc.not_equal(pc.utf8_trim_whitespace(old), "").to_numpy())
+    replaced = take_rows(old, rows)
+    strings = _draw_strings(learn(old), generator, _SYMBOLS if len(rows) > 1000 else 1 << 16)
+    new = _next_usable(strings, len(rows))
+    while len(same := np.flatnonzero(pc.equal(new, replaced).to_numpy())):
+        new = put_rows(new, same, _next_usable(strings, len(same)))
+    return put_rows(old, rows, new)
+
+
+def _next_usable(strings: Iterator[pa.Array], count: int) -> pa.ChunkedArray:
+    found: list[pa.Array] = []
+    while (missing := count - sum(map(len, found))) > 0:
+        found.append(_usable(next(strings), may_have_comma=True).slice(0, missing))
+    return pa.chunked_array(found, pa.string())
 
 
 def _usable(strings: pa.Array, may_have_comma: bool) -> pa.Array:

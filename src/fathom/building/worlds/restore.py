@@ -16,8 +16,7 @@ from fathom.errors import BadInput
 
 
 def restore(folder: Path) -> KnowledgeGraph:
-    """The graph with its old names and descriptions; other names are those of the world. For graphs of up to a million
-    entities: texts are handled one by one.
+    """The graph as it was. For graphs of up to a million entities: texts are handled one by one.
 
     :raises BadInput: the folder is no world.
     """
@@ -25,25 +24,31 @@ def restore(folder: Path) -> KnowledgeGraph:
         raise BadInput(f"{folder} is no world: it has no mapping.parquet")
     graph = read(folder).graph
     assert graph is not None
-    old: dict[str, dict[str, str]] = defaultdict(dict)
+    changed: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for line in pq.read_table(folder / "mapping.parquet").to_pylist():
-        old[line["kind"]][line["id"]] = line["old"]
+        changed[line["kind"]][line["id"]] = line
     spans: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for span in pq.read_table(folder / "spans.parquet").to_pylist():
         spans[span["described"]].append(span)
-    ids = graph.entities.column("id").to_pylist()
-    descriptions = zip(ids, graph.entities.column("description").to_pylist(), strict=True)
-    texts = [old["description"].get(id_, _with_old_names(text, spans[id_])) for id_, text in descriptions]
-    entities = _renamed(graph.entities, old["entity"])
-    place = entities.column_names.index("description")
-    entities = entities.set_column(place, "description", pa.array(texts, pa.string()))
-    return replace(graph, entities=entities, relations=_renamed(graph.relations, old["relation"]))
+    ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
+    texts = [_with_old_names(text, spans[id_]) for id_, text in zip(ids, descriptions, strict=True)]
+    entities = _column_set(graph.entities, "description", texts)
+    entities = _put_back(entities, "description", changed["description"], "old")
+    entities = _put_back(entities, "name", changed["entity"], "old")
+    entities = _put_back(entities, "aliases", changed["entity"], "old_aliases")
+    relations = _put_back(graph.relations, "name", changed["relation"], "old")
+    return replace(graph, entities=entities, relations=relations)
 
 
-def _renamed(table: pa.Table, old: dict[str, str]) -> pa.Table:
-    ids, names = (table.column(name).to_pylist() for name in ("id", "name"))
-    restored = [old.get(id_, name) for id_, name in zip(ids, names, strict=True)]
-    return table.set_column(table.column_names.index("name"), "name", pa.array(restored, pa.string()))
+def _put_back(table: pa.Table, name: str, changed: dict[str, dict[str, Any]], old: str) -> pa.Table:
+    """:param changed: lines of the mapping by their ids. :param old: their column with what *name* was."""
+    rows = zip(table.column("id").to_pylist(), table.column(name).to_pylist(), strict=True)
+    return _column_set(table, name, [changed[id_][old] if id_ in changed else value for id_, value in rows])
+
+
+def _column_set(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(values, table.schema.field(name).type))
 
 
 def _with_old_names(text: str, spans: list[dict[str, Any]]) -> str:

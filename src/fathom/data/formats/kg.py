@@ -29,6 +29,7 @@ from fathom.data.graph_cache import cached
 from fathom.data.graph_queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
+from fathom.data.taking import take_rows
 
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
@@ -141,18 +142,22 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
             part.refuse_empty(name)
     if faults.found and not all(map(len, parts.values())):
         return None
-    entities = _read_entities(files, faults)
-    relations = _read_names(files.relations, faults, "relation") if files.relations else None
+    names = {
+        kind: _read_names(file, faults, kind)
+        for kind, file in (("entity", files.entities), ("relation", files.relations))
+        if file is not None
+    }
+    entities = _with_texts(names["entity"], files, faults) if "entity" in names else None
+    relations = names["relation"].table if "relation" in names else None
     entity_ids = _ids(entities, parts, ("head", "tail"))
     relation_ids = _ids(relations, parts, ("relation",))
-    columns = {
-        name: [_rows(part, name, ids, kind, given, faults) for part in parts.values()]
-        for name, ids, kind, given in (
-            ("head", entity_ids, "entity", files.entities),
-            ("relation", relation_ids, "relation", files.relations),
-            ("tail", entity_ids, "entity", files.entities),
-        )
+    rows = {
+        name: [pc.index_in(part[name], value_set=ids) for part in parts.values()]
+        for name, ids in (("head", entity_ids), ("relation", relation_ids), ("tail", entity_ids))
     }
+    for kind, named in names.items():
+        if not named.faulty:  # else what seems unknown may stand in a line that could not be read
+            _refuse_unknown(parts, rows, kind, named.file.name)
     if faults.found:
         return None
     splits, start = {}, 0
@@ -160,7 +165,9 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
         if split:
             splits[split] = range(start, start + len(part))
         start += len(part)
-    head, relation, tail = (np.concatenate(columns[name]) for name in ("head", "relation", "tail"))
+    head, relation, tail = (
+        np.concatenate([found.to_numpy() for found in rows[name]]) for name in ("head", "relation", "tail")
+    )
     return in_use(
         entities if entities is not None else named_by_id(entity_ids),
         relations if relations is not None else named_by_id(relation_ids).select(["id", "name"]),
@@ -215,7 +222,7 @@ def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _END
     return next((file for file in files if file.is_file()), None)
 
 
-def _read_names(file: Path, faults: Faults, kind: str) -> pa.Table:
+def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
     """``id`` and ``name``, and ``description`` where the file has three columns."""
     fields = ("id", "name", "description")[: min(max(first_fields(file), 2), 3)]
     part = Columns(file, fields, faults)
@@ -228,15 +235,13 @@ def _read_names(file: Path, faults: Faults, kind: str) -> pa.Table:
         )
     if len(nameless) > 20:
         faults.note(file, None, f"{len(nameless) - 20:,} more {kind}s have no name")
-    return part.table
+    return part
 
 
-def _read_entities(files: GraphFiles, faults: Faults) -> pa.Table | None:
-    if files.entities is None:
-        return None
-    table = _read_names(files.entities, faults, "entity")
-    ids, names = table.column("id"), table.column("name")
-    descriptions = table.column("description") if "description" in table.column_names else None
+def _with_texts(part: Columns, files: GraphFiles, faults: Faults) -> pa.Table:
+    """Entities with the descriptions and other names that any of the files has."""
+    ids, names = part["id"], part["name"]
+    descriptions = part["description"] if "description" in part.names else None
     aliases = None
     if descriptions is None and has_glosses(ids, names):
         # Without ", " there is no gloss: the name is the whole text.
@@ -294,17 +299,16 @@ def _ids(given: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str,
     return pc.unique(pa.chunked_array(chunks, pa.string()))
 
 
-def _rows(
-    part: Columns, name: str, ids: pa.Array, kind: str, named_in: Path | None, faults: Faults
-) -> NDArray[np.int32]:
-    """The row of each id; unknown ones are faults."""
-    found = pc.index_in(part[name], value_set=ids)
-    if found.null_count:
-        where = named_in.name if named_in else "the graph"
-        part.complain(
-            np.flatnonzero(found.is_null().to_numpy()),
-            lambda row: f"unknown {kind} {part[name][row].as_py()!r}: {where} does not name it",
-        )
-        found = pc.fill_null(found, 0)
-    rows: NDArray[np.int32] = found.to_numpy()
-    return rows
+def _refuse_unknown(
+    parts: Mapping[str, Columns], rows: Mapping[str, list[pa.ChunkedArray]], kind: str, named_in: str
+) -> None:
+    """A fault for each id that is not named, at a line where it stands. :param rows: of each id, null for unknown."""
+    told: set[str] = set()
+    for name in ("head", "tail") if kind == "entity" else ("relation",):
+        for part, found in zip(parts.values(), rows[name], strict=True):
+            unknown = np.flatnonzero(found.is_null().to_numpy())[::-1]
+            lines = dict(zip(take_rows(part[name], unknown).to_pylist(), unknown.tolist(), strict=True))  # first ones
+            ids = {row: id_ for id_, row in lines.items() if id_ not in told}
+            message = {row: f"unknown {kind} {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
+            part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__)
+            told.update(lines)

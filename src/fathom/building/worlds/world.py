@@ -1,0 +1,209 @@
+"""A world, and the steps that change one: names, what descriptions call entities, descriptions, names of relations.
+
+Every step is a pure function from a world to the next; what it changed is added to the mapping, the counts and the
+notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
+from fathom.building.worlds.variants import Variant
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.taking import take_rows
+
+_NAMES = pa.list_(pa.string())
+MAPPING = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("old", pa.string()),
+        ("new", pa.string()),
+        ("old_aliases", _NAMES),
+        ("new_aliases", _NAMES),
+    ]
+)
+"""What was changed, and nothing that stayed. ``kind``: entity, relation, description, or mention (what an entity is
+called in descriptions, where its own name stays). ``source``: the id whose text it was, null for a random string.
+``old_aliases`` and ``new_aliases``: an entity's other names, null for the other kinds."""
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class World:
+    """:param mapping: what was changed into what, see :data:`MAPPING`. :param spans: mentions that were replaced, see
+    :func:`fathom.building.worlds.mentions.replace_mentions`. :param counts: for the manifest. :param notes: to be told.
+    """
+
+    variant: Variant
+    graph: KnowledgeGraph
+    mapping: pa.Table = field(default_factory=MAPPING.empty_table)
+    spans: pa.Table = field(default_factory=SPANS.empty_table)
+    counts: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class NewTexts(NamedTuple):
+    """A column to put in place of another. :param texts: for each row; blank ones stay blank, or "" moves in.
+    :param source: the row each text was taken from, shape (rows,); None for random strings.
+    :param method: how the permutation or the strings were drawn."""
+
+    texts: pa.ChunkedArray
+    source: NDArray[np.int64] | None
+    method: str
+
+
+def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which of the texts are empty or white space alone."""
+    return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
+
+
+def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
+    """The ids of some rows, at most :data:`_SHOWN` of them."""
+    shown = map(repr, take_rows(ids, rows[:_SHOWN]).to_pylist())
+    return ", ".join(shown) + (f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else "")
+
+
+def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts) -> World:
+    """Mentions in descriptions are replaced by new names. :param shortest: characters that a sought name has."""
+    entities = world.graph.entities
+    old = entities.column("name")
+    texts, spans = replace_mentions(entities.column("description"), mentions, new.texts)
+    counts = {
+        "mentions_found": len(mentions.entity),
+        "mentions_replaced": len(spans),
+        "mentions_ambiguous": sum(mentions.ambiguous.values()),
+        "ambiguous_by_rule": mentions.ambiguous,
+        "names_not_looked_for": mentions.too_short,
+        "case": mentions.case,
+    }
+    notes = []
+    if mentions.too_short:
+        notes.append(
+            f"names of fewer than {shortest} characters are not looked for in descriptions "
+            f"(entities: {mentions.too_short:,})"
+        )
+    mapping = MAPPING.empty_table()
+    if "e" not in world.variant.parts:
+        mapping = _lines("mention", entities, np.flatnonzero(~is_blank(old)), old, new)
+    return replace(_next(world, mapping, counts, notes, {"description": texts}), spans=spans)
+
+
+def rename_entities(world: World, new: NewTexts) -> World:
+    """Names are exchanged for others. Other names move with them; beside random strings, there are none."""
+    entities = world.graph.entities
+    old, old_aliases = entities.column("name"), entities.column("aliases")
+    having = pc.greater(pc.list_value_length(old_aliases), 0).to_numpy()
+    notes = _without("entities", "name", old)
+    if new.source is not None:
+        aliases = take_rows(old_aliases, new.source)
+        left_out = np.zeros(len(old), dtype=bool)
+    else:
+        aliases = take_rows(pa.chunked_array([pa.array([[]], _NAMES)]), np.zeros(len(old), dtype=np.int64))
+        left_out = having
+        if having.any():
+            notes.append(f"other names are left out, as they would give entities away (entities: {having.sum():,})")
+    renamed = _differ(old, new.texts)
+    rows = np.flatnonzero(renamed | left_out)
+    mapping = _lines("entity", entities, rows, old, new, (old_aliases, aliases))
+    counts = {"entities_renamed": int(renamed.sum()), "entities_by": new.method}
+    return _next(world, mapping, counts, notes, {"name": new.texts, "aliases": aliases})
+
+
+def describe(world: World, new: NewTexts) -> World:
+    """Descriptions are exchanged for others."""
+    entities = world.graph.entities
+    old = entities.column("description")
+    changed, blank = _differ(old, new.texts), is_blank(old)
+    kept = np.flatnonzero(~changed & ~blank)
+    notes = _without("entities", "description", old, given=int((changed & blank).sum()))
+    if len(kept):  # only where names and descriptions move together are there some
+        notes.append(
+            f"entities without a name keep their descriptions: {len(kept):,}, {listed(kept, entities.column('id'))}"
+        )
+    counts = {
+        "descriptions_changed": int(changed.sum()),
+        "descriptions_kept": len(kept),
+        "descriptions_by": new.method,
+    }
+    mapping = _lines("description", entities, np.flatnonzero(changed), old, new)
+    return _next(world, mapping, counts, notes, {"description": new.texts})
+
+
+def rename_relations(world: World, new: NewTexts) -> World:
+    """Names of relations are exchanged for others."""
+    relations = world.graph.relations
+    old, ids = relations.column("name"), relations.column("id")
+    changed = _differ(old, new.texts)
+    kept = np.flatnonzero(~changed & ~is_blank(old))
+    notes = _without("relations", "name", old)
+    if len(kept):
+        none = "" if changed.any() else "no relation changes its name, so that this part is as in the graph; "
+        notes.append(f"{none}relations that keep their names: {len(kept)}, {listed(kept, ids)}")
+    counts = {
+        "relations_renamed": int(changed.sum()),
+        "relations_kept": take_rows(ids, kept).to_pylist(),
+        "relations_by": new.method,
+    }
+    mapping = _lines("relation", relations, np.flatnonzero(changed), old, new)
+    graph = replace(world.graph, relations=_column_set(relations, "name", new.texts))
+    return replace(_next(world, mapping, counts, notes, {}), graph=graph)
+
+
+def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.asarray(pc.not_equal(old, new).to_numpy())
+
+
+def _without(bearers: str, what: str, old: pa.ChunkedArray, given: int = 0) -> list[str]:
+    """A note on those that have no such text. :param given: how many of them get one."""
+    without = int(is_blank(old).sum())
+    end = f"{given:,} of them get another's" if given else "they stay without"
+    return [f"{bearers} without a {what}: {without:,}; {end}"] if without else []
+
+
+def _lines(
+    kind: str,
+    table: pa.Table,
+    rows: NDArray[np.int64],
+    old: pa.ChunkedArray,
+    new: NewTexts,
+    aliases: Sequence[pa.ChunkedArray] = (),
+) -> pa.Table:
+    """Lines of the mapping for some rows. :param aliases: old and new ones."""
+    ids = table.column("id")
+    source = pa.nulls(len(rows), pa.string()) if new.source is None else take_rows(ids, new.source[rows])
+    ids, *texts = (
+        column if len(rows) == len(table) else take_rows(column, rows) for column in (ids, old, new.texts, *aliases)
+    )
+    columns = [pa.repeat(pa.scalar(kind), len(rows)), ids, source, *texts]
+    columns += [pa.nulls(len(rows), _NAMES)] * (len(MAPPING) - len(columns))
+    return pa.table(columns, schema=MAPPING)
+
+
+def _next(
+    world: World, mapping: pa.Table, counts: dict[str, Any], notes: Sequence[str], entities: dict[str, Any]
+) -> World:
+    """:param entities: columns that are other than in the world so far."""
+    table = world.graph.entities
+    for name, column in entities.items():
+        table = _column_set(table, name, column)
+    return replace(
+        world,
+        graph=replace(world.graph, entities=table),
+        mapping=pa.concat_tables([world.mapping, mapping]),
+        counts=world.counts | counts,
+        notes=(*world.notes, *notes),
+    )
+
+
+def _column_set(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, column)
