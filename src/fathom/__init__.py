@@ -25,11 +25,13 @@ _WHERE = {
     "StatementOptions": "fathom.probes.options",
     "Template": "fathom.data.templates",
     "VocabularyOptions": "fathom.probes.options",
+    "evaluate_links": "fathom.api",
     "load_model": "fathom.models.loading",
     "open_run": "fathom.api",
     "plant": "fathom.training.planting",
     "probe": "fathom.api",
     "read_data": "fathom.data.formats",
+    "train_links": "fathom.api",
     "wrap_model": "fathom.models.loading",
 }
 _NAMED_OTHERWISE = {"load_model": "load", "read_data": "read", "wrap_model": "wrap"}

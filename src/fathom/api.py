@@ -10,14 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from fathom.data.formats import read
+from fathom.data.graph_queries import link_queryset
 from fathom.data.queries import QuerySet
 from fathom.data.selection import check
-from fathom.errors import BadInput, FathomError, MissingExtra
+from fathom.errors import BadInput, FathomError, MissingExtra, all_of
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import find
 from fathom.probes.base import Progress
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import LinkOptions, ProbeOptions
 from fathom.report.summary import Summary, metrics_json, summarise
 from fathom.run import run
 from fathom.store.files import write_json
@@ -76,17 +77,68 @@ def probe(
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """
     entry = find(name)
+    kind = entry.options
+    if not issubclass(kind, ProbeOptions):
+        raise BadInput(f"the {entry.name} probe asks a {entry.asks}: fathom kgc evaluate, or fathom.evaluate_links")
     faults: list[str] = []
-    chosen = _collect(faults, lambda: parse_options(entry.options, options))
-    queryset = _collect(faults, lambda: data if isinstance(data, QuerySet) else read(data))
+    chosen = _collect(faults, lambda: parse_options(kind, options))
+    queryset = _collect(faults, lambda: _read(data))
     if queryset is not None and chosen is not None:
         _collect(faults, lambda: check(queryset, chosen.selection()))
-    local = _collect(faults, lambda: _model(model, chosen or entry.options()))
+    local = _collect(faults, lambda: _model(model, chosen or kind()))
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     folder = run(entry.name, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
     write_json(folder.path / "metrics.json", metrics_json(folder))
     return Result(folder)
+
+
+def train_links(
+    model: str, data: str | Path | QuerySet, out: str | Path, progress: Progress | None = None, **options: Any
+) -> dict[str, Any]:
+    """Train a link predictor of a knowledge graph into the folder *out*, or go on with a training that was stopped.
+
+    :param model: "simkgc", "knn-kge", "kgt5", "genkgc", "prompted", or any model of PyKEEN, such as "TransE".
+    :param options: of its kind, see ``fathom kgc train --model KIND --help``.
+    :returns: the content of its ``link.json``: ``ended`` says why and where.
+    :raises BadInput: everything that is wrong with options and data, at once. :raises RunFailed: NaN, a full disk.
+    """
+    from fathom.training.links import find as find_kind
+    from fathom.training.links import folder
+
+    kind = find_kind(model)
+    given = options | ({"model": model} if "model" in kind.options.model_fields else {})
+    chosen, queryset = all_of(lambda: parse_options(kind.options, given), lambda: _read(data))
+    return folder.train_links(model, queryset, chosen, out, progress)
+
+
+def evaluate_links(
+    model: str | Path,
+    data: str | Path | QuerySet,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    asking: dict[str, Any] | None = None,
+    **options: Any,
+) -> Result:
+    """Ask a trained link predictor for the heads and tails of a graph's triples, among all entities, filtered.
+
+    :param model: a folder that :func:`train_links` made. :param data: its graph, or a world made of it.
+    :param asking: options of its kind to ask it with instead of those it was trained with.
+    :param options: see :class:`fathom.probes.options.LinkOptions`.
+    :raises BadInput: everything that is wrong with model, options and data, at once.
+    """
+    from fathom.training.links.folder import open_links
+
+    chosen, queryset = all_of(lambda: parse_options(LinkOptions, options), lambda: _read(data))
+    predictor = open_links(model, queryset, chosen.device, asking)
+    asked = link_queryset(queryset, chosen.directions)
+    folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
+    write_json(folder.path / "metrics.json", metrics_json(folder))
+    return Result(folder)
+
+
+def _read(data: str | Path | QuerySet) -> QuerySet:
+    return data if isinstance(data, QuerySet) else read(data)
 
 
 def open_run(path: str | Path) -> Result:

@@ -17,16 +17,16 @@ from fathom.data.selection import Selected, select
 from fathom.models.base import Model
 from fathom.probes import find
 from fathom.probes.base import Probe, Progress
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import AskingOptions
 from fathom.scoring.names import token_counter
 from fathom.store.folder import RunFolder
 
 
 def run(
     probe: str,
-    model: Model,
+    model: Any,
     data: QuerySet,
-    options: ProbeOptions,
+    options: AskingOptions,
     out: str | Path,
     progress: Progress | None = None,
 ) -> RunFolder:
@@ -93,13 +93,13 @@ def _counts(asked: Probe) -> dict[str, int]:
     return {name: value for name, value in asked.circumstances().items() if isinstance(value, int)}
 
 
-def selected(model: Model, data: QuerySet, options: ProbeOptions) -> Selected:
+def selected(model: Model, data: QuerySet, options: AskingOptions) -> Selected:
     """The part of *data* that *options* choose. :raises BadInput: nothing is left, or *data* lacks what is named."""
     return select(data, options.selection(), token_counter(model.tokenizer))
 
 
 def _identity(
-    probe: str, model: Model, data: QuerySet, selected: QuerySet, options: ProbeOptions, resolved: dict[str, Any]
+    probe: str, model: Model, data: QuerySet, selected: QuerySet, options: AskingOptions, resolved: dict[str, Any]
 ) -> dict[str, Any]:
     about = model.identity
     return {
@@ -117,7 +117,7 @@ def _identity(
             "version": data.version,
             "content_hash": data.content_hash,
             "asked": hashlib.sha256("\n".join(query.id for query in selected.queries).encode()).hexdigest()[:16],
-            **({"pool": _pool(selected)} if options.pool or options.add_candidates else {}),
+            **({"pool": _pool(selected)} if options.selection().changes_candidates else {}),
         },
         "seed": options.seed,
         "version": fathom.__version__,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from rich.console import Console
@@ -13,7 +13,7 @@ from rich.console import Console
 from fathom.cli.formats import Format
 from fathom.cli.options import merge, with_flags
 from fathom.cli.tables import draw, keep, split, tell
-from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
+from fathom.probes.options import EmbeddingOptions, FewShotOptions, ProbeOptions, StatementOptions
 from fathom.report.tables import Table
 
 if TYPE_CHECKING:
@@ -174,6 +174,9 @@ def _asked(probes: list[str], given: dict[str, Any], max_rank: int | None) -> li
     from fathom.studies.entities import Asked
 
     entries = [find(probe) for probe in probes]
+    faults = [f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model"]
+    if faults:
+        raise BadInput(faults)
     given |= {} if max_rank is None else {"max_rank": max_rank}
     fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
     unknown = sorted(given.keys() - fields)
@@ -182,7 +185,10 @@ def _asked(probes: list[str], given: dict[str, Any], max_rank: int | None) -> li
     return [
         Asked(
             entry.name,
-            parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields}),
+            cast(
+                ProbeOptions,
+                parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields}),
+            ),
         )
         for entry in entries
     ]

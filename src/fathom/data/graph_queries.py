@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, Relation
+from fathom.errors import BadInput
 
 ENTITIES = "entities"
 """Name of the candidate set that all queries of a graph share."""
@@ -26,15 +27,25 @@ class TripleQueries(Sequence[Query]):
 
     A query's other right answers are the tails of the same head and relation in *all* splits.
 
-    :param rows: which triples, shape (queries,). :param split: their split, "" for all triples.
+    :param rows: which triples, shape (triples,). :param split: their split, "" for all triples.
+    :param directions: what is asked of each triple, in this order; with "head" also (?, relation, tail).
+    :param everybody: whether entities without a name take part, too: a link predictor knows them by their place.
     """
 
-    def __init__(self, graph: KnowledgeGraph, rows: NDArray[np.int64], split: str) -> None:
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        rows: NDArray[np.int64],
+        split: str,
+        directions: tuple[Direction, ...] = ("tail",),
+        everybody: bool = False,
+    ) -> None:
         self.graph, self.rows, self.split = graph, rows, split
+        self.directions, self.everybody = directions, everybody
         self._cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.rows) * len(self.directions)
 
     @overload
     def __getitem__(self, index: int) -> Query: ...
@@ -42,8 +53,9 @@ class TripleQueries(Sequence[Query]):
     def __getitem__(self, index: slice) -> tuple[Query, ...]: ...
     def __getitem__(self, index: int | slice) -> Query | tuple[Query, ...]:
         if isinstance(index, slice):
-            return self.make(self.rows[index])
-        return self.make(self.rows[[index]])[0]
+            return tuple(self[place] for place in range(len(self))[index])
+        row, direction = divmod(range(len(self))[index], len(self.directions))
+        return self.make(self.rows[[row]])[direction]
 
     def __iter__(self) -> Iterator[Query]:
         for start in range(0, len(self.rows), BLOCK):
@@ -68,32 +80,38 @@ class TripleQueries(Sequence[Query]):
         return self.graph.splits[self.split].start if self.split else 0
 
     def make(self, rows: NDArray[np.int64]) -> tuple[Query, ...]:
-        """The queries of some of :attr:`rows`."""
+        """The queries of some of :attr:`rows`: of each row, one for each direction."""
+        made = [self._make(rows, direction) for direction in self.directions]
+        return tuple(query for of_row in zip(*made, strict=True) for query in of_row)
+
+    def _make(self, rows: NDArray[np.int64], direction: Direction) -> tuple[Query, ...]:
         graph, prefix, first = self.graph, self._prefix, self._first
-        heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
+        given, asked = (graph.head, graph.tail) if direction == "tail" else (graph.tail, graph.head)
+        subjects, answers = graph.entities.take(given[rows]), graph.entities.take(asked[rows])
         relation_ids, relation_names = (graph.relations.column(name).to_pylist() for name in ("id", "name"))
         columns = (
             rows.tolist(),
             graph.relation[rows].tolist(),
-            heads.column("id").to_pylist(),
-            heads.column("name").to_pylist(),
-            tails.column("id").to_pylist(),
-            tails.column("name").to_pylist(),
-            _right_answers(graph, rows),
+            subjects.column("id").to_pylist(),
+            subjects.column("name").to_pylist(),
+            answers.column("id").to_pylist(),
+            answers.column("name").to_pylist(),
+            _right_answers(graph, rows, given, asked, self.everybody),
         )
         return tuple(
             Query(
-                id=f"{prefix}/{row - first}",
+                id=f"{prefix}/{row - first}" + ("" if direction == "tail" else "/head"),
                 relation=relation_ids[relation],
                 subject=subject,
                 subject_id=subject_id,
                 gold=(gold,),
                 candidates=ENTITIES,
-                known=tuple(answer for answer in answers if answer != gold),
+                direction=direction,
+                known=tuple(answer for answer in right if answer != gold),
                 groups={"cardinality": self._cardinality[relation]},
-                unscored=_why_not(subject, relation_names[relation], gold_name),
+                unscored=None if self.everybody else _why_not(subject, relation_names[relation], gold_name),
             )
-            for row, relation, subject_id, subject, gold, gold_name, answers in zip(*columns, strict=True)
+            for row, relation, subject_id, subject, gold, gold_name, right in zip(*columns, strict=True)
         )
 
 
@@ -116,29 +134,56 @@ class GraphQuerySet(QuerySet):
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
-def graph_queryset(graph: KnowledgeGraph, split: str | None = None, **about: Any) -> GraphQuerySet:
-    """:param split: by default ``test``, else ``dev``, else all triples. :param about: name, licence, notes…"""
+def graph_queryset(
+    graph: KnowledgeGraph,
+    split: str | None = None,
+    *,
+    directions: tuple[Direction, ...] = ("tail",),
+    everybody: bool = False,
+    **about: Any,
+) -> GraphQuerySet:
+    """:param split: by default ``test``, else ``dev``, else all triples. :param about: name, licence, notes…
+    :param directions, everybody: see :class:`TripleQueries`."""
     if split is None:
         split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
-    queries = TripleQueries(graph, np.arange(span.start, span.stop, dtype=np.int64), split)
+    rows = np.arange(span.start, span.stop, dtype=np.int64)
+    queries = TripleQueries(graph, rows, split, directions, everybody)
     ids, names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))
     asked = np.unique(graph.relation[span.start : span.stop]).tolist()
     relations = {ids[row]: Relation(ids[row], names[row], (), queries.cardinality(row)) for row in asked}
     return GraphQuerySet(
-        queries=queries, candidates=EntityCandidates(graph), relations=relations, graph=graph, split=split, **about
+        queries=queries,
+        candidates=EntityCandidates(graph, everybody),
+        relations=relations,
+        graph=graph,
+        split=split,
+        **about,
     )
 
 
-class EntityCandidates(Mapping[str, CandidateSet]):
-    """The one candidate set of a graph, made when it is asked for: every entity that has a name."""
+def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "head")) -> GraphQuerySet:
+    """The same graph asked as link prediction is: both directions, every entity a candidate, named or not.
 
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        self.graph = graph
+    :raises BadInput: *data* is no knowledge graph.
+    """
+    if not isinstance(data, GraphQuerySet) or data.graph is None:
+        raise BadInput(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")
+    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
+    return graph_queryset(data.graph, data.split or None, directions=directions, everybody=True, **about)
+
+
+class EntityCandidates(Mapping[str, CandidateSet]):
+    """The one candidate set of a graph, made when it is asked for: every entity that has a name, or all of them."""
+
+    def __init__(self, graph: KnowledgeGraph, everybody: bool = False) -> None:
+        self.graph, self.everybody = graph, everybody
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """Entities that have a name."""
+        """Places of the candidates among the entities."""
+        if self.everybody:
+            return np.arange(len(self.graph.entities))
         return np.flatnonzero(_named(self.graph.entities))
 
     @cached_property
@@ -183,23 +228,33 @@ def _one_to_one(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.bo
     return once
 
 
-def _right_answers(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> list[list[str]]:
-    """For each of *rows*, the ids of all named tails of its head and relation, in any split."""
+def _right_answers(
+    graph: KnowledgeGraph,
+    rows: NDArray[np.int64],
+    given: NDArray[np.int32],
+    asked: NDArray[np.int32],
+    everybody: bool,
+) -> list[list[str]]:
+    """For each of *rows*, the ids of all (named) answers to what is given and its relation, in any split.
+
+    :param given, asked: head and tail of every triple, or the other way round.
+    """
     wanted = np.zeros(len(graph.entities), dtype=bool)
-    wanted[graph.head[rows]] = True
-    near = np.flatnonzero(wanted[graph.head])  # triples of the same heads: few, so that little is sorted
-    keys, tails = _keys(graph, near), graph.tail[near]
-    order = np.lexsort((tails, keys))
-    keys, tails = keys[order], tails[order]
+    wanted[given[rows]] = True
+    near = np.flatnonzero(wanted[given])  # triples of the same entities: few, so that little is sorted
+    keys, answers = _keys(graph, near, given), asked[near]
+    order = np.lexsort((answers, keys))
+    keys, answers = keys[order], answers[order]
     new = np.ones(len(keys), dtype=bool)
-    new[1:] = (keys[1:] != keys[:-1]) | (tails[1:] != tails[:-1])
-    new &= _named(graph.entities)[tails]
-    keys, ids = keys[new], graph.entities.column("id").take(tails[new]).to_pylist()
-    asked = _keys(graph, rows)
-    starts, ends = np.searchsorted(keys, asked, "left"), np.searchsorted(keys, asked, "right")
+    new[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
+    if not everybody:
+        new &= _named(graph.entities)[answers]
+    keys, ids = keys[new], graph.entities.column("id").take(answers[new]).to_pylist()
+    sought = _keys(graph, rows, given)
+    starts, ends = np.searchsorted(keys, sought, "left"), np.searchsorted(keys, sought, "right")
     return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _keys(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    keys: NDArray[np.int64] = graph.head[rows].astype(np.int64) * len(graph.relations) + graph.relation[rows]
+def _keys(graph: KnowledgeGraph, rows: NDArray[np.int64], given: NDArray[np.int32]) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = given[rows].astype(np.int64) * len(graph.relations) + graph.relation[rows]
     return keys

@@ -75,6 +75,11 @@ class Selection:
     def counts_tokens(self) -> bool:
         return self.single_token or self.tail_tokens is not None
 
+    @property
+    def changes_candidates(self) -> bool:
+        """Whether files may have a say in who they are."""
+        return self.pool is not None or self.add_candidates is not None
+
 
 class Selected(NamedTuple):
     """:param left_out: how many each filter took away, e.g. ``{"queries": {"relations": 12}, "candidates": {}}``."""
@@ -259,6 +264,8 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
     if wanted == data.split:
         return data, []
     about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
+    if isinstance(data.queries, TripleQueries):
+        about |= {"directions": data.queries.directions, "everybody": data.queries.everybody}
     return graph_queryset(data.graph, wanted, **about), []
 
 

@@ -49,9 +49,9 @@ def load(
     """
     if not sys.stderr.isatty():
         transformers_logging.disable_progress_bar()
-    chosen = _device(device)
+    chosen = device_of(device)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    config = _pretrained(AutoConfig, name, options)
+    config = from_pretrained(AutoConfig, name, options)
     attention = attention_of(config, name)
     tokenizer = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     _check_tokenizer(tokenizer, attention, name)
@@ -60,13 +60,13 @@ def load(
     options |= {"dtype": DTYPES[dtype], "use_safetensors": None if allow_pickle else True}
     if quantised:
         options["device_map"] = {"": chosen}
-    network, loaded = _pretrained(auto, name, options | {"output_loading_info": True})
+    network, loaded = from_pretrained(auto, name, options | {"output_loading_info": True})
     _check_weights(network, loaded.get("missing_keys", ()), name)
     if adapter is not None:
         network = _with_adapter(network, adapter)
     if not quantised:
         network.to(chosen)
-    identity = Identity(name, revision, dtype, _content_hash(name, network, adapter))
+    identity = Identity(name, revision, dtype, content_hash(name, network, adapter))
     return LocalModel(network, tokenizer, attention, identity)
 
 
@@ -90,7 +90,7 @@ def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
     """:raises BadInput: none is there."""
-    return _pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
+    return from_pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
 
 
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
@@ -148,7 +148,8 @@ def _attention_of_class(network: PreTrainedModel) -> Attention:
     raise BadInput(f"a {kind} has no language-model head: wrap a …ForCausalLM, …LMHeadModel or …ForMaskedLM")
 
 
-def _device(device: str | None) -> torch.device:
+def device_of(device: str | None) -> torch.device:
+    """:param device: e.g. "cpu"; None takes a GPU where there is one. :raises BadInput: there is no such device."""
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -158,7 +159,8 @@ def _device(device: str | None) -> torch.device:
         raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
 
 
-def _pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
+def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
+    """``kind.from_pretrained(name, **options)``. :raises BadInput: in one line, whatever goes wrong in it."""
     try:
         return kind.from_pretrained(name, **options)
     except Exception as error:  # whatever a stranger's file makes a library raise
@@ -185,7 +187,7 @@ def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
     return adapted.get_base_model()
 
 
-def _content_hash(name: str, network: PreTrainedModel, adapter: str | None) -> str:
+def content_hash(name: str, network: PreTrainedModel, adapter: str | None = None) -> str:
     """The hub's commit, or a digest of the folder's configuration and weights (and the adapter's)."""
     commit = getattr(network.config, "_commit_hash", None)
     folders = [Path(folder) for folder in (name, adapter) if folder is not None and Path(folder).is_dir()]

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from fathom.errors import BadInput
 from fathom.probes.options import (
+    AskingOptions,
     ClozeOptions,
     EmbeddingOptions,
     GenerationOptions,
-    ProbeOptions,
+    LinkOptions,
     StatementOptions,
     VocabularyOptions,
 )
 
 
 class Entry(NamedTuple):
-    """:param module: where the class is. :param does: one line for ``--help``."""
+    """:param module: where the class is. :param does: one line for ``--help``.
+    :param asks: what it is put to: a language model, or a link predictor (``fathom kgc evaluate``)."""
 
     name: str
     alias: str
-    options: type[ProbeOptions]
+    options: type[AskingOptions]
     module: str
     does: str
+    asks: Literal["language model", "link predictor"] = "language model"
 
     def load(self) -> Callable[..., Any]:
         return getattr(import_module(self.module), "Probe")  # type: ignore[no-any-return]  # noqa: B009
@@ -65,6 +68,14 @@ _ENTRIES = (
         GenerationOptions,
         "fathom.probes.generation",
         "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
+    ),
+    Entry(
+        "link",
+        "kgc",
+        LinkOptions,
+        "fathom.probes.link",
+        "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
+        "link predictor",
     ),
 )
 PROBES: dict[str, Entry] = {name: entry for entry in _ENTRIES for name in (entry.name, entry.alias)}

@@ -35,16 +35,56 @@ CIRCUMSTANCE: JsonDict = {"circumstance": True}
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
 
-class ProbeOptions(BaseModel):
-    """What every probe can be told: which model, loaded how, and which part of the data."""
+class AskingOptions(BaseModel):
+    """What everything that asks can be told: which part of the data, where, and from what seed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="Precision of the model; soft-max and sums stay in float32."
-    )
     device: str | None = Field(
         None, description="cpu, cuda, cuda:1, …; by default a GPU where there is one.", json_schema_extra=CIRCUMSTANCE
+    )
+    relations: Words = Field((), description="Only these relations, separated by commas.")
+    split: str | None = Field(None, description="Split of a knowledge graph to ask: train, dev or test (the default).")
+    limit: int | None = Field(None, ge=1, description="Only so many queries, drawn at random by --seed.")
+    seed: int = Field(0, description="Seed of every random choice.")
+    batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; halved where memory ends.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+
+    def selection(self) -> Selection:
+        """Which queries and candidates."""
+        from fathom.data.selection import Selection
+
+        return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that can change a number."""
+        hidden = {
+            name
+            for name, field in type(self).model_fields.items()
+            if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("circumstance")
+        }
+        return self.model_dump(mode="json", exclude=hidden)
+
+
+class LinkOptions(AskingOptions):
+    """Options of the link probe (trained link predictors)."""
+
+    limit: int | None = Field(None, ge=1, description="Only so many triples, drawn at random by --seed.")
+    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(_split)] = Field(
+        ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
+    )
+    top_k: int = Field(10, ge=1, description="How many of the best answers to record.")
+
+
+class ProbeOptions(AskingOptions):
+    """What every probe can be told: which model, loaded how, and which part of the data."""
+
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="Precision of the model; soft-max and sums stay in float32."
     )
     revision: str | None = Field(None, description="Revision of the model on the hub.")
     adapter: str | None = Field(None, description="Folder or name of a PEFT adapter to put on the model.")
@@ -52,8 +92,6 @@ class ProbeOptions(BaseModel):
     allow_pickle: bool = Field(
         False, description="Read .bin weights (they can run code) besides safetensors.", json_schema_extra=CIRCUMSTANCE
     )
-    relations: Words = Field((), description="Only these relations, separated by commas.")
-    split: str | None = Field(None, description="Split of a knowledge graph to ask: train, dev or test (the default).")
     subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR.")
     exclude_tails: Words = Field((), description="Leave out queries with these gold answers (names or ids).")
     tail_tokens: str | None = Field(
@@ -65,8 +103,6 @@ class ProbeOptions(BaseModel):
     tokens_after_space: bool = Field(
         False, description="Count a name's tokens as they stand after a space; else, as in the DEER paper, alone."
     )
-    limit: int | None = Field(None, ge=1, description="Only so many queries, drawn at random by --seed.")
-    seed: int = Field(0, description="Seed of every random choice.")
     candidates: Literal["all", "asked"] = Field(
         "all", description="Entities of a knowledge graph to choose from: all, or heads and tails of the queries asked."
     )
@@ -90,12 +126,6 @@ class ProbeOptions(BaseModel):
         None,
         description="File with further candidates, one name per line.",
         json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
-    )
-    batch_tokens: int | None = Field(
-        None,
-        ge=1,
-        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; halved where memory ends.",
-        json_schema_extra=CIRCUMSTANCE,
     )
 
     def loading(self) -> dict[str, Any]:
@@ -124,15 +154,6 @@ class ProbeOptions(BaseModel):
             pool=self.pool,
             add_candidates=self.add_candidates,
         )
-
-    def identity(self) -> dict[str, Any]:
-        """The fields that can change a number."""
-        hidden = {
-            name
-            for name, field in type(self).model_fields.items()
-            if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("circumstance")
-        }
-        return self.model_dump(mode="json", exclude=hidden)
 
 
 class FewShotOptions(ProbeOptions):

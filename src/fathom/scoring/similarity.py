@@ -66,6 +66,7 @@ class Found:
     :param gold_scores: cosines in gold order, NaN where there is none. :param gold_ranks: realistic, among all.
     :param top: places of the best candidates and their cosines, best first.
     :param scores: of all candidates, where asked for.
+    :param above: the rank is greater than this: the search stopped there. :param unscored: why there is no rank.
     """
 
     ranks: Ranks | None
@@ -73,6 +74,8 @@ class Found:
     gold_ranks: list[float]
     top: list[tuple[int, float]]
     scores: NDArray[np.float32] | None = field(default=None, repr=False)
+    above: int | None = None
+    unscored: str | None = None
 
 
 class _Counts(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -79,12 +79,16 @@ def train(
 
 
 def _optimizer(weights: list[torch.nn.Parameter], plan: Plan) -> torch.optim.AdamW:
-    """Biases and norms are left out of the weight decay, as is usual."""
+    return torch.optim.AdamW(grouped(weights, plan.weight_decay), lr=plan.learning_rate, betas=(0.9, 0.98))
+
+
+def grouped(weights: Sequence[torch.nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Groups for an optimizer: biases and norms are left out of the weight decay, as is usual."""
     groups = [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": plan.weight_decay},
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": weight_decay},
         {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=plan.learning_rate, betas=(0.9, 0.98))
+    return [group for group in groups if group["params"]]
 
 
 def _rate(done: float) -> float:

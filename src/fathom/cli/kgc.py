@@ -1,0 +1,119 @@
+"""``fathom kgc {train,evaluate,predict}``"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel, create_model
+
+from fathom.cli.formats import Format
+from fathom.cli.options import merge, with_flags
+from fathom.cli.progress import progress_bar
+from fathom.probes.options import LinkOptions
+from fathom.training.links import EMBEDDING, KINDS, Kind
+
+app = typer.Typer(
+    help="Complete a knowledge graph: train link predictors and see what they know.", no_args_is_help=True
+)
+MODELS = "; ".join(f"{kind.name} ({kind.does})" for kind in KINDS.values())
+
+
+def _of_all(kinds: Iterable[Kind], asking: bool) -> type[BaseModel]:
+    """The fields of several kinds in one, each saying whose it is; only to show and read flags."""
+    fields: dict[str, Any] = {}
+    owners: dict[str, list[str]] = {}
+    for kind in kinds:
+        wanted = kind.options.asking() if asking else kind.options.model_fields.keys() - {"model"}
+        for name, field in kind.options.model_fields.items():
+            if name in wanted:
+                fields.setdefault(name, field)
+                owners.setdefault(name, []).append(kind.name)
+    for name, field in fields.items():
+        mine = "" if len(owners[name]) > len(KINDS) else f"({', '.join(owners[name])}) "
+        about: Any = field._copy()
+        about.description = mine + (field.description or "")
+        about.default, about.default_factory = None, None  # each kind has its own
+        fields[name] = (field.annotation, about)
+    return create_model("Options", **fields)
+
+
+_ALL = [EMBEDDING, *KINDS.values()]
+
+
+def _train(
+    model: str = typer.Option(..., help=f"{MODELS}; or any model of PyKEEN by its name, such as TransE or ComplEx."),
+    data: str = typer.Option(..., help="A knowledge graph: its folder, or a file of triples."),
+    out: Path = typer.Option(..., help="Folder of the model. The same command goes on where it stopped."),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    **given: Any,
+) -> None:
+    """Train a link predictor on a graph's training triples; stop early by Hits@10 on its validation triples.
+
+    Defaults are those of the original papers: see docs/methods/link-prediction.md.
+    """
+    from fathom.api import train_links
+
+    with progress_bar(f"training {model}") as progress:
+        manifest = train_links(model, data, out, progress, **merge(config, given))
+    for note in manifest["notes"]:
+        typer.echo(f"note: {note}")
+    ended = manifest["ended"]
+    best = f"; best epoch {ended['epoch']}: Hits@10 {ended['hits@10']:.4f} on validation" if ended.get("epoch") else ""
+    typer.echo(f"ended by {ended['why']}{best}\nkept in {out}; next: fathom kgc evaluate {out} --data {data} --out RUN")
+
+
+def _evaluate(
+    model: Path = typer.Argument(..., help="Folder that fathom kgc train made."),
+    data: str = typer.Option(..., help="The graph it was trained on, or a world made of it."),
+    out: Path = typer.Option(..., help="Folder of the run. The same command goes on where it stopped."),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    **given: Any,
+) -> None:
+    """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals."""
+    from fathom.api import evaluate_links
+
+    said = merge(config, given)
+    asking = {name: said.pop(name) for name in list(said) if name not in LinkOptions.model_fields}
+    with progress_bar(f"asking {model.name}") as progress:
+        result = evaluate_links(model, data, out, progress, asking, **said)
+    typer.echo(result.summary().to_text())
+    typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by direction,relation,cardinality")
+
+
+def predict(
+    model: Path = typer.Argument(..., help="Folder that fathom kgc train made."),
+    data: str = typer.Option(..., help="The graph it was trained on, or a world made of it."),
+    relation: str = typer.Option(..., help="Name or id of the relation."),
+    head: str | None = typer.Option(None, help="Name or id of the head; asks for tails."),
+    tail: str | None = typer.Option(None, help="Name or id of the tail; asks for heads."),
+    top: int = typer.Option(10, min=1, help="How many answers to print."),
+    device: str | None = typer.Option(None, help="cpu, cuda, …"),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+) -> None:
+    """The best answers to (head, relation, ?) or (?, relation, tail), with scores and whether the graph has them."""
+    from fathom.data.formats import read
+    from fathom.report.links import predictions_table
+    from fathom.report.tables import render
+    from fathom.training.links.predict import predict_links
+
+    found = predict_links(model, read(data), relation, head=head, tail=tail, top=top, device=device)
+    typer.echo(render([predictions_table(found)], str(format)))
+
+
+app.command("train")(with_flags(_train, _of_all(_ALL, asking=False)))
+app.command("evaluate")(
+    with_flags(
+        _evaluate,
+        create_model(
+            "Evaluate",
+            __base__=LinkOptions,
+            **{  # type: ignore[call-overload]
+                name: (field.annotation, field) for name, field in _of_all(_ALL, asking=True).model_fields.items()
+            },
+        ),
+    )
+)
+app.command("predict")(predict)
