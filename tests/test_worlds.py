@@ -543,7 +543,7 @@ def test_where_names_and_descriptions_move_together_those_without_a_name_keep_th
     assert all(old != new for old, new in changed.values())
     assert (world.counts["descriptions_changed"], world.counts["descriptions_kept"]) == (3, 1)
     assert world.notes == (
-        "entities without a description: 2; 1 of them get another's",
+        "entities without a description: 2; given another's: 1",
         "entities without a name keep their descriptions: 1, 'e2'",
         "entities without a name: 2; they stay without",
     )
@@ -626,6 +626,14 @@ def test_wordnet_comes_out_as_it_went_in_and_leads_back(shared_data, tmp_path):
         assert (tmp_path / "base" / file).read_bytes().rstrip() == (source / file).read_bytes().rstrip()
     for world in ("virtual-er", "fully-anonymised-erd"):
         assert (tmp_path / world / "test.tsv").read_bytes() == (source / "test.tsv").read_bytes()
+        assert restore(tmp_path / world).content_hash == graph.content_hash
+
+
+def test_freebase_leads_back_with_its_other_names(shared_data, tmp_path):
+    graph = read(shared_data / "fb15k237").graph
+    assert sum(map(bool, texts_of(graph.entities, "aliases"))) > 9000
+    for world in ("virtual-e", "anonymised-e"):
+        build_worlds(graph, tmp_path, [world])
         assert restore(tmp_path / world).content_hash == graph.content_hash
 
 

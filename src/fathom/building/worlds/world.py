@@ -166,7 +166,7 @@ def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
 def _without(bearers: str, what: str, old: pa.ChunkedArray, given: int = 0) -> list[str]:
     """A note on those that have no such text. :param given: how many of them get one."""
     without = int(is_blank(old).sum())
-    end = f"{given:,} of them get another's" if given else "they stay without"
+    end = f"given another's: {given:,}" if given else "they stay without"
     return [f"{bearers} without a {what}: {without:,}; {end}"] if without else []
 
 
