@@ -1,0 +1,81 @@
+"""Answers that cost money or time, one line each, kept the moment they come: a kill loses none of them.
+
+Each line of the file is ``{"key": …, "answer": {…}}``; lines are added at the end, synced, and never changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import BadInput, RunFailed
+
+Answer = dict[str, Any]
+
+
+def request_key(request: Mapping[str, Any]) -> str:
+    """A hash of everything that was asked, whatever the order of its fields. :returns: 32 hex digits."""
+    return hashlib.blake2b(json.dumps(request, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+class Journal:
+    """The answers so far, by key; threads may share it, two commands may not.
+
+    :param path: JSON Lines, made with the first answer. A last line that a kill tore is cut off.
+    :raises BadInput: the file cannot be read, or a line in it is none of ours.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        try:
+            content = self.path.read_bytes() if self.path.exists() else b""
+            self._size = content.rfind(b"\n") + 1
+            if self._size < len(content):
+                os.truncate(self.path, self._size)
+        except OSError as error:
+            raise BadInput(f"cannot read {self.path}: {error.strerror}") from error
+        lines = content[: self._size].split(b"\n")[:-1]
+        self._answers = dict(self._entry(number, line) for number, line in enumerate(lines, start=1))
+
+    def _entry(self, number: int, line: bytes) -> tuple[str, Answer]:
+        try:
+            entry = json.loads(line)
+            return str(entry["key"]), dict(entry["answer"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(
+                f'{self.path}:{number}: expected {{"key": …, "answer": {{…}}}}, '
+                f"found {line[:40].decode(errors='replace')}; without this line its question is asked again"
+            ) from error
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def get(self, key: str) -> Answer | None:
+        return self._answers.get(key)
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Keep an answer; it is on the disk when this returns. :raises RunFailed: it cannot be written."""
+        line = json.dumps({"key": key, "answer": answer}).encode() + b"\n"
+        with self._lock:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("ab") as file:
+                    if file.tell() > self._size:
+                        file.truncate(self._size)  # half a line of a failed write would spoil this one
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise RunFailed(f"cannot write {self.path}: {error.strerror}; the answers before are kept") from error
+            self._size += len(line)
+            self._answers[key] = answer
+
+    def total(self, field: str) -> int:
+        """Sum over all answers of a number in them, such as ``prompt_tokens``."""
+        return sum(answer.get(field, 0) for answer in self._answers.values())
