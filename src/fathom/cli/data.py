@@ -1,8 +1,9 @@
-"""``fathom data info|check|list|leakage``"""
+"""``fathom data info|check|list|leakage|sample``"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import typer
 
@@ -73,6 +74,31 @@ def leakage(
     if queryset.graph is None:
         raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
     typer.echo(render(leakage_tables(queryset.graph), str(format)))
+
+
+@app.command()
+def sample(
+    path: str = typer.Argument(..., help="A knowledge graph: its folder, or a file of triples."),
+    out: Path = typer.Option(..., help="Folder of the part; must not exist yet."),
+    entities: int = typer.Option(2000, min=2, help="How many entities to keep, with all triples between them."),
+    held_out_weight: float = typer.Option(
+        1, min=0, help="Links of validation and test triples count for so many: more than 1 keeps a greater share."
+    ),
+    seed: int = typer.Option(0, min=0, help="Another seed keeps another part."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+) -> None:
+    """A small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
+    from fathom.building.sample import write_sample
+    from fathom.data.formats import read
+    from fathom.report.sample import sample_table
+    from fathom.report.tables import render
+
+    queryset = read(path)
+    if queryset.graph is None:
+        raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
+    manifest = write_sample(queryset.graph, out, entities, seed, held_out_weight, name=queryset.name)
+    typer.echo(render([sample_table(manifest)], str(format)))
+    typer.echo(f"in {out}: a knowledge graph like any other")
 
 
 def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:

@@ -1,0 +1,209 @@
+"""A small part of a knowledge graph that is a graph of the same kind: connected, dense, with all its texts and splits.
+
+Grown from one entity like a snowball. Next comes an entity that a *training* triple links to those chosen, drawn with
+a probability in proportion to the square of its links to them: in proportion to the links themselves (a random edge
+out of the part) the part of WN18RR has a third fewer triples, and always taking the entity with the most links gives
+little else than cliques of one relation. As training triples alone lead on, training knows every entity of the part.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fathom
+from fathom.data.formats.kg import in_use
+from fathom.data.formats.kg_files import unwritable, write_graph
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.store.files import whole_folder, write_json
+
+TRAIN = "train"
+POWER = 2
+"""Of the number of links, see above."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """:param counts: what was kept and what was left out. :param notes: what its user should know."""
+
+    graph: KnowledgeGraph
+    counts: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def write_sample(
+    graph: KnowledgeGraph, out: Path, entities: int, seed: int = 0, held_out_weight: float = 1, *, name: str = ""
+) -> dict[str, Any]:
+    """Write a part of *graph* as a folder of its own; it appears when it is complete.
+
+    :param entities, seed, held_out_weight: see :func:`sample_graph`. :param name: of the graph, for the manifest.
+    :returns: the manifest, which is ``manifest.json`` in the folder.
+    :raises BadInput: too many entities, or *out* is there. :raises RunFailed: the disk is full.
+    """
+    faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
+    faults += unwritable(graph)
+    if faults:
+        raise BadInput(faults)
+    sample = sample_graph(graph, entities, seed, held_out_weight)
+    manifest = {
+        "source": {"name": name, "content_hash": graph.content_hash, **_sizes(graph)},
+        "content_hash": sample.graph.content_hash,
+        "options": {"entities": entities, "seed": seed, "held_out_weight": held_out_weight},
+        **_sizes(sample.graph),
+        "counts": sample.counts,
+        "notes": list(sample.notes),
+        "versions": {"fathom": fathom.__version__, "python": platform.python_version(), "numpy": np.__version__},
+    }
+    with whole_folder(out) as folder:
+        write_graph(sample.graph, folder)
+        write_json(folder / "manifest.json", manifest)
+    return manifest
+
+
+def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_weight: float = 1) -> Sample:
+    """A part of *graph* with so many entities and all triples between them, each in its split.
+
+    :param held_out_weight: links of validation and test triples count for so many of training triples when the next
+        entity is drawn: more than 1 for a greater share of them.
+    :raises BadInput: training triples do not have so many entities.
+    """
+    trained = _in_training(graph)
+    in_reach = len(np.unique(np.concatenate([graph.head[trained], graph.tail[trained]])))
+    if not 2 <= entities <= in_reach:
+        raise BadInput(
+            f"--entities {entities}: {in_reach:,} entities of the graph occur in training triples: give 2 to {in_reach}"
+        )
+    chosen, starts = _grow(graph, trained, entities, seed, held_out_weight)
+    kept = np.zeros(len(graph.entities), dtype=bool)
+    kept[chosen] = True
+    ends = kept[graph.head].astype(np.int8) + kept[graph.tail]
+    part = _part(graph, ends == 2)
+    counts = {
+        "starts": starts,
+        "triples_leading_out": int((ends == 1).sum()),
+        "unseen": _unseen(part),
+        "unseen_in_source": _unseen(graph),
+    }
+    return Sample(part, counts, tuple(_notes(graph, part, counts, entities)))
+
+
+def _in_training(graph: KnowledgeGraph) -> NDArray[np.bool_]:
+    """Which triples are trained on: all where there is no such split."""
+    found = np.full(len(graph), TRAIN not in graph.splits)
+    if TRAIN in graph.splits:
+        span = graph.splits[TRAIN]
+        found[span.start : span.stop] = True
+    return found
+
+
+def _grow(
+    graph: KnowledgeGraph, trained: NDArray[np.bool_], size: int, seed: int, held_out_weight: float
+) -> tuple[list[int], int]:
+    """:returns: the chosen entities, and from how many of them the part began: more than one where none led on."""
+    random = np.random.default_rng(seed)
+    first = _starts(graph, trained, random)
+    # The greatest of luck + log(weight) is a draw in proportion to the weights (Gumbel-max).
+    luck = random.gumbel(size=len(graph.entities)).tolist()
+    neighbours = _Neighbours(graph)
+    chosen: dict[int, None] = {}
+    links: dict[int, float] = {}
+    led_to: set[int] = set()
+    frontier: list[tuple[float, int]] = []
+    starts = 0
+    while len(chosen) < size:
+        if frontier:
+            entity = heapq.heappop(frontier)[1]
+        else:
+            entity = next(entity for entity in first if entity not in chosen)
+            starts += 1
+        if entity in chosen:  # it was drawn by a later entry, with more links
+            continue
+        chosen[entity] = None
+        for other, row in neighbours.of(entity):
+            if other in chosen:
+                continue
+            links[other] = links.get(other, 0) + (1 if trained[row] else held_out_weight)
+            if trained[row]:
+                led_to.add(other)
+            if other in led_to:
+                heapq.heappush(frontier, (-luck[other] - POWER * math.log(links[other]), other))
+    return list(chosen), starts
+
+
+def _starts(graph: KnowledgeGraph, trained: NDArray[np.bool_], random: np.random.Generator) -> Iterator[int]:
+    """Entities to begin with, those with more training triples sooner; each occurs."""
+    ends = np.concatenate([graph.head[trained], graph.tail[trained]])
+    return iter(random.permutation(ends).tolist())
+
+
+class _Neighbours:
+    """Entities beside each entity, and the triples that say so."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        near = np.concatenate([graph.head, graph.tail])
+        self._order = np.argsort(near, kind="stable")
+        self._first = np.searchsorted(near[self._order], np.arange(len(graph.entities) + 1))
+        self._far = np.concatenate([graph.tail, graph.head])
+        self._triples = len(graph)
+
+    def of(self, entity: int) -> list[tuple[int, int]]:
+        """(entity, row of the triple), one for each triple."""
+        places = self._order[self._first[entity] : self._first[entity + 1]]
+        return list(zip(self._far[places].tolist(), (places % self._triples).tolist(), strict=True))
+
+
+def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
+    """The graph of some triples. Splits that are left with none are left out."""
+    splits, start = {}, 0
+    for split, span in graph.splits.items():
+        count = int(rows[span.start : span.stop].sum())
+        if count:
+            splits[split] = range(start, start + count)
+        start += count
+    columns = (graph.head[rows], graph.relation[rows], graph.tail[rows])
+    return in_use(graph.entities, graph.relations, *columns, splits)
+
+
+def _sizes(graph: KnowledgeGraph) -> dict[str, Any]:
+    return {
+        "entities": len(graph.entities),
+        "relations": len(graph.relations),
+        "triples": len(graph),
+        "splits": {split: len(rows) for split, rows in graph.splits.items()},
+    }
+
+
+def _unseen(graph: KnowledgeGraph) -> dict[str, int]:
+    """Triples of each other split with an entity that no training triple has."""
+    trained = _in_training(graph)
+    seen = np.zeros(len(graph.entities), dtype=bool)
+    seen[graph.head[trained]] = seen[graph.tail[trained]] = True
+    known = seen[graph.head] & seen[graph.tail]
+    return {split: int((~known[span.start : span.stop]).sum()) for split, span in graph.splits.items()}
+
+
+def _notes(graph: KnowledgeGraph, part: KnowledgeGraph, counts: Mapping[str, Any], wanted: int) -> Iterator[str]:
+    if counts["starts"] > 1:
+        yield f"not connected: begun from {counts['starts']} entities, as no training triple led on from the others"
+    if len(part.entities) < wanted:
+        yield f"{len(part.entities):,} entities instead of {wanted:,}: the others have no triple inside the part"
+    yield f"{counts['triples_leading_out']:,} triples lead out of the part and are left out"
+    for split in graph.splits:
+        if split not in part.splits:
+            yield f"no triple of {split} lies inside: try another --seed, more --entities, or --held-out-weight"
+    for split, count in counts["unseen"].items():
+        if split != TRAIN:
+            before = f"{counts['unseen_in_source'][split]:,} of {len(graph.splits[split]):,}"
+            yield (
+                f"{count:,} of {len(part.splits[split]):,} triples of {split} have an entity that training never saw "
+                f"({before} in the whole graph)"
+            )
