@@ -1,0 +1,149 @@
+"""Texts as token ids, and token ids as vectors through which gradients flow.
+
+Sequences of a batch are de-duplicated and run in groups alike in length, so that little is padding. In evaluation mode
+a vector depends on its own sequence alone (up to rounding), whatever else is in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Ids = NDArray[np.int32]
+TOKENS = {"cpu": 2048}
+"""Tokens, padding among them, that are run at a time; :data:`OTHERWISE` on other devices."""
+OTHERWISE = 16384
+
+
+class Tokens(NamedTuple):
+    """One or two texts with their special tokens.
+
+    :param ids: shape (length,). :param second: where tokens of type 1 begin, *length* where there is one text.
+    """
+
+    ids: Ids
+    second: int
+
+
+class Framing:
+    """Puts a tokenizer's special tokens around texts that are tokenised already, as the tokenizer itself would.
+
+    :param longest: tokens of a sequence, special ones among them; longer texts are cut at their end, the longer of two
+        first (where both alone are longer than that, the odd token may go to the other).
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int) -> None:
+        self.tokenizer, self.longest = tokenizer, longest
+        self.one_before, self.one_after = _around(tokenizer("a"), 0)
+        pair = tokenizer("a", "a")
+        self.before, _ = _around(pair, 0)
+        between, self.after = _around(pair, 1)
+        self.between = between[len(self.before) + 1 :]
+        types = pair.get("token_type_ids", [0])
+        self.second = types.index(1) - len(self.before) - 1 if 1 in types else None
+
+    def ids(self, texts: Sequence[str]) -> list[Ids]:
+        """Token ids of each text alone, no more than are ever used."""
+        if not texts:
+            return []
+        found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=self.longest)
+        return [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
+
+    def one(self, ids: Ids) -> Tokens:
+        room = max(0, self.longest - len(self.one_before) - len(self.one_after))
+        framed = np.concatenate([self.one_before, ids[:room], self.one_after])
+        return Tokens(framed, len(framed))
+
+    def pair(self, first: Ids, second: Ids) -> Tokens:
+        room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
+        kept = _longest_first(len(first), len(second), room)
+        parts = [self.before, first[: kept[0]], self.between, second[: kept[1]], self.after]
+        framed = np.concatenate(parts)
+        types_at = len(framed) if self.second is None else len(self.before) + kept[0] + self.second
+        return Tokens(framed, types_at)
+
+
+def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
+    """What stands before and after one of the texts."""
+    places = [place for place, of in enumerate(encoded.sequence_ids(0)) if of == text]
+    ids = np.array(encoded["input_ids"], dtype=np.int32)
+    return ids[: places[0]], ids[places[-1] + 1 :]
+
+
+def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """How much of each stays: the longer is cut, both to halves where neither half is short of its own."""
+    if first + second <= room:
+        return first, second
+    if first > second:
+        short, long = _longest_first(second, first, room)
+        return long, short
+    if first <= room // 2:
+        return first, room - first
+    return room // 2, room - room // 2
+
+
+Pool = Callable[[Tensor, Tensor], Tensor]
+"""Makes a vector of each sequence's states, shape (b, n, d), and what is no padding, shape (b, n)."""
+
+
+def mean_pool(states: Tensor, real: Tensor) -> Tensor:
+    """Mean over the tokens."""
+    weights = real.to(states.dtype)[:, :, None]
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def first_pool(states: Tensor, real: Tensor) -> Tensor:
+    """The first token: [CLS]."""
+    return states[:, 0]
+
+
+def encode(network: PreTrainedModel, sequences: Sequence[Tokens], pool: Pool, padding: int | None) -> Tensor:
+    """A vector of each sequence; equal sequences have the same one, to the bit.
+
+    :param padding: id of the padding token; None for a tokenizer that has none.
+    :returns: shape (sequences, d), on the network's device.
+    """
+    numbers: dict[tuple[bytes, int], int] = {}
+    rows = [numbers.setdefault((tokens.ids.tobytes(), tokens.second), len(numbers)) for tokens in sequences]
+    firsts = np.unique(rows, return_index=True)[1]
+    distinct = [sequences[place] for place in firsts]
+    lengths = np.array([len(tokens.ids) for tokens in distinct])
+    order = np.argsort(lengths, kind="stable")
+    device = network.device
+    parts = []
+    for some in groups(lengths[order], TOKENS.get(device.type, OTHERWISE)):
+        ids, types, real = _padded([distinct[place] for place in order[some]], padding or 0, device)
+        typed = {"token_type_ids": types} if getattr(network.config, "type_vocab_size", 0) > 1 else {}
+        states = network(input_ids=ids, attention_mask=real, **typed).last_hidden_state
+        parts.append(pool(states, real))
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return torch.cat(parts)[torch.from_numpy(back[rows]).to(device)]
+
+
+def groups(lengths: NDArray[Any], tokens: int) -> list[slice]:
+    """Cut sequences that ascend in length into runs of at most *tokens*, padding among them."""
+    cuts, start = [], 0
+    for place, length in enumerate(lengths.tolist()):
+        if place > start and (place + 1 - start) * length > tokens:
+            cuts.append(slice(start, place))
+            start = place
+    return [*cuts, slice(start, len(lengths))]
+
+
+def _padded(sequences: Sequence[Tokens], padding: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, types, and what is no padding; shape (b, longest)."""
+    lengths = np.array([len(tokens.ids) for tokens in sequences])
+    place = np.arange(lengths.max())[None]
+    real = place < lengths[:, None]
+    ids = np.full(real.shape, padding, dtype=np.int64)
+    ids[real] = np.concatenate([tokens.ids for tokens in sequences])
+    types = (real & (place >= np.array([tokens.second for tokens in sequences])[:, None])).astype(np.int64)
+    ids_, types_, real_ = (torch.from_numpy(array).to(device) for array in (ids, types, real.astype(np.int64)))
+    return ids_, types_, real_
