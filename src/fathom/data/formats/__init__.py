@@ -12,6 +12,7 @@ from fathom.data.formats.kamel import is_kamel, read_kamel
 from fathom.data.formats.kg import is_kg, read_kg
 from fathom.data.formats.lama import is_lama, read_lama
 from fathom.data.formats.native import is_native, read_native
+from fathom.data.formats.ontoprobe import is_ontoprobe, read_ontoprobe
 from fathom.data.formats.openke import is_openke, read_openke
 from fathom.data.formats.rdf import is_rdf, read_rdf
 from fathom.data.queries import QuerySet
@@ -20,6 +21,7 @@ from fathom.errors import BadInput
 FORMATS = (
     (is_bear, read_bear),
     (is_kamel, read_kamel),
+    (is_ontoprobe, read_ontoprobe),
     (is_native, read_native),
     (is_biolama, read_biolama),
     (is_lama, read_lama),
@@ -62,8 +64,9 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
         None,
         "no format fits: expected facts.jsonl (docs/data-format.md), metadata_relations.json (BEAR), "
         "question-templates.csv (KAMEL), P19.jsonl or test.jsonl with masked_sentences (LAMA), "
-        "wikidata_triples.jsonl or triples_processed (BioLAMA), train.tsv, dev.tsv and test.tsv or one file of head, "
-        "relation and tail separated by tabs, train2id.txt (OpenKE), or .nt or .ttl files (RDF)",
+        "wikidata_triples.jsonl or triples_processed (BioLAMA), ontology/class.json and memorizing (OntoProbe), "
+        "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs, train2id.txt "
+        "(OpenKE), or .nt or .ttl files (RDF)",
     )
     return None, faults
 

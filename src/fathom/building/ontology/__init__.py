@@ -1,0 +1,12 @@
+"""Ontologies to probe with, from RDF files or SPARQL endpoints: classes, properties and the memorising tasks.
+
+After Wu et al., *Do PLMs Know and Understand Ontological Knowledge?* (ACL 2023), section 2. The queries are the
+files of ``queries/``; docs/howto/build-ontology.md explains them.
+"""
+
+from __future__ import annotations
+
+from fathom.building.ontology.build import Built, build_ontology
+from fathom.building.ontology.sources import Endpoint
+
+__all__ = ["Built", "Endpoint", "build_ontology"]

@@ -1,0 +1,240 @@
+"""The build: an ontology from RDF files or SPARQL endpoints, and the files of the memorising tasks (section 2.2)."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fathom
+from fathom.building.ontology.gathering import (
+    Notes,
+    Patterns,
+    Progress,
+    gather_classes,
+    gather_properties,
+    unknown_patterns,
+)
+from fathom.building.ontology.loading import find_files, load
+from fathom.building.ontology.sources import Endpoint, Source
+from fathom.data.faults import Faults, open_text
+from fathom.data.formats.ontoprobe import (
+    CLASS_FILE,
+    LEAST_ITEMS,
+    PROPERTY_FILE,
+    SPLIT_SIZES,
+    TASKS,
+    OntologyClass,
+    OntologyProperty,
+    clean,
+)
+from fathom.data.templates import ANSWER, SUBJECT
+from fathom.errors import BadInput, all_of
+from fathom.store.files import whole_folder, write_json
+
+FORMAT = 1
+INSTANCES = 20
+"""Per class, as in the paper."""
+Rows = list[dict[str, Any]]
+
+
+class Built(NamedTuple):
+    """:param tasks: items of each; 0 where there are too few. :param defaults: labels whose pattern is the default."""
+
+    out: Path
+    classes: list[OntologyClass]
+    properties: list[OntologyProperty]
+    tasks: dict[str, int]
+    defaults: set[str]
+    notes: list[str]
+
+
+def build_ontology(
+    inputs: Sequence[Path],
+    endpoints: Sequence[Endpoint],
+    out: Path,
+    patterns: Path | None = None,
+    instances: int = INSTANCES,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Built:
+    """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
+
+    :param inputs: RDF files, or folders of them. :param patterns: a file of sentence patterns (:func:`read_patterns`).
+    :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
+    :param progress: told (classes done, classes).
+    :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
+        for every task; nothing is written.
+    """
+    files, given, *_ = all_of(
+        lambda: find_files(inputs),
+        lambda: read_patterns(patterns),
+        lambda: _check(inputs, endpoints, out),
+    )
+    notes = Notes()
+    with ExitStack() as stack:
+        sources: list[Source] = list(endpoints)
+        triples = 0
+        if files:
+            store = load(files, out.parent, stack)
+            triples = len(store)
+            sources.insert(0, store)
+        classes = gather_classes(sources, instances, seed, notes, progress)
+        properties, defaults = gather_properties(sources, classes, given, notes)
+    notes.add_all(list(unknown_patterns(given, properties)), f"names in {patterns} are of no property")
+    tasks = {task: _shuffled(rows, task, seed) for task, rows in _tasks(classes.found, properties).items()}
+    enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
+    few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
+    least = f"{LEAST_ITEMS} items are needed (10 to train, 10 to validate, 1 to test)"
+    if not enough:
+        where = ", ".join(source.name for source in sources)
+        raise BadInput([f"{where}: too few items for every task: {least}; {', '.join(few)}", *notes.lines])
+    if few:
+        notes.add(f"tasks left out: {', '.join(few)}; {least}")
+    counts = {task: len(enough.get(task, ())) for task in TASKS}
+    built = Built(out, classes.found, properties, counts, defaults, notes.lines)
+    with whole_folder(out) as folder:
+        _write(folder, built, enough)
+        write_json(folder / "manifest.json", _manifest(built, files, endpoints, triples, instances, seed))
+    return built
+
+
+def read_patterns(file: Path | None) -> Patterns:
+    """A line for each property: its label, IRI or number (P54), a tab, and "[X] plays for [Y] .".
+
+    :raises BadInput: every line that is not so.
+    """
+    if file is None:
+        return Patterns({})
+    faults = Faults()
+    found: dict[str, str] = {}
+    try:
+        with open_text(file) as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip() or line.startswith("#"):
+                    continue
+                name, _, pattern = (part.strip() for part in line.partition("\t"))
+                if not name or pattern.count(SUBJECT) != 1 or pattern.count(ANSWER) != 1:
+                    expected = f"a property, a tab, and a sentence with {SUBJECT} and {ANSWER}, each once"
+                    faults.add(file, number, f"expected {expected}, found {line.strip()[:60]!r}")
+                elif name in found:
+                    faults.add(file, number, f"{name!r} stands here for the second time")
+                else:
+                    found[name] = pattern
+    except (OSError, ValueError) as error:
+        faults.add(file, None, f"cannot be read: {error}")
+    faults.stop_if_any()
+    return Patterns(found)
+
+
+def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path) -> None:
+    faults = []
+    if not inputs and not endpoints:
+        faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
+    if out.exists():
+        faults.append(f"{out} is there already: delete it, or choose another --out")
+    if faults:
+        raise BadInput(faults)
+
+
+def _tasks(classes: Sequence[OntologyClass], properties: Sequence[OntologyProperty]) -> dict[str, Rows]:
+    """Items as OntoProbe writes them: ``uuu`` asked, ``xxx`` gold."""
+    return {
+        "type": [{"uuu": name, "xxx": gold} for name, gold in _types(classes)],
+        "subClassOf": [
+            {"uuu": found.label, "xxx": list(found.superclasses)} for found in classes if found.superclasses
+        ],
+        "subPropertyOf": [
+            {"uuu": {found.label: found.pattern}, "xxx": dict(found.superproperties)}
+            for found in properties
+            if found.superproperties
+        ],
+        "domain": [
+            {"uuu": {found.label: found.pattern}, "xxx": [found.domain]} for found in properties if found.domain
+        ],
+        "range": [{"uuu": {found.label: found.pattern}, "xxx": [found.range]} for found in properties if found.range],
+    }
+
+
+def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
+    """Names with their classes, finest first. One name is asked once: all that bear it share their classes, so that
+    no right answer counts as wrong."""
+    golds: dict[str, dict[str, None]] = {}
+    written: dict[str, str] = {}
+    for found in classes:
+        for name in found.instances:
+            written.setdefault(clean(name), name)
+            golds.setdefault(clean(name), {}).update(dict.fromkeys((found.label, *found.superclasses)))
+    yield from ((written[name], list(gold)) for name, gold in golds.items())
+
+
+def _shuffled(rows: Rows, task: str, seed: int) -> Rows:
+    """Sorted first, so that the order in which sources answer decides nothing."""
+    ordered = sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+    random.Random(f"{seed} {task}").shuffle(ordered)
+    return ordered
+
+
+def _write(folder: Path, built: Built, tasks: Mapping[str, Rows]) -> None:
+    write_json(
+        folder / CLASS_FILE,
+        [
+            {
+                "id": number,
+                "rdfs:Class": found.iri,
+                "rdfs:label": found.label,
+                "rdfs:subClassOf": list(found.superclasses),
+                "is rdf:type of": list(found.instances),
+            }
+            for number, found in enumerate(built.classes)
+        ],
+    )
+    write_json(
+        folder / PROPERTY_FILE,
+        [
+            {
+                "id": number,
+                "rdf:Property": list(found.iris),
+                "rdfs:label": found.label,
+                "rdfs:domain": found.domain,
+                "rdf:range": found.range,
+                "rdfs:subPropertyOf": dict(found.superproperties),
+                "pattern": found.pattern,
+                "pattern_is_default": found.label in built.defaults,
+            }
+            for number, found in enumerate(built.properties)
+        ],
+    )
+    (folder / "memorizing").mkdir()
+    for task, rows in tasks.items():
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / "memorizing" / f"{task}.jsonl").write_text(lines, encoding="utf-8")
+
+
+def _manifest(
+    built: Built, files: Sequence[Path], endpoints: Sequence[Endpoint], triples: int, instances: int, seed: int
+) -> dict[str, Any]:
+    """Nothing in it depends on the day or the place, so that the same files give the same bytes."""
+    return {
+        "format": FORMAT,
+        "sources": {
+            "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
+            "triples_kept": triples,
+            "endpoints": [endpoint.name for endpoint in endpoints],
+        },
+        "seed": seed,
+        "instances_per_class": instances,
+        "splits": SPLIT_SIZES,
+        "counts": {
+            "classes": len(built.classes),
+            "instances": sum(len(found.instances) for found in built.classes),
+            "properties": len(built.properties),
+            "tasks": built.tasks,
+        },
+        "default_patterns": sorted(built.defaults),
+        "notes": built.notes,
+        "version": fathom.__version__,
+    }
