@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from fathom.errors import BadInput
@@ -25,3 +27,18 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
         return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
     return f"{option}: {fault['msg']}, found {fault['input']!r}"
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A YAML file that holds a mapping. :raises BadInput: it cannot be read, or holds something else."""
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise BadInput(f"{file}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+    if not isinstance(content, dict):
+        raise BadInput(f"{file}: expected 'option: value' lines, found {type(content).__name__}")
+    return content

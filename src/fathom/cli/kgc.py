@@ -10,7 +10,7 @@ import typer
 from pydantic import BaseModel, create_model
 
 from fathom.cli.formats import Format
-from fathom.cli.options import merge, with_flags
+from fathom.cli.options import merge, stoppable, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.probes.options import LinkOptions
 from fathom.training.links import EMBEDDING, KINDS, Kind
@@ -103,6 +103,34 @@ def predict(
     typer.echo(render([predictions_table(found)], str(format)))
 
 
+def study(
+    plan: Path = typer.Argument(..., help="YAML file: data, worlds, models with their options, seconds per cell."),
+    out: Path = typer.Option(..., help="Folder of the study. The same command goes on where it stopped."),
+    workers: int = typer.Option(1, min=1, help="Cells at a time; each uses one core then."),
+    retry_failed: bool = typer.Option(False, "--retry-failed", help="Try cells that failed once more."),
+    report_only: bool = typer.Option(False, "--report-only", help="Train nothing; report on what is there."),
+    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+) -> None:
+    """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
+    from fathom.cli.tables import tell
+    from fathom.report.memory import correlation_tables, draw_memory, memory_tables
+    from fathom.studies.grid import read_plan, run_grid, states
+    from fathom.studies.memory import memory
+
+    given = read_plan(plan)
+    with stoppable():
+        found = states(given, out) if report_only else run_grid(given, out, workers, retry_failed, typer.echo)
+    result = memory(given, found, out)
+    tell(memory_tables(result), format, out, "memory")
+    if correlation_tables(result):
+        tell(correlation_tables(result), format, out, "correlations")
+    drawn = draw_memory(result, out)
+    typer.echo(
+        f"figures: {', '.join(map(str, drawn))}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True
+    )
+
+
+app.command("study")(study)
 app.command("train")(with_flags(_train, _of_all(_ALL, asking=False)))
 app.command("evaluate")(
     with_flags(

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fathom.errors import BadInput, RunFailed
+from fathom.options import read_yaml
 
 
 def flags_of(options: type[BaseModel]) -> list[inspect.Parameter]:
@@ -62,18 +62,9 @@ def merge(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in given.items() if value is not None}
     if config is None:
         return said
-    try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--config {config} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise BadInput(f"{config}{line}: not YAML: {getattr(error, 'problem', error)}") from error
-    if isinstance(content, dict) and (given_elsewhere := {"model", "data", "out", "config"} & content.keys()):
+    content = read_yaml(config)
+    if given_elsewhere := {"model", "data", "out", "config"} & content.keys():
         raise BadInput(f"{config}: {', '.join(sorted(given_elsewhere))} must be given as flags")
-    if not isinstance(content, dict):
-        raise BadInput(f"{config}: expected 'option: value' lines, found {type(content).__name__}")
     return {str(key).replace("-", "_"): value for key, value in content.items()} | said
 
 

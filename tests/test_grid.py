@@ -1,0 +1,229 @@
+"""The study grid on predictors that train in a blink: cells, resumption, failures, and what they add up to."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fathom.cli import app
+from fathom.data.formats import read
+from fathom.errors import BadInput, RunFailed
+from fathom.metrics.outliers import tukey_fences
+from fathom.models.base import Identity
+from fathom.scoring.links import rank_links
+from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
+from fathom.studies.memory import Curve, correlations, memory
+from fathom.training import links as table
+from fathom.training.links import Kind
+from fathom.training.links.base import Predictor
+from fathom.training.links.options import LinkTraining, TextTraining
+
+ENTITIES = [f"e{number:02d}" for number in range(40)]
+PLAN = """
+data: graph
+worlds: [base, anonymised-er, fully-anonymised-erd]
+line: blind
+contrasts: [[reader, other]]
+models:
+  reader: {model: reader, weights: none}
+  other: {model: reader, weights: none, knows: 0.0, random_from: reader}
+  blind: {model: blind, worlds: base}
+"""
+
+
+class ReaderOptions(TextTraining):
+    weights: str = "none"
+    knows: float = 1.0
+
+
+class Reader(Predictor):
+    """Remembers, with pretrained weights, the right answer to questions whose entity it calls by its true name."""
+
+    scoring = "link/reader"
+
+    def __init__(self, graph, options, source, device):
+        super().__init__(graph, options, source, device)
+        self.identity = Identity("none", None, "float32", "0")
+        self.network = torch.nn.Linear(1, 1)
+
+    def train(self, folder, progress):
+        lines = [{"stage": "s", "epoch": n + 1, "loss": 1.0, "hits@10": 0.1 * n, "seconds": 1.0} for n in range(3)]
+        (folder / "curve.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return {"why": "epochs", "epoch": 3, "hits@10": 0.2}
+
+    def load(self, folder):
+        pass
+
+    def rank(self, links, top, keep_scores=False):
+        names = self.graph.entities.column("name").to_pylist()
+        scores = torch.arange(len(names), dtype=torch.float32).repeat(len(links), 1)
+        scores[torch.arange(len(links)), torch.from_numpy(links.gold)] = -1.0  # the last
+        for row, (given, gold) in enumerate(zip(links.given.tolist(), links.gold.tolist(), strict=True)):
+            true_name = names[given].startswith("Town")
+            if getattr(self.options, "init", "") == "pretrained" and true_name and self.options.knows:
+                scores[row, gold] = 1000.0
+        return rank_links(scores, links, top, keep_scores)
+
+
+class BlindOptions(LinkTraining):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _kinds(monkeypatch):
+    monkeypatch.setitem(table.KINDS, "reader", Kind("reader", ReaderOptions, __name__, ""))
+    monkeypatch.setitem(table.KINDS, "blind", Kind("blind", BlindOptions, __name__, ""))
+    monkeypatch.setattr(Kind, "load", lambda self: Reader)
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    lines = [f"{a}\t{r}\t{b}" for a in ENTITIES for r, b in zip("pqrs", rng.choice(ENTITIES, 4), strict=True) if a != b]
+    cut = len(lines) // 2
+    for split, part in {"train": lines[:cut], "dev": lines[cut : cut + 10], "test": lines[cut + 10 :]}.items():
+        (folder / f"{split}.tsv").write_text("\n".join(dict.fromkeys(part)) + "\n")
+    (folder / "entity2text.txt").write_text("".join(f"{e}\tTown {e} of {hash(e) % 7}\n" for e in ENTITIES))
+    (folder / "entity2textlong.txt").write_text("".join(f"{e}\tTown {e} is a place.\n" for e in ENTITIES))
+    (folder / "relation2text.txt").write_text("p\tnear\nq\tnorth of\nr\ttwin of\ns\tlarger than\n")
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN)
+    return file
+
+
+def test_the_cells_of_a_plan(plan_file):
+    cells = cells_of(read_plan(plan_file))
+    assert cells[:4] == [
+        Cell("reader", "pretrained", "base"),
+        Cell("reader", "random", "base"),
+        Cell("other", "pretrained", "base"),  # its random twin is the reader's
+        Cell("blind", "", "base"),
+    ]
+    assert len(cells) == 3 * 3 + 1
+
+
+def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
+    """The reader knows everything by true names: Hits@10 is 1 in base, 0 elsewhere; memory = (1 − 0) − (0 − 0)."""
+    plan = read_plan(plan_file)
+    found = run_grid(plan, tmp_path / "out")
+    assert all(state.run is not None for state in found)
+    result = memory(plan, found, tmp_path / "out")
+    terms = {(term.model, term.name): term.value for term in result.terms}
+    assert terms["reader", "memory of names (base)"].difference.estimate == 1.0
+    assert terms["other", "memory of names (base)"].difference.estimate == 0.0
+    assert terms["reader", "structure"].difference.estimate == 0.0
+    gaps = {(gap.model, gap.world): gap.gap.difference.estimate for gap in result.gaps}
+    assert gaps["reader", "base"] == 1.0
+    assert gaps["reader", "anonymised-er"] == 0.0
+    contrasts = {one.world: one.value.difference.estimate for one in result.contrasts}
+    assert contrasts == {"base": 1.0, "anonymised-er": 0.0, "fully-anonymised-erd": 0.0}
+    cells, matrix = result.correlations["reader"]
+    assert len(cells) == 6
+    assert matrix == pytest.approx(np.ones((6, 6)))  # all curves are alike
+
+
+def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkeypatch):
+    plan, train = read_plan(plan_file), Reader.train
+
+    def failing(self, folder, progress):
+        if "/anonymised-er" in str(folder) and "other" in str(folder):
+            raise RunFailed("the loss is nan in epoch 1, step 1")
+        return train(self, folder, progress)
+
+    monkeypatch.setattr(Reader, "train", failing)
+    said = []
+    found = run_grid(plan, tmp_path / "out", tell=said.append)
+    failed = [state for state in found if state.failed]
+    assert [state.cell for state in failed] == [Cell("other", "pretrained", "anonymised-er")]
+    assert "failed: the loss is nan" in "\n".join(said)
+    shown = CliRunner().invoke(app, ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--report-only"])
+    assert "failed: the loss is nan" in shown.output.replace("\n", " ")
+    monkeypatch.setattr(Reader, "train", train)
+    assert [state for state in run_grid(plan, tmp_path / "out") if state.failed] == failed  # not by itself
+    assert all(state.run is not None for state in run_grid(plan, tmp_path / "out", retry_failed=True))
+
+
+def test_a_study_goes_on_where_it_stopped(plan_file, tmp_path, monkeypatch):
+    plan, train, trained = read_plan(plan_file), Reader.train, []
+
+    def counting(self, folder, progress):
+        trained.append(folder)
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        return train(self, folder, progress)
+
+    monkeypatch.setattr(Reader, "train", counting)
+    with pytest.raises(KeyboardInterrupt):
+        run_grid(plan, tmp_path / "out")
+    assert sum(state.run is not None for state in states(plan, tmp_path / "out")) == 2
+    run_grid(plan, tmp_path / "out")
+    assert len(trained) == 10 + 1  # the third was begun twice
+    run_grid(plan, tmp_path / "out")
+    assert len(trained) == 11
+
+
+def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["kgc", "study", str(plan_file), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "[H(base, p) − H(base, r)]" in done.output
+    assert {"memory.json", "memory.md", "correlations.csv"} <= {file.name for file in out.iterdir()}
+    assert (out / "bars-reader.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("model: blind, worlds: base", "model: blind, worlds: virtual-e"), "blind: virtual-e not among the worlds"),
+        (("knows: 0.0", "nose: 0.0"), "other: there is no option --nose"),
+        (("line: blind", "line: blond"), "line: there is no model 'blond'"),
+        (("anonymised-er,", "anonymous-er,"), "anonymous-er"),
+        (("data: graph", "date: graph"), "data: Field required"),
+        (("data: graph", "data: ["), "not YAML"),
+    ],
+)
+def test_a_wrong_plan(plan_file, tmp_path, change, message):
+    plan_file.write_text(PLAN.replace(*change))
+    with pytest.raises(BadInput, match=message):
+        run_grid(read_plan(plan_file), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_plan_in_the_same_folder(plan_file, tmp_path):
+    run_grid(read_plan(plan_file), tmp_path / "out")
+    plan_file.write_text(PLAN.replace("knows: 0.0", "knows: 0.5"))
+    with pytest.raises(BadInput, match=r"the study of another plan"):
+        run_grid(read_plan(plan_file), tmp_path / "out")
+    plan_file.write_text(PLAN.replace("fully-anonymised-erd]", "fully-anonymised-erd, virtual-e]"))
+    assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 4 * 3 + 1  # a plan may grow
+
+
+def test_fences_by_hand():
+    """Quartiles of 0, 1, 2, 3, 10 are 1 and 3, the range between them 2: the fences stand at −2 and 6."""
+    fences = tukey_fences([0, 1, 2, 3, 10])
+    assert (fences.low, fences.high) == (-2.0, 6.0)
+    assert fences.outside.tolist() == [False, False, False, False, True]
+    with pytest.raises(ValueError, match="NaN"):
+        tukey_fences([1, math.nan])
+
+
+def test_curves_are_held_at_their_last_value():
+    """(1, 2, 2) after holding against (1, 2, 3): r = 1/√(2/3 · 2)·… worked out: cov 1, norms √(2/3) and √2: 0.8660."""
+    curves = [Curve(Cell("m", "pretrained", w), np.array(h)) for w, h in (("a", [1.0, 2.0]), ("b", [1.0, 2.0, 3.0]))]
+    _, matrix = correlations([*curves, Curve(Cell("m", "random", "a"), np.array([0.5]))])
+    assert matrix[0, 1] == pytest.approx(1 / math.sqrt(2 / 3 * 2))
+    assert np.isnan(matrix[2]).all()
+
+
+def test_worlds_keep_the_questions(plan_file, tmp_path):
+    plan = read_plan(plan_file)
+    run_grid(plan, tmp_path / "out")
+    worlds = [read(tmp_path / "out" / "worlds" / world) for world in plan.worlds]
+    assert len({tuple(query.fact_id for query in world.queries) for world in worlds}) == 1
