@@ -88,7 +88,8 @@ def correlation_tables(found: Memory) -> list[Table]:
         if len(cells) < 2:
             continue
         names = tuple(f"{cell.world} {cell.init}".strip() for cell in cells)
-        rows = tuple((name, *(float(value) for value in row)) for name, row in zip(names, matrix, strict=True))
+        lines = zip(names, matrix.tolist(), strict=True)
+        rows: tuple[tuple[Cell, ...], ...] = tuple((name, *values) for name, values in lines)
         title = f"Pearson's r of validation curves, {model} (figure 9)"
         tables.append(Table(("", *names), rows, title, dict.fromkeys(names, ".2f")))
     return tables
