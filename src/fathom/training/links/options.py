@@ -85,9 +85,59 @@ class Embedding(LinkTraining):
 class SimKgc(TextTraining):
     """Wang et al. 2022."""
 
+    weights: str = Field("bert-base-uncased", description="Name or folder of the encoder to begin with.")
+    epochs: int = Field(50, ge=0, description="At most so many passes over the training triples.")
+    batch_size: int = Field(1024, ge=1, description="Questions per step.")
+    clip: float = Field(10.0, gt=0, description="Longest gradient.")
+    max_tokens: int = Field(50, ge=8, description="Tokens that are read of a question, and of an entity.")
+    pooling: Literal["mean", "cls"] = Field("mean", description="Vector of a text: mean over its tokens, or [CLS].")
+    temperature: float = Field(0.05, gt=0, description="At the beginning; it is learnt.")
+    margin: float = Field(0.02, ge=0, description="Additive margin of the right answer.")
+    pre_batches: int = Field(2, ge=0, description="Earlier batches whose answers are negatives, too.")
+    pre_batch_weight: float = Field(0.5, ge=0, description="Weight of their logits.")
+    self_negatives: bool = Field(True, description="Take the question's own head as a negative, too.")
+    neighbour_names: int = Field(
+        10, ge=0, description="Name so many neighbours where a description has less than 20 words; 0: none."
+    )
+    rerank_weight: float = Field(
+        0.0, ge=0, description="Added to scores of entities near the given one; 0: none.", json_schema_extra=ASKING
+    )
+    rerank_hops: int = Field(2, ge=0, description="Who is near: at most so many links away.", json_schema_extra=ASKING)
+
 
 class KnnKge(TextTraining):
     """Zhang et al. 2022."""
+
+    weights: str = Field("bert-base-uncased", description="Name or folder of the masked model to begin with.")
+    epochs: int = Field(20, ge=0, description="At most so many passes over the training triples.")
+    batch_size: int = Field(128, ge=1, description="Questions per step.")
+    learning_rate: float = Field(3e-5, gt=0, description="Highest learning rate.")
+    weight_decay: float = Field(0.01, ge=0, description="Of matrices only.")
+    max_tokens: int = Field(64, ge=16, description="Tokens of a prompt; longer texts are cut.")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability spread over all entities.")
+    entity_epochs: int = Field(
+        16,
+        ge=0,
+        description="Passes over the descriptions from which the entities' rows are learnt first, all else frozen.",
+    )
+    entity_learning_rate: float = Field(1e-4, gt=0, description="Highest learning rate of these passes.")
+    entity_parts: int = Field(
+        10, ge=0, description="So many random parts of each description are read in such a pass beside the whole."
+    )
+    entity_token: bool = Field(
+        False, description="Also show the known entity's own token before its text, as the authors' code does."
+    )
+    knn_weight: float = Field(
+        0.2,
+        ge=0,
+        lt=1,
+        description="Weight of the nearest training questions against the model's own prediction; 0 turns them off.",
+        json_schema_extra=ASKING,
+    )
+    knn_neighbours: int = Field(64, ge=1, description="How many of the nearest.", json_schema_extra=ASKING)
+    knn_temperature: float = Field(
+        10.0, gt=0, description="Divides squared distances before the softmax.", json_schema_extra=ASKING
+    )
 
 
 class Kgt5(TextTraining):
