@@ -53,7 +53,7 @@ class World:
 
 
 class NewTexts(NamedTuple):
-    """A column to put in place of another. :param texts: for each row; blank ones stay blank, or "" moves in.
+    """A column to put in place of another. :param texts: one for each row, the old one where it stays.
     :param source: the row each text was taken from, shape (rows,); None for random strings.
     :param method: how the permutation or the strings were drawn."""
 
