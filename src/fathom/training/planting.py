@@ -15,7 +15,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,28 +25,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    ModernBertConfig,
-    ModernBertForMaskedLM,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    PreTrainedTokenizerFast,
-)
-from transformers.utils import logging as transformers_logging
+from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.training.loop import Plan, Point, train
 from fathom.training.options import PlantOptions
+from fathom.training.small import NO_TARGET, SPECIALS, Size, learn_tokenizer, padded, save, small_network
 
-SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
-NO_TARGET = -100
-"""The label of a position that is not learnt from."""
 WINDOW = 16
 """Batches whose statements are sorted by length together, so that little is padded."""
 STRANGERS = 0.1
@@ -198,11 +185,12 @@ def _plant_into(
     start = time.monotonic()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        network = _network(options, tokenizer, batches.longest)
+        size = Size(options.hidden_size, options.layers, options.heads)
+        network = small_network(options.kind, size, tokenizer, batches.longest)
         plan = Plan(batches.steps, options.learning_rate, seconds=options.seconds)
         curve = train(network.parameters(), batches, lambda batch: _loss(network, batch), plan, on_progress)
     seconds = time.monotonic() - start
-    _save(network, tokenizer, folder)
+    save(network, tokenizer, network.config.max_position_embeddings, folder)
     _write_lines(folder / "planted.jsonl", _ledger(queryset, planted, batches.exposures()))
     _write_lines(folder / "learning_curve.jsonl", (point._asdict() for point in curve))
     summary = {
@@ -216,18 +204,6 @@ def _plant_into(
         "final_loss": curve[-1].loss,
     }
     (folder / "planting.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    if not sys.stderr.isatty():
-        transformers_logging.disable_progress_bar()
-    network.eval().save_pretrained(folder)
-    tokenizer.model_max_length = network.config.max_position_embeddings
-    tokenizer.save_pretrained(folder)
-    # transformers 5 writes a class name that 4 does not know; both know this one.
-    path = folder / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
-    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def _ledger(
@@ -247,61 +223,12 @@ def _write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 
 def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizerFast:
-    """Byte-level BPE learnt from the names of planted and withheld facts alike, so that it gives no choice away.
-
-    A space is put before the text: a name then has the same tokens at the beginning of a statement and inside it.
-    """
+    """Learnt from the names of planted and withheld facts alike, so that it gives no choice away."""
     texts = [query.subject for query in queryset.queries]
     texts += [name for space in queryset.candidates.values() for name in space.names]
     for id_, queries in queryset.by_relation().items():
         texts += [template.fill("", "").text for template in queryset.relations[id_].templates] * len(queries)
-    mask = AddedToken(MASK, lstrip=True, special=True)  # takes the space before it along, as a word would
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=options.vocabulary,
-        special_tokens=[PAD, BOS, EOS, UNKNOWN, mask],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    core.train_from_iterator(texts, trainer)
-    around = f"{BOS} $A {EOS}" if options.kind == "masked" else f"{BOS} $A"
-    special = [(token, core.token_to_id(token)) for token in (BOS, EOS)]
-    core.post_processor = processors.Sequence(
-        [
-            processors.ByteLevel(trim_offsets=True),
-            processors.TemplateProcessing(single=around, special_tokens=special),
-        ]
-    )
-    names: dict[str, str | AddedToken] = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNKNOWN}
-    if options.kind == "masked":
-        names |= {"mask_token": mask, "cls_token": BOS, "sep_token": EOS}
-    return PreTrainedTokenizerFast(tokenizer_object=core, clean_up_tokenization_spaces=False, **names)
-
-
-def _network(options: PlantOptions, tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedModel:
-    """Random weights. Positions are rotary, so spare ones are free: other probes write longer prompts."""
-    # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
-    shape = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": options.hidden_size,
-        "intermediate_size": 2 * options.hidden_size,
-        "num_hidden_layers": options.layers,
-        "num_attention_heads": options.heads,
-        "max_position_embeddings": max(512, longest),
-        "initializer_range": options.hidden_size**-0.5,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    if options.kind == "causal":
-        return LlamaForCausalLM(LlamaConfig(**shape, tie_word_embeddings=True))
-    # The original BERT norms after each layer and needs several times the steps.
-    ends = {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
-    return ModernBertForMaskedLM(
-        ModernBertConfig(**shape, **ends, global_attn_every_n_layers=1, reference_compile=False)
-    )
+    return learn_tokenizer(texts, options.vocabulary, options.kind)
 
 
 def _corpus(
@@ -392,9 +319,9 @@ class _Batches:
 
         :param strange: the statements whose subject is replaced, and so is not to be learnt.
         """
-        ids = _padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
-        labels = _padded([np.append(tokens.ids[1:], self.tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
-        roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
+        ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
+        labels = padded([np.append(tokens.ids[1:], self.tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
+        roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
         present = labels != NO_TARGET
         labels[:, :-1][(roles[:, 1:] == Role.SUBJECT) & strange[:, None]] = NO_TARGET
         self._add_noise(ids, roles, strange)
@@ -409,10 +336,10 @@ class _Batches:
         Random masks, by contrast, seldom hide all of an answer and so seldom ask for the fact. The template is asked
         for in the same pass: its words tell candidates apart by chance unless they are well known.
         """
-        ids = _padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
-        roles = _padded([tokens.roles for tokens in statements], Role.SPECIAL)
-        present = _padded([np.ones_like(tokens.ids) for tokens in statements], 0) == 1
-        hidden = _padded(
+        ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
+        roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
+        present = padded([np.ones_like(tokens.ids) for tokens in statements], 0) == 1
+        hidden = padded(
             [self._hide(tokens, stranger) for tokens, stranger in zip(statements, strange, strict=True)], 0
         ).astype(bool)
         hidden |= (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < TEMPLATE_SHARE)
@@ -437,13 +364,6 @@ class _Batches:
         hit = (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < self.options.noise)
         hit |= (roles == Role.SUBJECT) & strange[:, None]
         ids[hit] = self.random.integers(len(SPECIALS), len(self.tokenizer), hit.sum())
-
-
-def _padded(rows: Sequence[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
-    matrix = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
-    for row, values in zip(matrix, rows, strict=True):
-        row[: len(values)] = values
-    return matrix
 
 
 def _loss(network: PreTrainedModel, batch: _Batch) -> Tensor:

@@ -1,0 +1,145 @@
+"""Small language models to train from scratch: a vocabulary learnt from texts, random weights, an ordinary folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    LlamaConfig,
+    LlamaForCausalLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+from transformers.utils import logging as transformers_logging
+
+SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
+NO_TARGET = -100
+"""The label of a position that is not learnt from."""
+AROUND = {"causal": (BOS, ""), "masked": (BOS, EOS), "t5": ("", EOS), "bart": (BOS, EOS)}
+"""What stands before and behind a text, by the kind of model. Of two texts, the second has the end alone."""
+
+
+class Size(NamedTuple):
+    """:param layers: of the encoder and, where there is one, as many of the decoder."""
+
+    hidden_size: int
+    layers: int
+    heads: int
+
+
+def learn_tokenizer(
+    texts: Iterable[str], vocabulary: int, kind: str, more_specials: Sequence[str] = ()
+) -> PreTrainedTokenizerFast:
+    """Byte-level BPE, with a mask token for all but causal models.
+
+    A space is put before the text: a name then has the same tokens at the beginning of a statement and inside it.
+    """
+    mask = AddedToken(MASK, lstrip=True, special=True)  # takes the space before it along, as a word would
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[PAD, BOS, EOS, UNKNOWN, mask, *more_specials],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(texts, trainer)
+    before, behind = AROUND[kind]
+    core.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=True),
+            processors.TemplateProcessing(
+                single=" ".join(filter(None, (before, "$A", behind))),
+                pair=" ".join(filter(None, (before, "$A", behind, "$B", behind))),
+                special_tokens=[(token, core.token_to_id(token)) for token in (BOS, EOS)],
+            ),
+        ]
+    )
+    names: dict[str, str | AddedToken] = {"pad_token": PAD, "bos_token": BOS, "eos_token": EOS, "unk_token": UNKNOWN}
+    if kind != "causal":
+        names |= {"mask_token": mask, "cls_token": BOS, "sep_token": EOS}
+    inputs = ["input_ids", "attention_mask"]  # none of these models has token types
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, clean_up_tokenization_spaces=False, model_input_names=inputs, **names
+    )
+
+
+def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int = 512) -> PreTrainedModel:
+    """Random weights, drawn from torch's generator.
+
+    :param kind: causal (Llama's shape), masked (ModernBERT's), t5 or bart. :param longest: text in tokens.
+    """
+    width = size.hidden_size
+    shared: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    if kind == "t5":
+        heads = {"num_heads": size.heads, "d_kv": width // size.heads}
+        layers = {"num_layers": size.layers, "num_decoder_layers": size.layers}
+        start = {"decoder_start_token_id": tokenizer.pad_token_id}
+        return T5ForConditionalGeneration(T5Config(d_model=width, d_ff=2 * width, **heads, **layers, **start, **shared))
+    if kind == "bart":
+        sides = {
+            f"{side}_{name}": value
+            for side in ("encoder", "decoder")
+            for name, value in (("layers", size.layers), ("attention_heads", size.heads), ("ffn_dim", 2 * width))
+        }
+        start = {"decoder_start_token_id": tokenizer.eos_token_id, "forced_eos_token_id": None}
+        shape = {"d_model": width, "max_position_embeddings": max(512, longest), "init_std": width**-0.5}
+        return BartForConditionalGeneration(BartConfig(**shape, **sides, **start, **shared))
+    # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
+    # Positions are rotary, so spare ones are free: other probes write longer prompts.
+    shared |= {
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "max_position_embeddings": max(512, longest),
+        "initializer_range": width**-0.5,
+    }
+    if kind == "causal":
+        return LlamaForCausalLM(LlamaConfig(**shared, tie_word_embeddings=True))
+    # The original BERT norms after each layer and needs several times the steps.
+    ends = {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
+    return ModernBertForMaskedLM(
+        ModernBertConfig(**shared, **ends, global_attn_every_n_layers=1, reference_compile=False)
+    )
+
+
+def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: int, folder: Path) -> None:
+    """An ordinary transformers folder. :param longest: text in tokens."""
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()
+    network.eval().save_pretrained(folder)
+    tokenizer.model_max_length = longest
+    tokenizer.save_pretrained(folder)
+    # transformers 5 writes a class name that 4 does not know; both know this one.
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def padded(rows: Sequence[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
+    """Rows of unlike length as a matrix, filled up on the right."""
+    matrix = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
+    for row, values in zip(matrix, rows, strict=True):
+        row[: len(values)] = values
+    return matrix
