@@ -140,12 +140,47 @@ class KnnKge(TextTraining):
     )
 
 
-class Kgt5(TextTraining):
+class Generative(TextTraining):
+    """Encoder-decoders that write the name of the answer."""
+
+    learning_rate: float = Field(1e-4, gt=0, description="Highest learning rate.")
+    weight_decay: float = Field(0.01, ge=0, description="Of matrices only.")
+    validate_on: int | None = Field(
+        200, ge=1, description="Validate on so many triples, drawn by --seed: searching costs more than scoring."
+    )
+    max_tokens: int = Field(128, ge=8, description="Longest question, and longest name, in tokens.")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the probability given to all tokens alike.")
+    full_rank: bool | None = Field(
+        None,
+        description="Search until the right answer's rank is known, however far down; by default in graphs of up to "
+        "5,000 entities. Otherwise ranks are known up to 10, or as many as are listed.",
+        json_schema_extra=ASKING,
+    )
+    beams: int = Field(
+        10,
+        ge=1,
+        description="Without full ranks: beginnings of names that go on at each step; more where that proves nothing.",
+        json_schema_extra=ASKING,
+    )
+    widest: int = Field(
+        640, ge=1, description="Most beginnings that go on; beyond, an answer is not proven.", json_schema_extra=ASKING
+    )
+
+
+class Kgt5(Generative):
     """Saxena et al. 2022."""
 
+    epochs: int = Field(40, ge=0, description="At most so many passes over the training triples.")
+    batch_size: int = Field(96, ge=1, description="Questions per step.")
 
-class GenKgc(TextTraining):
+
+class GenKgc(Generative):
     """Xie et al. 2022."""
+
+    epochs: int = Field(10, ge=0, description="At most so many passes over the training triples.")
+    batch_size: int = Field(64, ge=1, description="Questions per step.")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability given to all tokens alike.")
+    demonstrations: int = Field(2, ge=0, description="Training triples of the relation shown before a question.")
 
 
 class Prompted(LinkTraining):
