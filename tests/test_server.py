@@ -254,11 +254,11 @@ def test_no_pause_is_longer_than_a_minute_unless_asked_for(serve):
 
 
 def test_a_late_answer_is_asked_again(serve):
-    server = serve(1.0)
+    server = serve(20.0)
     begun = time.monotonic()
-    assert ask_one(server, timeout_s=0.2) == RIGHT
+    assert ask_one(server, timeout_s=0.5) == RIGHT
     assert len(server.bodies) == 2
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 20
 
 
 def test_what_fails_for_good_is_a_fault_and_the_rest_goes_on(serve, tmp_path):
@@ -400,20 +400,24 @@ def test_the_end_of_a_run_wakes_those_who_pause(serve):
 
 
 def test_concurrency_is_bounded(serve):
-    def slow(body):
-        time.sleep(0.03)
+    three = threading.Barrier(3, timeout=20)
+
+    def together(body):
+        three.wait()
+        time.sleep(0.02)  # a fourth call would come now
         return echo(body)
 
-    server = serve(each=slow)
+    server = serve(each=together)
     chat(server, concurrency=3).ask([ChatRequest(str(n)) for n in range(12)])
     assert server.most_busy == 3
 
 
 def test_calls_per_minute(serve):
-    server = serve()
-    chat(server, requests_per_minute=1200).ask([ChatRequest(str(n)) for n in range(5)])
-    # 1200 a minute are 0.05 s apart; five calls take four gaps. A thread may wake a little late.
-    assert max(server.times) - min(server.times) > 0.17
+    pauses = []
+    asking = chat(serve(), requests_per_minute=1, wait=pauses.append)
+    asking.ask([ChatRequest(str(n)) for n in range(3)])
+    # One call a minute, after the one for the list of models; little time goes by, as nobody really pauses.
+    assert [round(pause, -1) for pause in sorted(pauses)] == [60, 120, 180]
 
 
 # The journal
@@ -474,16 +478,16 @@ def test_killed_and_resumed(serve, tmp_path):
         time.sleep(0.005)
     process.kill()
     process.wait()
-    lines = path.read_bytes().count(b"\n")
-    assert 10 <= lines < 60
+    answered = {json.loads(line)["answer"]["text"].lower() for line in path.read_text().splitlines(keepends=True)}
+    assert 10 <= len(answered) < 60
     with path.open("ab") as file:
         file.write(b'{"key": "torn')
-    time.sleep(0.1)  # calls that the killed process left behind
     before = len(server.bodies)
     journal = Journal(path)
     replies = chat(server, journal=journal).ask([ChatRequest(f"question {n}") for n in range(60)])
     assert [reply.texts[0] for reply in replies] == [f"QUESTION {n}" for n in range(60)]
-    assert len(server.bodies) - before == 60 - lines
+    asked = {body["messages"][-1]["content"] for body in server.bodies[before:]}
+    assert asked == {f"question {n}" for n in range(60)} - answered
     assert len(Journal(path)) == 60
     assert journal.total("completion_tokens") == 120
 
@@ -592,7 +596,7 @@ def transformers_serve(tmp_path, monkeypatch):
         process.wait()
 
 
-def wait_for(url, process, log, timeout_s=60):
+def wait_for(url, process, log, timeout_s=120):
     until = time.monotonic() + timeout_s
     while True:
         try:
