@@ -6,9 +6,9 @@ source of each. Fields marked as *asking* may be changed when the trained model 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
@@ -78,8 +78,60 @@ class TextTraining(LinkTraining):
     )
 
 
+def _mapping(value: Any) -> Any:
+    """The command line says a mapping as text, in JSON or YAML."""
+    import json
+
+    import yaml
+
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)  # first, because YAML reads 5e-4 as text
+    except json.JSONDecodeError:
+        pass
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ValueError("expected a mapping in JSON or YAML, such as '{margin: 5}'") from error
+
+
+PyKeenArguments = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+
+
 class Embedding(LinkTraining):
-    """A knowledge graph embedding of PyKEEN."""
+    """A knowledge graph embedding of PyKEEN. What is not said here is PyKEEN's own default for the model."""
+
+    model: str = Field(description="Name of a PyKEEN model.")
+    epochs: int = Field(1000, ge=0, description="At most so many passes over the training triples.")
+    batch_size: int = Field(256, ge=1, description="Triples, or (head, relation) pairs, per step.")
+    learning_rate: float = Field(1e-3, gt=0, description="Of the optimizer.")
+    patience: int | None = Field(
+        4, ge=1, description="Stop when Hits@10 on the validation split has not grown in so many validations."
+    )
+    validate_every: int = Field(1, ge=1, description="Validate after every so many epochs.")
+    dimension: int | None = Field(None, ge=1, description="Of the embeddings; by default the model's.")
+    loss: str | None = Field(None, description="Name of a PyKEEN loss; by default the model's.")
+    optimizer: str = Field("Adam", description="Name of a PyTorch optimizer.")
+    loop: Literal["slcwa", "lcwa"] = Field(
+        "slcwa", description="slcwa: against sampled wrong triples; lcwa: against all entities as tails."
+    )
+    negatives: int | None = Field(None, ge=1, description="Wrong triples per right one (slcwa); by default 1.")
+    negative_sampler: str | None = Field(
+        None, description="How wrong triples are drawn (slcwa): basic (the default) or bernoulli."
+    )
+    inverse_triples: bool = Field(
+        False, description="Learn (tail, inverse relation, head), too; heads are then asked for as its tails."
+    )
+    model_kwargs: PyKeenArguments = Field(
+        default_factory=dict, description="More arguments of the model, as JSON or YAML: {scoring_fct_norm: 1}."
+    )
+    loss_kwargs: PyKeenArguments = Field(
+        default_factory=dict, description="Arguments of the loss, as JSON or YAML: {margin: 5}."
+    )
+    optimizer_kwargs: PyKeenArguments = Field(
+        default_factory=dict, description="More arguments of the optimizer, as JSON or YAML: {weight_decay: 0.01}."
+    )
 
 
 class SimKgc(TextTraining):
