@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -40,6 +41,8 @@ def desk(tmp_path_factory):
     (folder / "my-graph" / "test.tsv").write_text("".join(lines[1::2]), encoding="utf-8")
     _both_readings(folder)
     texts_to_build_from(folder)
+    for example in (ROOT / "docs" / "examples").iterdir():
+        shutil.copy(example, folder)
     return folder
 
 

@@ -23,6 +23,7 @@ import pytest
 
 from fathom.building.ontology import Endpoint, build_ontology, loading
 from fathom.building.ontology.build import read_patterns
+from fathom.building.ontology.gathering import _labels
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
 from fathom.building.ontology.sources import QUERIES
 from fathom.cli import main
@@ -33,6 +34,10 @@ from tests.test_cli import bert, save
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+HEAD = """@prefix : <http://e.org/> .
+@prefix o: <http://www.w3.org/2002/07/owl#> .
+@prefix r: <http://www.w3.org/2000/01/rdf-schema#> .
+"""
 TOWN, PATTERNS = EXAMPLES / "town.ttl", EXAMPLES / "town-patterns.tsv"
 
 
@@ -421,12 +426,45 @@ def test_queries_ask_only_what_is_loaded():
             assert known[short] + local in loading.KEPT, f"{file.name}: {name}"
 
 
-# What may be wrong with an ontology
+@pytest.mark.usefixtures("few_items")
+def test_properties_are_aligned_with_one_of_wikidatas(tmp_path):
+    (tmp_path / "own.ttl").write_text(
+        f"""{HEAD}@prefix wd: <http://www.wikidata.org/entity/> . @prefix b: <http://wikiba.se/ontology#> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> .
+wd:P7 b:propertyType b:WikibaseItem ; wdt:P1628 :seven ; wdt:P1647 wd:P20 .
+wd:P20 b:propertyType b:WikibaseItem ; r:label "twenty"@en-GB , "vingt" ; wdt:P1628 :seven , :vingt .
+:seven a o:ObjectProperty ; r:label "seven"@en ; r:domain :C .
+:vingt a o:ObjectProperty ; r:label "twenty two" ; o:equivalentProperty :vingt2 ; r:range :C .
+:vingt2 a o:ObjectProperty ; r:label "twenty three" .
+:C a o:Class ; r:label "thing" .
+""",
+        encoding="utf-8",
+    )
+    built = build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out")
+    seven, twenty = built.properties
+    # P7 has no label of its own and takes that of its counterpart; P20 claims :seven too late. Of the labels of P20 the
+    # English one counts. :vingt2 is equivalent to :vingt, and so to P20.
+    assert (seven.label, seven.domain, dict(seven.superproperties)) == (
+        "seven",
+        "thing",
+        {"twenty": "[X]'s twenty is [Y] ."},
+    )
+    assert (twenty.label, twenty.range) == ("twenty", "thing")
+    assert [len(found.iris) for found in (seven, twenty)] == [2, 3]
+    assert "1 properties are aligned with two properties, and stay with the first: seven (P7, not P20)" in built.notes
 
-HEAD = """@prefix : <http://e.org/> .
-@prefix o: <http://www.w3.org/2002/07/owl#> .
-@prefix r: <http://www.w3.org/2000/01/rdf-schema#> .
-"""
+
+def test_labels_are_the_english_ones():
+    rows = [
+        {"class": "a", "label": "colour", "language": "en-gb"},
+        {"class": "a", "label": "color", "language": "en"},
+        {"class": "a", "label": "couleur"},
+        {"class": "b"},
+    ]
+    assert {iri: label and label.text for iri, label in _labels(rows, "class").items()} == {"a": "color", "b": None}
+
+
+# What may be wrong with an ontology
 
 
 def turtle(folder: Path, text: str) -> Path:

@@ -36,7 +36,7 @@ def ontology(
     from fathom.report.tables import render
 
     try:
-        with progress_bar("classes") as progress:
+        with progress_bar("bytes of files, then classes") as progress:
             servers = [Endpoint(address, page, timeout) for address in endpoints]
             built = build_ontology(inputs, servers, out, patterns, instances, seed, progress)
     except KeyboardInterrupt as stop:

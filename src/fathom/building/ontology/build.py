@@ -13,13 +13,12 @@ import fathom
 from fathom.building.ontology.gathering import (
     Notes,
     Patterns,
-    Progress,
     gather_classes,
     gather_properties,
     unknown_patterns,
 )
 from fathom.building.ontology.loading import find_files, load
-from fathom.building.ontology.sources import Endpoint, Source
+from fathom.building.ontology.sources import Endpoint, Progress, Source
 from fathom.data.faults import Faults, open_text
 from fathom.data.formats.ontoprobe import (
     CLASS_FILE,
@@ -65,7 +64,7 @@ def build_ontology(
 
     :param inputs: RDF files, or folders of them. :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
-    :param progress: told (classes done, classes).
+    :param progress: told (bytes read, bytes to read) of files, then (classes done, classes).
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
         for every task; nothing is written.
     """
@@ -79,7 +78,7 @@ def build_ontology(
         sources: list[Source] = list(endpoints)
         triples = 0
         if files:
-            store = load(files, out.parent, stack)
+            store = load(files, out.parent, stack, progress)
             triples = len(store)
             sources.insert(0, store)
         classes = gather_classes(sources, instances, seed, notes, progress)

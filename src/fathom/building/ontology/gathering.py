@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
-from fathom.building.ontology.sources import Row, Source, query_text, rows_of
+from fathom.building.ontology.sources import Progress, Row, Source, query_text, rows_of
 from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
-Progress = Callable[[int, int], None]
 _WIKIDATA = "http://www.wikidata.org/entity/"
 _MANY = 5
 """How many names a note gives as examples."""

@@ -10,14 +10,15 @@ import bz2
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, cast
 from xml.parsers import expat
 
-from fathom.building.ontology.sources import LocalStore
+from fathom.building.ontology.sources import LocalStore, Progress
 from fathom.data.faults import Faults
 from fathom.errors import BadInput, MissingExtra
 
@@ -26,6 +27,7 @@ IN_MEMORY = 256 << 20
 _PACKED = (".gz", ".bz2")
 _UNPACKED_SIZE = 12
 """How much larger dumps are unpacked: about."""
+_TOLD_EVERY = 1 << 16
 _KINDS = {
     ".nt": "N_TRIPLES",
     ".ttl": "TURTLE",
@@ -76,10 +78,10 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def load(files: Sequence[Path], place: Path, stack: ExitStack) -> LocalStore:
+def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
     """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
 
-    :param place: where that folder may be made.
+    :param place: where that folder may be made. :param progress: told (bytes read, bytes to read).
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """
@@ -96,8 +98,10 @@ def load(files: Sequence[Path], place: Path, stack: ExitStack) -> LocalStore:
         local = LocalStore(name, pyoxigraph.Store(folder))
     stack.callback(local.close)  # before its folder goes: it writes until it is closed
     faults = Faults()
+    before, total = 0, sum(file.stat().st_size for file in files)
     for file in files:
-        local.fill(quad for quad in _quads(file, faults) if _is_kept(quad))
+        local.fill(quad for quad in _quads(file, faults, partial(_told, progress, before, total)) if _is_kept(quad))
+        before += file.stat().st_size
     faults.stop_if_any()
     return local
 
@@ -116,21 +120,26 @@ def _unpacked_size(file: Path) -> int:
     return file.stat().st_size * (_UNPACKED_SIZE if file.suffix in _PACKED else 1)
 
 
-def _open(file: Path) -> BinaryIO:
+def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:
     if file.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(file, "rb"))
-    return cast(BinaryIO, bz2.open(file, "rb")) if file.suffix == ".bz2" else file.open("rb")
+        return cast(BinaryIO, gzip.open(raw))
+    return cast(BinaryIO, bz2.open(raw)) if file.suffix == ".bz2" else raw
 
 
-def _quads(file: Path, faults: Faults) -> Iterator[Any]:
+def _quads(file: Path, faults: Faults, progress: Callable[[int], None]) -> Iterator[Any]:
+    """:param progress: told how many bytes of the file, as it lies, are read."""
     import pyoxigraph
 
     kind = str(_kind(file))
     try:
         if kind == "RDF_XML":
             _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
-        with _open(file) as stream:
-            yield from pyoxigraph.parse(stream, getattr(pyoxigraph.RdfFormat, kind), base_iri=f"file:///{file.name}")
+        with file.open("rb") as raw, _unpacked(file, raw) as stream:
+            parsed = pyoxigraph.parse(stream, getattr(pyoxigraph.RdfFormat, kind), base_iri=f"file:///{file.name}")
+            for number, quad in enumerate(parsed):
+                if number % _TOLD_EVERY == 0:
+                    progress(raw.tell())
+                yield quad
     except SyntaxError as error:
         faults.add(file, error.lineno, f"not {_NAMES[kind]}: {error.msg}")
     except expat.ExpatError as error:
@@ -139,12 +148,16 @@ def _quads(file: Path, faults: Faults) -> Iterator[Any]:
         faults.add(file, None, f"cannot be read: {error}")
 
 
+def _told(progress: Progress, before: int, total: int, done: int) -> None:
+    progress(before + done, total)
+
+
 _NAMES = {"N_TRIPLES": "N-Triples", "TURTLE": "Turtle", "RDF_XML": "RDF/XML"}
 
 
 def _check_xml(file: Path) -> None:
     """:raises ExpatError: the file is not well-formed XML."""
-    with _open(file) as stream:
+    with file.open("rb") as raw, _unpacked(file, raw) as stream:
         expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
 
 

@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
@@ -20,6 +20,7 @@ from fathom.errors import BadInput
 QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]
 """Values by the names of a query's variables; what is not bound is not there."""
+Progress = Callable[[int, int], None]
 
 ATTEMPTS = 4
 _LONGEST_WAIT = 60.0
@@ -83,7 +84,7 @@ class Endpoint:
         self.name, self.page, self.timeout, self.pause = address, page, timeout, pause
 
     def rows(self, query: str) -> Iterator[Row]:
-        if "\nLIMIT " in query:
+        if "LIMIT " in query:  # what has a limit of its own fits one page
             yield from self._solutions(query)
             return
         start = 0
