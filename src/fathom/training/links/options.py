@@ -236,4 +236,43 @@ class GenKgc(Generative):
 
 
 class Prompted(LinkTraining):
-    """Xie et al. 2023 (LambdaKG)."""
+    """Xie et al. 2023 (LambdaKG): a language model is shown candidates and training triples; nothing is trained."""
+
+    weights: str = Field(description="Name or folder of a causal language model, or what --server calls it.")
+    server: str | None = Field(
+        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
+    )
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="Precision of a model loaded here.")
+    candidates: int = Field(100, ge=10, description="How many entities are shown.", json_schema_extra=ASKING)
+    candidates_by: Literal["entities", "triples"] = Field(
+        "entities",
+        description="BM25 over the entities' texts, or over training triples, whose answers are the candidates then.",
+        json_schema_extra=ASKING,
+    )
+    gold_among_candidates: bool = Field(
+        False,
+        description="Put the right answer among the candidates where BM25 has not found it; chance is then 10 / 100.",
+        json_schema_extra=ASKING,
+    )
+    demonstrations: int = Field(
+        5, ge=0, description="Training triples shown before a question.", json_schema_extra=ASKING
+    )
+    descriptions: bool = Field(True, description="Read the entities' descriptions, too.", json_schema_extra=ASKING)
+    samples: int = Field(10, ge=1, description="Replies of a server to each question.", json_schema_extra=ASKING)
+    temperature: float | None = Field(0.5, ge=0, description="Of a server's replies.", json_schema_extra=ASKING)
+    reply_tokens: int = Field(200, ge=1, description="Longest reply of a server.", json_schema_extra=ASKING)
+    unlisted: bool = Field(False, description="The server need not list the model.")
+    key_env: str | None = Field(
+        None,
+        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
+        json_schema_extra=ASKING | CIRCUMSTANCE,
+    )
+    concurrency: int = Field(
+        8, ge=1, description="Calls to the server at a time.", json_schema_extra=ASKING | CIRCUMSTANCE
+    )
+    requests_per_minute: float | None = Field(
+        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=ASKING | CIRCUMSTANCE
+    )
+    timeout_s: float = Field(
+        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=ASKING | CIRCUMSTANCE
+    )
