@@ -36,6 +36,8 @@ from fathom.training.links.texts import graph_texts
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
+AT_ONCE = 8192
+"""Questions whose prompts are held at a time."""
 NOBODY = -1
 """Stands for the known entity where a prompt shows no token of it."""
 
@@ -107,18 +109,20 @@ class Predictor(base.Predictor):
         for some in shuffled(count, self.options.batch_size, seed, 0, epoch):
             texts = [self._entity_ids[place] for place in some // times]
             parts = [ids[int(begin * len(ids)) :] for ids, begin in zip(texts, begins[some], strict=True)]
-            yield self._batch([self.prompts.description(part) for part in parts], gold=some // times)
+            yield Batch([self.prompts.description(part) for part in parts], some // times, some // times)
 
     def _triples(self, epoch: int) -> Iterator[Batch]:
         """Both questions of each training triple (equations 4 and 6)."""
         rows, seed = self._training, self.options.seed
         for some in shuffled(2 * len(rows), self.options.batch_size, seed, 1, epoch):
-            yield self._questions(*_ends(self.graph, rows.start + some // 2, some % 2 == 1))
+            given, relation, inverse, gold = _ends(self.graph, rows.start + some // 2, some % 2 == 1)
+            yield Batch(self._questions(given, relation, inverse), given, gold)
 
     def _loss(self, batch: Batch) -> Tensor:
-        _, vectors = self.network(batch)
+        _, vectors = self._read(batch.prompts, batch.given)
+        gold = torch.from_numpy(batch.gold).to(self.device)
         rows, bias = self.network.entities, self.network.bias
-        return smoothed_cross_entropy(vectors, rows, bias, batch.gold, self.options.label_smoothing)
+        return smoothed_cross_entropy(vectors, rows, bias, gold, self.options.label_smoothing)
 
     @property
     def _training(self) -> range:
@@ -135,26 +139,30 @@ class Predictor(base.Predictor):
     def _relation_ids(self) -> list[Ids]:
         return self.prompts.ids(self.texts.relations)
 
-    def _questions(self, given: Places, relation: Places, inverse: NDArray[np.bool_], gold: Places) -> Batch:
-        prompts = [
-            self.prompts.question(
-                self._entity_ids[entity], self._relation_ids[link], ask_head, self.options.entity_token
-            )
-            for entity, link, ask_head in zip(given.tolist(), relation.tolist(), inverse.tolist(), strict=True)
-        ]
-        return self._batch(prompts, gold, given)
+    def _questions(self, given: Places, relation: Places, inverse: NDArray[np.bool_]) -> list[Prompt]:
+        asked = zip(given.tolist(), relation.tolist(), inverse.tolist(), strict=True)
+        entities, relations, with_token = self._entity_ids, self._relation_ids, self.options.entity_token
+        return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
 
-    def _batch(self, prompts: Sequence[Prompt], gold: Places, given: Places | None = None) -> Batch:
-        """Padded on the right."""
+    def _read(self, prompts: Sequence[Prompt], given: Places) -> tuple[Tensor, Tensor]:
+        """State and vector at [MASK] of each prompt, (n, d) and (n, width); those alike in length run together."""
+        lengths = np.array([len(prompt.ids) for prompt in prompts])
+        order = np.argsort(lengths, kind="stable")
+        read = []
+        for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE)):
+            read.append(self.network(self._padded([prompts[place] for place in order[some]], given[order[some]])))
+        back = torch.from_numpy(np.argsort(order)).to(self.device)
+        states, vectors = (torch.cat(column)[back] for column in zip(*read, strict=True))
+        return states, vectors
+
+    def _padded(self, prompts: Sequence[Prompt], given: Places) -> Padded:
         lengths = np.array([len(prompt.ids) for prompt in prompts])
         real = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(real.shape, self.tokenizer.pad_token_id or 0, dtype=np.int64)
         ids[real] = np.concatenate([prompt.ids for prompt in prompts])
-        masked = np.array([prompt.masked for prompt in prompts])
-        known = np.array([prompt.known for prompt in prompts])
-        shown = np.zeros(len(prompts), dtype=np.int64) if given is None else given
-        columns = (ids, real.astype(np.int64), masked, known, shown, gold)
-        return Batch(*(torch.from_numpy(np.asarray(column, dtype=np.int64)).to(self.device) for column in columns))
+        masked, known = (np.array([getattr(prompt, place) for prompt in prompts]) for place in ("masked", "known"))
+        columns = (ids, real.astype(np.int64), masked, known, given)
+        return Padded(*(torch.from_numpy(column).to(self.device) for column in columns))
 
     # --------------------------------------------------------------------------------------------------- asking
 
@@ -176,11 +184,11 @@ class Predictor(base.Predictor):
         given, relation, inverse, gold = (np.concatenate(pair) for pair in zip(*columns, strict=True))
         packed = (given * len(self.graph.relations) + relation) * 2 + inverse
         _, first, key = np.unique(packed, return_index=True, return_inverse=True)
-        states, _ = self._read(given[first], relation[first], inverse[first], progress)
+        states, _ = self._ask(given[first], relation[first], inverse[first], progress)
         self.store = Store(states.cpu(), key.reshape(-1), gold)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        states, vectors = self._read(links.given, links.relation, links.inverse)
+        states, vectors = self._ask(links.given, links.relation, links.inverse)
         step = max(1, CELLS // len(self.graph.entities))
         found = []
         for start in range(0, len(links), step):
@@ -208,27 +216,20 @@ class Predictor(base.Predictor):
         near.nan_to_num_(nan=-torch.inf, posinf=-torch.inf)  # all neighbours are known: there is nothing to add
         return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
 
-    def _read(
+    def _ask(
         self,
         given: Places,
         relation: Places,
         inverse: NDArray[np.bool_],
         progress: base.Progress = lambda done, total: None,
     ) -> tuple[Tensor, Tensor]:
-        """State and vector at [MASK] of each question, shape (n, d) and (n, width)."""
-        shown = np.array([len(self._entity_ids[entity]) for entity in given.tolist()], dtype=np.int64)
-        lengths = np.minimum(
-            shown + [len(self._relation_ids[link]) for link in relation.tolist()], self.prompts.longest
-        )
-        order = np.argsort(lengths, kind="stable")
-        read, done = [], 0
-        for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE)):
-            places = order[some]
-            read.append(self.network(self._questions(given[places], relation[places], inverse[places], given[places])))
-            done += len(places)
-            progress(done, len(order))
-        back = torch.from_numpy(np.argsort(order)).to(self.device)
-        states, vectors = (torch.cat(column)[back].float() for column in zip(*read, strict=True))
+        """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
+        read = []
+        for start in range(0, len(given), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            read.append(self._read(self._questions(given[some], relation[some], inverse[some]), given[some]))
+            progress(min(start + AT_ONCE, len(given)), len(given))
+        states, vectors = (torch.cat(column).float() for column in zip(*read, strict=True))
         return states, vectors
 
 
@@ -241,11 +242,18 @@ class Prompt(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """n prompts, padded.
+    """:param given: the known entity of each prompt. :param gold: the right answer of each."""
+
+    prompts: list[Prompt]
+    given: Places
+    gold: Places
+
+
+class Padded(NamedTuple):
+    """n prompts, padded on the right.
 
     :param ids, real: tokens, and 1 for those that are no padding, shape (n, length).
     :param masked, known: see :class:`Prompt`, shape (n,). :param given: the known entity, shape (n,).
-    :param gold: the right answer, shape (n,).
     """
 
     ids: Tensor
@@ -253,7 +261,6 @@ class Batch(NamedTuple):
     masked: Tensor
     known: Tensor
     given: Tensor
-    gold: Tensor
 
 
 class Prompts:
@@ -327,7 +334,7 @@ class EntityModel(nn.Module):
         self.entities = nn.Parameter(rows.to(language.device))
         self.bias = nn.Parameter(torch.zeros(count, device=language.device))
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: Padded) -> tuple[Tensor, Tensor]:
         """What the body says at [MASK], shape (n, d), and what the head makes of it for the entities' rows."""
         vectors = self.language.get_input_embeddings()(batch.ids)
         shown = torch.nonzero(batch.known != NOBODY)[:, 0]
