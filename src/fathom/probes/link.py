@@ -49,7 +49,7 @@ class Probe:
 
     def resolved(self) -> dict[str, Any]:
         asking = self.predictor.options.asking()
-        return {"asking": self.predictor.options.model_dump(mode="json", include=asking)}
+        return {"asking": {name: value for name, value in self.predictor.options.identity().items() if name in asking}}
 
     def plan(self) -> Sequence[str]:
         return list(self._shards)

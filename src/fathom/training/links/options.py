@@ -259,7 +259,9 @@ class Prompted(LinkTraining):
     )
     descriptions: bool = Field(True, description="Read the entities' descriptions, too.", json_schema_extra=ASKING)
     samples: int = Field(10, ge=1, description="Replies of a server to each question.", json_schema_extra=ASKING)
-    temperature: float | None = Field(0.5, ge=0, description="Of a server's replies.", json_schema_extra=ASKING)
+    sampling_temperature: float | None = Field(
+        0.5, ge=0, description="Of a server's replies.", json_schema_extra=ASKING
+    )
     reply_tokens: int = Field(200, ge=1, description="Longest reply of a server.", json_schema_extra=ASKING)
     unlisted: bool = Field(False, description="The server need not list the model.")
     key_env: str | None = Field(
