@@ -79,8 +79,9 @@ class Predictor(ABC):
         """Write what the constructor needs of ``source`` (configuration, tokenizer), without the weights."""
 
     def load(self, folder: Path) -> None:
-        """Read the weights that a training left in *folder*."""
+        """Read the weights that a training left in *folder*, to be asked: without dropout."""
         load_model(self.network, str(folder / "weights.safetensors"))
+        self.network.eval()
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must hold beside weights and optimiser: tensors, numbers, texts."""
