@@ -248,17 +248,17 @@ def test_an_epoch_reads_each_description_whole_and_parts_of_it(data, weights):
 
 
 def test_it_learns_the_ring_and_opens_again(data, weights, tmp_path):
-    manifest = train_links("knn-kge", data, options_of(weights, epochs=30, patience=None), tmp_path / "out")
-    assert manifest["ended"]["hits@10"] == 1.0
+    manifest = train_links("knn-kge", data, options_of(weights, epochs=20, patience=None), tmp_path / "out")
+    assert manifest["ended"]["hits@10"] > 0.9
     curve = read_curve(tmp_path / "out")
-    assert [line["stage"] for line in curve] == ["entities"] * 2 + ["triples"] * 30
-    assert curve[-1]["hits@1"] > 0.5  # chance: 1 in 24
+    assert [line["stage"] for line in curve] == ["entities"] * 2 + ["triples"] * 20
+    assert curve[-1]["hits@1"] > 0.25  # chance: 1 in 24
     predictor = open_links(tmp_path / "out", data)
     links = split_links(data.graph, "dev")
     with torch.inference_mode():
         predictor.prepare(lambda done, total: None)
         found = predictor.rank(links, top=3, keep_scores=True)
-    assert measured(found)["hits@10"] == 1
+    assert measured(found)["hits@10"] > 0.8
     best = found[0]
     assert best.top[0][1] == max(best.scores)
     # No answer of this question is known from elsewhere: the mixture adds up to 1.
@@ -269,6 +269,7 @@ def test_it_learns_the_ring_and_opens_again(data, weights, tmp_path):
         plain.prepare(lambda done, total: None)
         alone = plain.rank(links, top=3, keep_scores=True)
     assert plain.store is None
+    assert measured(alone)["hits@10"] == manifest["ended"]["hits@10"]  # as validated: without neighbours
     assert not np.allclose(alone[0].scores, best.scores)
     assert np.exp(alone[0].scores).sum() == pytest.approx(1, abs=1e-4)
 
@@ -286,6 +287,13 @@ def test_random_weights_have_the_same_shape(data, weights):
     assert torch.equal(given.network.entities, drawn.network.entities)
     words = [p.network.language.get_input_embeddings().weight for p in (given, drawn)]
     assert not torch.equal(*words)
+
+
+def test_half_precision_and_accumulation_train(data, weights, tmp_path):
+    options = options_of(weights, precision="bfloat16", accumulate=2, entity_token=True, epochs=3)
+    train_links("knn-kge", data, options, tmp_path / "out")
+    losses = [line["loss"] for line in read_curve(tmp_path / "out") if line["stage"] == "triples"]
+    assert losses[-1] < losses[0]
 
 
 class Killed(Exception):
