@@ -400,6 +400,7 @@ def test_dbpedia_and_wikidata_together(tmp_path):
     assert "1 instances have a label without letters or digits: left out" in notes
     assert "1 classes named as domain or range are not in the list of classes: universe" in notes
     assert "P463 (domain: " in notes
+    assert "without an English label" not in notes  # wdno:P54, wdt:P54 and p:P54 are neither classes nor properties
     assert "1 properties have type constraints without qualifiers" in notes
     assert "http://www.wikidata.org/entity/P710" in notes
     assert f"1 names in {tmp_path / 'patterns.tsv'} are of no property: P9" in notes
