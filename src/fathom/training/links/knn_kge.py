@@ -24,7 +24,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.links import Links, Places
 from fathom.errors import BadInput
-from fathom.models.kernels import use_fast_kernels
+from fathom.models.kernels import linear, use_fast_kernels
 from fathom.scoring.links import rank_links
 from fathom.scoring.similarity import Found
 from fathom.training.links import base
@@ -205,7 +205,7 @@ class Predictor(base.Predictor):
 
         :param states, vectors: of the questions, shape (n, d) and (n, width). :returns: shape (n, entities).
         """
-        logits = vectors @ self.network.entities.T + self.network.bias
+        logits = linear(vectors, self.network.entities, self.network.bias)
         row, column = _pairs(known, self.device)
         predicted = logits - _log_sum_without(logits, row, column)
         if self.store is None:
@@ -408,7 +408,7 @@ class Store:
         step = max(count, CELLS // len(states))
         for start in range(0, len(self.keys), step):
             keys, lengths = (part[start : start + step].to(states.device) for part in (self.keys, self.lengths))
-            block = torch.addmm(own + lengths, states, keys.T, alpha=-2).clamp_(min=0)
+            block = linear(-2 * states, keys, lengths).add_(own).clamp_(min=0)  # |a|² + |b|² − 2ab
             some, at = torch.topk(block, min(count, len(keys)), dim=1, largest=False)
             best, places = torch.cat([best, some], dim=1), torch.cat([places, at + start], dim=1)
             best, order = torch.topk(best, min(count, best.shape[1]), dim=1, largest=False)
