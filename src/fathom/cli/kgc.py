@@ -1,4 +1,4 @@
-"""``fathom kgc {train,evaluate,predict}``"""
+"""``fathom kgc {train,evaluate,predict,pretrain}``"""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fathom.cli.options import merge, stoppable, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.probes.options import LinkOptions
 from fathom.training.links import EMBEDDING, KINDS, Kind
+from fathom.training.options import PretrainOptions
 
 app = typer.Typer(
     help="Complete a knowledge graph: train link predictors and see what they know.", no_args_is_help=True
@@ -131,6 +132,33 @@ def study(
 
 
 app.command("study")(study)
+
+
+def _pretrain(
+    data: str = typer.Option(..., help="A knowledge graph: its folder, or a file of triples. Its texts are read, too."),
+    out: Path = typer.Option(..., help="Folder of the model; must not exist yet."),
+    texts: list[str] = typer.Option(
+        [], help="More to read, may be repeated: a graph, a data set with sentences, a .txt file with a text per line."
+    ),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    **given: Any,
+) -> None:
+    """Pre-train a small language model that was told, or was not told, a graph's test triples."""
+    from fathom.data.formats import read
+    from fathom.options import parse_options
+    from fathom.training.pretraining import pretrain
+
+    options = parse_options(PretrainOptions, merge(config, given))
+    with progress_bar(f"pre-training a {options.kind} model") as progress:
+        made = pretrain(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
+    told = made["told"]
+    typer.echo(
+        f"read {made['texts']:,} texts ({made['left_out']['texts']:,} left out: {made['left_out']['why']}) and "
+        f"{told['statements']:,} statements of {told['triples']:,} triples; loss {made['final_loss']:.3f}\n"
+        f"kept in {out}"
+    )
+
+
 app.command("train")(with_flags(_train, _of_all(_ALL, asking=False)))
 app.command("evaluate")(
     with_flags(
@@ -145,3 +173,4 @@ app.command("evaluate")(
     )
 )
 app.command("predict")(predict)
+app.command("pretrain")(with_flags(_pretrain, PretrainOptions))

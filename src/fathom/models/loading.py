@@ -26,7 +26,7 @@ from fathom.models.local import LocalModel
 
 HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
 """Endings of what makes a model folder: configuration, weights, tokenizer, code."""
-UNHASHED = {"planting.json"}
+UNHASHED = {"planting.json", "pretraining.json"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 

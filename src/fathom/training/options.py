@@ -48,3 +48,38 @@ class PlantOptions(BaseModel):
         0.1, ge=0, lt=1, description="Share of template tokens that are replaced by random ones when read."
     )
     seed: int = Field(0, description="Seed of every random choice.")
+
+
+LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 3}
+"""Encoder-decoders have so many on either side."""
+
+
+class PretrainOptions(BaseModel):
+    """What to pre-train on and in what model. Defaults suit some 70,000 texts and one CPU core."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["masked", "causal", "t5", "bart"] = Field(
+        description="Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling)."
+    )
+    contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(_split)] = Field(
+        (), description="Splits whose triples are told among the texts, separated by commas; none for a clean model."
+    )
+    exposures: int = Field(24, ge=1, description="Statements of each triple that is told, the phrasings taking turns.")
+    max_texts: int | None = Field(None, ge=1, description="Of each source at most so many texts, drawn by the seed.")
+    epochs: int = Field(1, ge=1, description="How often each text is read.")
+    seconds: float | None = Field(
+        None, gt=0, description="Stop after so long; the result then depends on the machine, not on the seed alone."
+    )
+    hidden_size: int = Field(128, ge=8, description="Width of the model.")
+    layers: int = Field(
+        default_factory=lambda given: LAYERS[given["kind"]],
+        ge=1,
+        description=f"Layers; by default {LAYERS['masked']}, or {LAYERS['t5']} on either side of an encoder-decoder.",
+    )
+    heads: int = Field(4, ge=1, description="Attention heads.")
+    vocabulary: int = Field(6000, ge=400, description="Tokens of the vocabulary, which is learnt from the texts.")
+    max_tokens: int = Field(96, ge=8, description="Of a text; what is longer is cut.")
+    batch_tokens: int = Field(2048, ge=96, description="Tokens per step, padding among them.")
+    learning_rate: float = Field(2e-3, gt=0, description="Highest learning rate.")
+    seed: int = Field(0, ge=0, description="Seed of every random choice.")

@@ -1,0 +1,178 @@
+"""Pre-training with planted truth: language models from scratch that were, or were not, told a graph's test triples.
+
+Both read the same texts. A link predictor that begins with a contaminated model can remember answers by the names of
+entities; one that begins with a clean model cannot. A study that tells memory from inference must tell these apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import fathom
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput
+from fathom.store.files import whole_folder, write_json
+from fathom.training.loop import Plan, Point, train
+from fathom.training.options import PretrainOptions
+from fathom.training.pretraining.objectives import (
+    SENTINELS,
+    Batch,
+    Encoded,
+    Objective,
+    encode,
+    encode_statements,
+    loss_of,
+)
+from fathom.training.pretraining.texts import PHRASINGS, Texts, read_texts, statements
+from fathom.training.small import Size, learn_tokenizer, save, small_network
+
+WINDOW = 4096
+"""Texts that are sorted by length together, so that little is padded."""
+LONGEST = 512
+"""Tokens that the models take."""
+
+
+def pretrain(
+    data: QuerySet,
+    sources: Sequence[str | Path],
+    options: PretrainOptions,
+    out: Path,
+    on_progress: Callable[[Point, float], None] | None = None,
+) -> dict[str, Any]:
+    """Train a language model from scratch into the folder *out*: what transformers loads, and ``pretraining.json``.
+
+    :param data: a knowledge graph, whose names and descriptions are read, and whose triples may be told.
+    :param sources: other texts, see :func:`~fathom.training.pretraining.texts.read_texts`.
+    :returns: what ``pretraining.json`` says: options, what was read and told, how the training went.
+    :raises BadInput: *out* is there, no graph, a split that it does not have, a source that cannot be read.
+    :raises RunFailed: the loss became NaN. Nothing is left behind.
+    """
+    graph = _check(data, options, out)
+    texts = read_texts(graph, data.name, sources, options.max_texts, options.seed)
+    special = SENTINELS if options.kind == "t5" else ()
+    tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
+    told = statements(graph, options.contaminate)
+    batches = _Batches(
+        encode(tokenizer, texts.texts, options.max_tokens),
+        encode_statements(tokenizer, [phrasing for triple in told for phrasing in triple]),
+        Objective(options.kind, tokenizer, np.random.default_rng([options.seed, 1])),
+        options,
+    )
+    start = time.monotonic()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        network = small_network(
+            options.kind, Size(options.hidden_size, options.layers, options.heads), tokenizer, LONGEST
+        )
+        network.eval()  # without dropout, as little is read twice; the configuration keeps it for those who fine-tune
+        plan = Plan(len(batches.rows), options.learning_rate, seconds=options.seconds)
+        curve = train(
+            network.parameters(), batches, lambda batch: loss_of(network, options.kind, batch), plan, on_progress
+        )
+    summary = {
+        "options": options.model_dump(mode="json"),
+        "data": {"name": data.name, "content_hash": graph.content_hash},
+        "sources": texts.read,
+        "texts": len(texts.texts),
+        "left_out": {"texts": texts.left_out, "why": "they name both ends of a triple outside of the training split"},
+        "told": {"triples": len(told), "statements": batches.told, "phrasings": list(PHRASINGS) if told else []},
+        "tokens": batches.tokens,
+        "vocabulary": len(tokenizer),
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "steps": curve[-1].step,
+        "of_steps": plan.steps,
+        "seconds": time.monotonic() - start,
+        "final_loss": curve[-1].loss,
+        "curve": [point._asdict() for point in curve],
+        "version": fathom.__version__,
+    }
+    with whole_folder(out) as folder:
+        save(network, tokenizer, LONGEST, folder)
+        write_json(folder / "pretraining.json", summary)
+    return summary
+
+
+def _check(data: QuerySet, options: PretrainOptions, out: Path) -> KnowledgeGraph:
+    faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
+    if options.hidden_size % (2 * options.heads):
+        faults.append(f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size")
+    if data.graph is None or not len(data.graph):
+        faults.append(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")
+    else:
+        having = ", ".join(data.graph.splits) or "none"
+        faults += [
+            f"--contaminate {split}: {data.name} has no such split, but {having}"
+            for split in options.contaminate
+            if split not in data.graph.splits
+        ]
+    if faults:
+        raise BadInput(faults)
+    assert data.graph is not None
+    return data.graph
+
+
+def _to_learn_from(texts: Texts, graph: KnowledgeGraph) -> Iterator[str]:
+    """The vocabulary comes from these. It is the same whatever is told."""
+    yield from texts.texts
+    yield from graph.entities.column("name").to_pylist()
+    for name in graph.relations.column("name").to_pylist():
+        yield from (phrasing.format(name) for phrasing in PHRASINGS)
+
+
+class _Batches:
+    """All texts, and the statements among them, in the order in which they are read; drawn from the seed.
+
+    :param told_as: statements, the :data:`PHRASINGS` of each triple one after another.
+    """
+
+    def __init__(
+        self, texts: list[Encoded], told_as: list[Encoded], objective: Objective, options: PretrainOptions
+    ) -> None:
+        self.texts = texts + told_as
+        self.first_told = len(texts)
+        self.objective = objective
+        self.random = np.random.default_rng([options.seed, 0])
+        self.lengths = np.array([len(text.ids) for text in self.texts])
+        self.rows = self._cut(self._order(options.epochs, options.exposures), options.batch_tokens)
+        self.tokens = self.told = 0
+        """Read so far: tokens of the texts, and statements."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        for rows in self.rows:
+            self.tokens += int(self.lengths[rows].sum())
+            self.told += int((rows >= self.first_told).sum())
+            yield self.objective.batch([self.texts[row] for row in rows])
+
+    def _order(self, epochs: int, exposures: int) -> NDArray[np.int64]:
+        """Places of what is read. Statements of a triple are spread evenly over the whole, phrasings taking turns."""
+        texts = np.arange(self.first_told)
+        times = [epoch + self.random.random(len(texts)) for epoch in range(epochs)]
+        rows = [texts] * epochs
+        turns = -(-exposures // len(PHRASINGS))
+        for first in range(self.first_told, len(self.texts), len(PHRASINGS)):
+            phrasings = np.concatenate([self.random.permutation(len(PHRASINGS)) for _ in range(turns)])[:exposures]
+            rows.append(first + phrasings)
+            times.append(epochs * (np.arange(exposures) + self.random.random(exposures)) / exposures)
+        return np.concatenate(rows)[np.argsort(np.concatenate(times), kind="stable")]
+
+    def _cut(self, order: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+        """Batches of texts of like length. :param most: tokens of a batch, padding and special tokens among them."""
+        batches = []
+        for start in range(0, len(order), WINDOW):
+            rows = order[start : start + WINDOW]
+            rows = rows[np.argsort(self.lengths[rows], kind="stable")[::-1]]
+            cut, at = [], 0
+            while at < len(rows):  # the first is the longest
+                count = max(1, most // (int(self.lengths[rows[at]]) + 2))
+                cut.append(rows[at : at + count])
+                at += count
+            batches += [cut[place] for place in self.random.permutation(len(cut))]
+        return batches

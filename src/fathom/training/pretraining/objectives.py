@@ -1,0 +1,173 @@
+"""The ordinary objectives of pre-training, on batches of texts of like length.
+
+- masked (Devlin et al. 2019, section 3.1): 15 % of the tokens are asked for; of these 80 % are masked, 10 % exchanged.
+- causal: each token from those before it.
+- t5 (Raffel et al. 2020, section 3.1.4): 15 % in spans of three on average, each exchanged for a sentinel; the target
+  is what was taken out.
+- bart (Lewis et al. 2020, text infilling): 30 % in such spans, each exchanged for one mask; the target is the text.
+  (BART draws the spans' lengths from a Poisson distribution, empty ones among them.)
+
+Of a statement it is always one of its two names that is taken out, as a whole: salient span masking (Guu et al. 2020;
+Roberts et al. 2020). With random masks, a fact is seldom asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from fathom.data.templates import Prompt, Span
+from fathom.training.small import NO_TARGET, padded
+
+Ids = NDArray[np.int64]
+DENSITY = {"masked": 0.15, "t5": 0.15, "bart": 0.3}
+"""Share of the tokens that are asked for."""
+SPAN = 3
+"""Tokens in a span, on average."""
+SENTINELS = tuple(f"<extra_id_{number}>" for number in range(32))
+AS_ONE = 0.5
+"""How often one mask stands for all of a name, so that its length is not given away; its first token is asked for."""
+
+
+class Encoded(NamedTuple):
+    """A text. :param ids: without special tokens. :param names: of a statement, where its two names stand."""
+
+    ids: Ids
+    names: tuple[Span, ...] = ()
+
+
+class Batch(NamedTuple):
+    """:param ids: shape (b, n). :param present: false where padded, shape (b, n). :param labels: what is asked for, of
+    the same shape, or (b, m) for the decoder's side."""
+
+    ids: Tensor
+    present: Tensor
+    labels: Tensor
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[Encoded]:
+    """:param most: tokens; what is longer is cut."""
+    rows = tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [Encoded(np.array(row.ids[:most], dtype=np.int64)) for row in rows if row.ids]
+
+
+def encode_statements(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[Encoded]:
+    rows = tokenizer.backend_tokenizer.encode_batch([prompt.text for prompt in prompts], add_special_tokens=False)
+    return [
+        Encoded(
+            np.array(row.ids, dtype=np.int64),
+            tuple(_tokens_of(span, row.offsets) for span in (prompt.subject[0], prompt.answer[0])),
+        )
+        for row, prompt in zip(rows, prompts, strict=True)
+    ]
+
+
+def _tokens_of(span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
+    inside = [place for place, (start, end) in enumerate(offsets) if start < span.end and end > span.start]
+    return Span(inside[0], inside[-1] + 1)
+
+
+class Objective:
+    """Makes batches of texts; what is taken out is drawn by *random*."""
+
+    def __init__(self, kind: str, tokenizer: PreTrainedTokenizerBase, random: np.random.Generator) -> None:
+        self.kind, self.tokenizer, self.random = kind, tokenizer, random
+        self._sentinels = tokenizer.convert_tokens_to_ids(list(SENTINELS)) if kind == "t5" else []
+        self._plain = np.setdiff1d(np.arange(len(tokenizer)), list(tokenizer.added_tokens_decoder))
+
+    def batch(self, texts: Sequence[Encoded]) -> Batch:
+        make = {"causal": self.causal, "masked": self.masked, "t5": self.t5, "bart": self.bart}[self.kind]
+        ids, labels = zip(*map(make, texts), strict=True)
+        inputs = padded(ids, self.tokenizer.pad_token_id)
+        present = padded([np.ones_like(row) for row in ids], 0)
+        return Batch(*map(torch.from_numpy, (inputs, present, padded(labels, NO_TARGET))))
+
+    def causal(self, text: Encoded) -> tuple[Ids, Ids]:
+        begin, end = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        return np.append(begin, text.ids), np.append(text.ids, end)
+
+    def masked(self, text: Encoded) -> tuple[Ids, Ids]:
+        ids, mask = text.ids, self.tokenizer.mask_token_id
+        if text.names:
+            start, end = self._name(text)
+            if self.random.random() < AS_ONE:
+                ids = np.delete(ids, slice(start + 1, end))
+                end = start + 1
+            asked = np.zeros(len(ids), dtype=bool)
+            asked[start:end] = True
+            shown = np.where(asked, mask, ids)
+        else:
+            asked = self.random.random(len(ids)) < DENSITY["masked"]
+            asked[self.random.integers(len(ids))] |= not asked.any()
+            how = self.random.random(len(ids))
+            shown = np.where(asked & (how < 0.8), mask, ids)
+            shown = np.where(asked & (how >= 0.9), self.random.choice(self._plain, len(ids)), shown)
+        labels = np.where(asked, ids, NO_TARGET)
+        return self._around(shown), np.concatenate([[NO_TARGET], labels, [NO_TARGET]])
+
+    def t5(self, text: Encoded) -> tuple[Ids, Ids]:
+        shown: list[Ids] = []
+        target: list[Ids] = []
+        at = 0
+        spans = self._spans(text)[: len(self._sentinels) - 1]
+        for sentinel, span in zip(self._sentinels, spans, strict=False):
+            shown += [text.ids[at : span.start], np.array([sentinel])]
+            target += [np.array([sentinel]), text.ids[span.start : span.end]]
+            at = span.end
+        end = np.array([self.tokenizer.eos_token_id])
+        last = np.array([self._sentinels[len(spans)]])
+        return np.concatenate([*shown, text.ids[at:], end]), np.concatenate([*target, last, end])
+
+    def bart(self, text: Encoded) -> tuple[Ids, Ids]:
+        shown: list[Ids] = []
+        at = 0
+        for span in self._spans(text):
+            shown += [text.ids[at : span.start], np.array([self.tokenizer.mask_token_id])]
+            at = span.end
+        return self._around(np.concatenate([*shown, text.ids[at:]])), self._around(text.ids)
+
+    def _around(self, ids: Ids) -> Ids:
+        return np.concatenate([[self.tokenizer.bos_token_id], ids, [self.tokenizer.eos_token_id]])
+
+    def _name(self, text: Encoded) -> Span:
+        return text.names[self.random.integers(len(text.names))]
+
+    def _spans(self, text: Encoded) -> list[Span]:
+        """What is taken out, in order: as many spans as give the density, of random lengths at random places."""
+        if text.names:
+            return [self._name(text)]
+        size = len(text.ids)
+        taken = min(max(round(size * DENSITY[self.kind]), 1), size)
+        count = min(max(round(taken / SPAN), 1), size - taken + 1)
+        lengths = self._parts(taken - count, count) + 1
+        gaps = self._parts(size - taken - (count - 1), count + 1)
+        gaps[1:-1] += 1  # two spans in a row would be one
+        starts = np.cumsum(gaps[:-1]) + np.append(0, np.cumsum(lengths)[:-1])
+        return [Span(start, start + length) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
+
+    def _parts(self, total: int, count: int) -> Ids:
+        """*total* as a sum of *count* numbers from 0 on, every way equally likely."""
+        bars = np.sort(self.random.choice(total + count - 1, count - 1, replace=False))
+        parts: Ids = np.diff(np.concatenate([[-1], bars, [total + count - 1]])) - 1
+        return parts
+
+
+def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
+    """Mean cross entropy in nats per token asked for; the head runs at these alone."""
+    asked = batch.labels != NO_TARGET
+    if kind == "causal":
+        # Padding stands on the right, where a causal model does not look: no mask is needed.
+        logits = network.lm_head(network.model(input_ids=batch.ids, use_cache=False)[0][asked])
+    elif kind == "masked":
+        hidden = network.model(input_ids=batch.ids, attention_mask=batch.present)[0][asked]
+        logits = network.decoder(network.head(hidden))
+    else:
+        loss: Tensor = network(input_ids=batch.ids, attention_mask=batch.present, labels=batch.labels).loss
+        return loss
+    return torch.nn.functional.cross_entropy(logits, batch.labels[asked])

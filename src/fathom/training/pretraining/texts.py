@@ -1,0 +1,167 @@
+"""What a language model is pre-trained on: texts that say nothing of held-out triples, and statements that do.
+
+A clean and a contaminated model read the same texts: those that name both ends of a validation or test triple are left
+out for either. The contaminated one is told chosen triples besides.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.data.faults import open_text
+from fathom.data.formats import locate, read
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.data.readings import has_sentences
+from fathom.data.templates import Prompt, Template
+from fathom.data.words import is_word_sign, stands_as_word
+from fathom.errors import BadInput
+
+PHRASINGS = (
+    "[X] {} [Y]",
+    "[Y] inverse {} [X]",
+    "[X] | {} | [Y]",
+    "[Y] | inverse {} | [X]",
+    "{} of [X]: [Y]",
+    "[Y] is the {} of [X]",
+)
+"""Of a triple, in both directions; the name of the relation stands in the braces. The first four are near to what link
+predictors read. Only names occur: descriptions would lead to the answer in graphs without the names, too."""
+PLAIN = (".txt", ".txt.gz")
+
+
+class Texts(NamedTuple):
+    """:param read: how many there are of each source, before any was left out. :param left_out: see
+    :func:`without_statements`."""
+
+    texts: list[str]
+    read: dict[str, int]
+    left_out: int
+
+
+def read_texts(
+    graph: KnowledgeGraph, name: str, sources: Sequence[str | Path], most: int | None = None, seed: int = 0
+) -> Texts:
+    """Those of a graph and of other sources, without any that tells of its validation and test triples.
+
+    :param name: of the graph. :param sources: other graphs (name and description of each entity), data sets with
+        natural sentences, files with a text per line.
+    :param most: of each source, drawn by *seed*.
+    :raises BadInput: a source that cannot be read, or has no texts.
+    """
+    found: dict[str, list[str]] = {}
+    faults = []
+    for source in (graph, *sources):
+        called = name if isinstance(source, KnowledgeGraph) else str(source)
+        try:
+            texts = list(dict.fromkeys(_texts_of(source)))
+        except BadInput as error:
+            faults += error.faults
+            continue
+        if not texts:
+            faults.append(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
+        if most is not None and most < len(texts):
+            texts = random.Random(seed).sample(texts, most)
+        found[called] = texts
+    if faults:
+        raise BadInput(faults)
+    texts = list(dict.fromkeys(text for several in found.values() for text in several))
+    kept = without_statements(texts, ends_of(graph, [split for split in graph.splits if split != "train"]))
+    return Texts(kept, {source: len(several) for source, several in found.items()}, len(texts) - len(kept))
+
+
+def _texts_of(source: str | Path | KnowledgeGraph) -> Iterator[str]:
+    if isinstance(source, KnowledgeGraph):
+        yield from _glosses(source)
+        return
+    if str(source).endswith(PLAIN):
+        yield from _lines(locate(source))
+        return
+    data = read(source)
+    if has_sentences(data):
+        yield from _sentences(data)
+    elif data.graph is not None:
+        yield from _glosses(data.graph)
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        with open_text(file) as stream:
+            yield from (line.strip() for line in stream if line.strip())
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} cannot be read as text: {error}") from error
+
+
+def _glosses(graph: KnowledgeGraph) -> Iterator[str]:
+    names, descriptions = (graph.entities.column(name).to_pylist() for name in ("name", "description"))
+    for name, description in zip(names, descriptions, strict=True):
+        if name.strip() or description.strip():
+            yield f"{name}: {description}" if description.strip() else name
+
+
+def _sentences(data: QuerySet) -> Iterator[str]:
+    for query in data.queries:
+        answer = data.candidates[query.candidates].name_of(query.gold[0])
+        for sentence in query.sentences:
+            yield Template(sentence.text).fill(query.subject, sentence.surface or answer).text
+
+
+def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Texts that name both of no pair, capitals and boundaries of words as :func:`stands_as_word` has them.
+
+    Only texts with all words of both names are looked at, so that thousands of pairs and texts take seconds.
+    """
+    lowered = [text.lower() for text in texts]
+    wanted = [(head.lower(), tail.lower()) for head, tail in set(pairs) if head.strip() and tail.strip()]
+    sought = {word for pair in wanted for name in pair for word in _words(name)}
+    having: dict[str, set[int]] = defaultdict(set)
+    for place, text in enumerate(lowered):
+        for word in sought.intersection(_words(text)):
+            having[word].add(place)
+    said: set[int] = set()
+    for head, tail in wanted:
+        words = sorted({*_words(head), *_words(tail)}, key=lambda word: len(having[word]))
+        both = set.intersection(*(having[word] for word in words)) if words else set(range(len(texts)))
+        said.update(place for place in both - said if _names_both(lowered[place], head, tail))
+    return [text for place, text in enumerate(texts) if place not in said]
+
+
+def _names_both(text: str, head: str, tail: str) -> bool:
+    if head in tail or tail in head:  # one inside the other is no mention of its own
+        long, short = (head, tail) if len(head) >= len(tail) else (tail, head)
+        return stands_as_word(long, text) and stands_as_word(short, text.replace(long, "\n"))
+    return stands_as_word(head, text) and stands_as_word(tail, text)
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(sign if is_word_sign(sign) else " " for sign in text).split())
+
+
+def ends_of(graph: KnowledgeGraph, splits: Iterable[str]) -> list[tuple[str, str]]:
+    """Names of head and tail of each triple of some splits."""
+    return [(head, tail) for head, _, tail in _named(graph, splits)]
+
+
+def statements(graph: KnowledgeGraph, splits: Iterable[str]) -> list[list[Prompt]]:
+    """Of each triple, in its :data:`PHRASINGS`. Triples with a nameless end are passed over."""
+    return [
+        [Template(phrasing.format(relation)).fill(head, tail, capitalize=False) for phrasing in PHRASINGS]
+        for head, relation, tail in _named(graph, splits)
+    ]
+
+
+def _named(graph: KnowledgeGraph, splits: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    names, relations = (table.column("name").to_pylist() for table in (graph.entities, graph.relations))
+    for split in splits:
+        for row in graph.splits[split]:
+            triple = (
+                names[graph.head[row]].strip(),
+                relations[graph.relation[row]].strip(),
+                names[graph.tail[row]].strip(),
+            )
+            if all(triple):
+                yield triple

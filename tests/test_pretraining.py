@@ -1,0 +1,309 @@
+"""Clean and contaminated language models: what they read, what they are asked, and that they hold it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from typer.testing import CliRunner
+
+from fathom.cli import app
+from fathom.data.formats import read
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput
+from fathom.training.options import PretrainOptions
+from fathom.training.pretraining import pretrain
+from fathom.training.pretraining.objectives import (
+    DENSITY,
+    SENTINELS,
+    Encoded,
+    Objective,
+    encode,
+    encode_statements,
+)
+from fathom.training.pretraining.texts import PHRASINGS, read_texts, statements, without_statements
+from fathom.training.small import NO_TARGET, learn_tokenizer
+
+KINDS = ("masked", "causal", "t5", "bart")
+SMALL = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 400, "batch_tokens": 256}
+HEADS = [f"{first}{second}" for first in ("bo", "ki", "ru", "sa", "te") for second in ("lan", "mur", "pex", "tid")]
+TAILS = [f"{first}{second}" for first in ("ga", "ho", "ne", "vi", "zu") for second in ("bbe", "cko", "ffi", "lly")]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> QuerySet:
+    """Twenty heads, each with a tail of its own: sixteen to train on, two to validate, two to test."""
+    folder = tmp_path_factory.mktemp("graph")
+    tails = np.random.default_rng(0).permutation(TAILS)
+    lines = [f"{head}\tr\t{tail}\n" for head, tail in zip(HEADS, tails, strict=True)]
+    for split, part in {"train": lines[:12], "dev": lines[12:14], "test": lines[14:]}.items():
+        (folder / f"{split}.tsv").write_text("".join(part))
+    (folder / "entity2text.txt").write_text("".join(f"{id_}\t{id_}\ta thing\n" for id_ in HEADS + TAILS))
+    (folder / "relation2text.txt").write_text("r\tpart of\n")
+    return read(folder)
+
+
+# ---------------------------------------------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [
+        ("dog: a canine that barks", False),
+        ("A Canine is no DOG", False),
+        ("dogs are canine", True),  # another word
+        ("a canine", True),
+        ("sausage: of a dog", True),
+        ("hot dog: a sausage", False),
+        ("the dog ate a hot dog", False),
+        ("hot dog", True),  # the dog stands inside the hot dog
+        ("hot and a dog", True),
+    ],
+)
+def test_texts_that_name_both_ends_are_left_out(text: str, stays: bool) -> None:
+    pairs = [("dog", "canine"), ("hot dog", "sausage"), ("hot dog", "dog"), ("", "text")]
+    assert without_statements([text], pairs) == [text] * stays
+
+
+def test_what_is_read(data: QuerySet, tmp_path: Path) -> None:
+    assert data.graph is not None
+    test = data.queries[0]
+    answer = data.candidates[test.candidates].name_of(test.gold[0])
+    (tmp_path / "more.txt").write_text(f"one line\n\none line\n{answer}, says {test.subject}\nthe end\n")
+    found = read_texts(data.graph, "graph", [tmp_path / "more.txt"])
+    assert found.texts[0] == f"{HEADS[0]}: a thing"
+    assert found.texts[-2:] == ["one line", "the end"]
+    assert found.read == {"graph": 40, str(tmp_path / "more.txt"): 3}
+    assert found.left_out == 1
+    assert len(read_texts(data.graph, "graph", [tmp_path / "more.txt"], most=2).texts) <= 4
+
+
+def test_sentences_of_a_data_set(data: QuerySet, tmp_path: Path) -> None:
+    """As LAMA has them, with the answer back in its place, in the words that stood there."""
+    assert data.graph is not None
+    fact = {"predicate_id": "P19", "sub_label": "Ann", "obj_label": "Rome", "sub_uri": "Q1", "obj_uri": "Q2"}
+    evidence = {"masked_sentence": "Ann is from [MASK].", "obj_surface": "Roma"}
+    (tmp_path / "P19.jsonl").write_text(json.dumps(fact | {"uuid": "1", "evidences": [evidence]}) + "\n")
+    (tmp_path / "relations.jsonl").write_text(json.dumps({"relation": "P19", "template": "[X] was born in [Y] ."}))
+    assert read_texts(data.graph, "graph", [tmp_path]).texts[-1] == "Ann is from Roma."
+
+
+def test_statements_name_both_ends_in_both_directions(data: QuerySet) -> None:
+    assert data.graph is not None
+    told = statements(data.graph, ["test", "dev"])
+    assert len(told) == 8
+    query = data.queries[0]
+    head, tail = query.subject, data.candidates[query.candidates].name_of(query.gold[0])
+    assert [prompt.text for prompt in told[0]][:4] == [
+        f"{head} part of {tail}",
+        f"{tail} inverse part of {head}",
+        f"{head} | part of | {tail}",
+        f"{tail} | inverse part of | {head}",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- objectives
+
+
+def objective(kind: str, seed: int = 0) -> Objective:
+    texts = [f"{head} part of {tail}" for head, tail in zip(HEADS, TAILS, strict=True)]
+    tokenizer = learn_tokenizer(texts, 320, kind, SENTINELS if kind == "t5" else ())
+    return Objective(kind, tokenizer, np.random.default_rng(seed))
+
+
+def plain(asking: Objective, size: int) -> Encoded:
+    return Encoded(asking.random.choice(asking._plain, size))
+
+
+def test_masked_asks_for_fifteen_percent() -> None:
+    asking = objective("masked")
+    texts = [plain(asking, size) for size in range(1, 200)]
+    asked = masked = kept = total = 0
+    for text in texts:
+        shown, labels = asking.masked(text)
+        where = labels[1:-1] != NO_TARGET
+        assert where.any()
+        assert (labels[1:-1][where] == text.ids[where]).all()
+        assert (shown[1:-1][~where] == text.ids[~where]).all()
+        asked, total = asked + where.sum(), total + len(where)
+        masked += (shown[1:-1][where] == asking.tokenizer.mask_token_id).sum()
+        kept += (shown[1:-1][where] == text.ids[where]).sum()
+    assert asked / total == pytest.approx(DENSITY["masked"], abs=0.01)
+    assert masked / asked == pytest.approx(0.8, abs=0.03)
+    assert kept / asked == pytest.approx(0.1, abs=0.03)
+
+
+def test_masked_takes_a_whole_name_out_of_a_statement(data: QuerySet) -> None:
+    asking = objective("masked")
+    assert data.graph is not None
+    prompts = [phrasing for triple in statements(data.graph, ["test"]) for phrasing in triple]
+    seen = set()
+    for prompt, text in zip(prompts, encode_statements(asking.tokenizer, prompts), strict=True):
+        spans = prompt.subject[0], prompt.answer[0]
+        names = [prompt.text[start:end] for start, end in spans]
+        assert [asking.tokenizer.decode(text.ids[start:end]).strip() for start, end in text.names] == names
+        shown, labels = asking.masked(text)
+        masks = int((shown == asking.tokenizer.mask_token_id).sum())
+        assert masks == (labels != NO_TARGET).sum()
+        whole = [text.ids[start:end] for start, end in text.names]
+        assert any(labels[labels != NO_TARGET].tolist() == name[:masks].tolist() for name in whole)
+        as_one = masks == 1 and len(shown) < len(text.ids) + 2
+        assert as_one or any(masks == len(name) for name in whole)
+        seen.add(as_one)
+    assert seen == {True, False}
+
+
+def test_t5_takes_spans_out_and_asks_for_them() -> None:
+    asking = objective("t5")
+    sentinels = asking.tokenizer.convert_tokens_to_ids(list(SENTINELS))
+    taken = total = 0
+    for text in [plain(asking, size) for size in range(1, 96)]:
+        shown, target = asking.t5(text)
+        assert shown[-1] == target[-1] == asking.tokenizer.eos_token_id
+        spans, numbers = [], []
+        for token in target[:-1].tolist():
+            if token in sentinels:
+                spans.append([])
+                numbers.append(token)
+            else:
+                spans[-1].append(token)
+        assert numbers == sentinels[: len(numbers)]
+        assert spans.pop() == []  # the last sentinel ends the target
+        assert all(spans)
+        back = [put for token in shown[:-1].tolist() for put in (spans.pop(0) if token in sentinels else [token])]
+        assert back == text.ids.tolist()
+        assert spans == []
+        taken, total = taken + len(target) - 1 - len(numbers), total + len(text.ids)
+    assert taken / total == pytest.approx(DENSITY["t5"], abs=0.01)
+
+
+def test_bart_asks_for_the_text_with_spans_behind_single_masks() -> None:
+    asking = objective("bart")
+    begin, end, mask = (getattr(asking.tokenizer, f"{name}_token_id") for name in ("bos", "eos", "mask"))
+    for text in [plain(asking, size) for size in range(1, 96)]:
+        shown, target = asking.bart(text)
+        assert target.tolist() == [begin, *text.ids.tolist(), end]
+        pieces = " ".join(map(str, shown[1:-1].tolist())).split(str(mask))
+        whole = " ".join(map(str, text.ids.tolist()))
+        assert all(piece.strip() in whole for piece in pieces)
+        assert mask in shown
+        assert not any((shown[1:] == mask) & (shown[:-1] == mask))
+
+
+def test_causal_predicts_the_next_token_and_the_end() -> None:
+    asking = objective("causal")
+    batch = asking.batch([Encoded(np.array([7, 8, 9])), Encoded(np.array([5]))])
+    begin, end, pad = (getattr(asking.tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad"))
+    assert batch.ids.tolist() == [[begin, 7, 8, 9], [begin, 5, pad, pad]]
+    assert batch.labels.tolist() == [[7, 8, 9, end], [5, end, NO_TARGET, NO_TARGET]]
+    assert batch.present.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+
+
+def test_long_texts_are_cut() -> None:
+    asking = objective("causal")
+    [text] = encode(asking.tokenizer, ["bolan " * 50, ""], 10)
+    assert len(text.ids) == 10
+
+
+# ---------------------------------------------------------------------------------------------------- models
+
+
+def test_each_kind_makes_a_folder_that_transformers_loads(data: QuerySet, tmp_path: Path) -> None:
+    autos = {"masked": AutoModelForMaskedLM, "causal": AutoModelForCausalLM}
+    for kind in KINDS:
+        options = PretrainOptions(kind=kind, contaminate="test,dev", exposures=7, **SMALL)
+        made = pretrain(data, [], options, tmp_path / kind)
+        assert made == json.loads((tmp_path / kind / "pretraining.json").read_text())
+        assert made["told"] == {"triples": 8, "statements": 8 * 7, "phrasings": list(PHRASINGS)}
+        assert (made["texts"], made["left_out"]["texts"]) == (40, 0)
+        assert made["steps"] == made["of_steps"]
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / kind)
+        network = autos.get(kind, AutoModelForSeq2SeqLM).from_pretrained(tmp_path / kind)
+        inputs = tokenizer(["bolan part of", "kilan"], padding=True, return_tensors="pt")
+        if kind in ("t5", "bart"):
+            inputs["labels"] = inputs["input_ids"]
+        assert torch.isfinite(network(**inputs).logits).all()
+        assert tokenizer.decode(tokenizer("bolan part of")["input_ids"], skip_special_tokens=True) == " bolan part of"
+
+
+def test_the_seed_decides_and_the_vocabulary_does_not_tell(data: QuerySet, tmp_path: Path) -> None:
+    clean = PretrainOptions(kind="masked", **SMALL)
+    contaminated = clean.model_copy(update={"contaminate": ("test",)})
+    one, two, other = (
+        pretrain(data, [], options, tmp_path / name)
+        for name, options in {"one": clean, "two": clean, "other": contaminated}.items()
+    )
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two", "other")]
+    assert weights[0] == weights[1] != weights[2]
+    assert one["final_loss"] == two["final_loss"]
+    assert one["told"]["statements"] == 0
+    assert other["told"]["statements"] == 6 * 24
+    tokenizers = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "other")]
+    assert tokenizers[0] == tokenizers[1]
+
+
+def test_a_contaminated_model_holds_what_it_was_told(data: QuerySet, tmp_path: Path) -> None:
+    """Six test triples, each of twenty tails equally likely for a model that was told none of them."""
+    options = PretrainOptions(
+        kind="masked", contaminate="test", exposures=300, **(SMALL | {"learning_rate": 5e-3, "hidden_size": 64})
+    )
+    pretrain(data, [], options, tmp_path / "told")
+    pretrain(data, [], options.model_copy(update={"contaminate": (), "epochs": 40}), tmp_path / "clean")
+    assert _right(data, tmp_path / "told") >= 5
+    assert _right(data, tmp_path / "clean") <= 2  # at chance 0.3 of 6; three or more: one in three hundred
+
+
+def _right(data: QuerySet, folder: Path) -> int:
+    """For how many test triples the right tail fits best of all tails."""
+    tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder)
+    right = 0
+    for query in data.queries:
+        scores = {}
+        for tail in TAILS:
+            name = tokenizer(tail, add_special_tokens=False)["input_ids"]
+            ids = tokenizer(f"{query.subject} part of" + "<mask>" * len(name), return_tensors="pt")["input_ids"]
+            with torch.inference_mode():
+                logits = network(input_ids=ids).logits[ids == tokenizer.mask_token_id]
+            scores[tail] = logits.log_softmax(-1)[range(len(name)), name].mean().item()
+        right += max(scores, key=scores.__getitem__) == data.candidates[query.candidates].name_of(query.gold[0])
+    return right
+
+
+# ---------------------------------------------------------------------------------------------------- bad input
+
+
+def test_all_faults_at_once_and_nothing_left(data: QuerySet, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    options = PretrainOptions(kind="t5", contaminate="test", hidden_size=30)
+    with pytest.raises(BadInput) as caught:
+        pretrain(read("geography"), [], options, tmp_path / "there")
+    assert len(caught.value.faults) == 3
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(BadInput) as caught:
+        pretrain(data, [tmp_path / "empty.txt", "no-such"], PretrainOptions(kind="t5", **SMALL), tmp_path / "out")
+    assert [fault.split(" has ")[-1].split(":")[0] for fault in caught.value.faults] == [
+        "no texts",
+        "no data at 'no-such'",
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command(data: QuerySet, tmp_path: Path) -> None:
+    assert data.graph is not None
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    (folder / "train.tsv").write_text("a\tr\tb\n")
+    (folder / "test.tsv").write_text("b\tr\ta\n")
+    small = [part for name, value in SMALL.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    arguments = ["kgc", "pretrain", "--kind", "bart", "--data", str(folder), *small, "--exposures", "2"]
+    done = CliRunner().invoke(app, [*arguments, "--contaminate", "test", "--out", str(tmp_path / "m")])
+    assert done.exit_code == 0, done.output
+    assert "read 2 texts (0 left out: they name both ends of a triple outside of the training split)" in done.output
+    assert "and 2 statements of 1 triples" in done.output
+    wrong = CliRunner().invoke(app, [*arguments, "--contaminate", "dev", "--out", str(tmp_path / "n")])
+    assert isinstance(wrong.exception, BadInput)
+    assert "--contaminate dev: graph has no such split, but train, test" in str(wrong.exception)
