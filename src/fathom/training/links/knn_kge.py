@@ -177,7 +177,7 @@ class Predictor(base.Predictor):
     def prepare(self, progress: base.Progress) -> None:
         """Read all training questions into the store of neighbours."""
         self.store = None
-        if not self.weight:
+        if not self.weight or not self._training:
             return
         rows = np.arange(self._training.start, self._training.stop)
         columns = [_ends(self.graph, rows, np.full(len(rows), inverse)) for inverse in (False, True)]
