@@ -243,7 +243,7 @@ class Predictor(base.Predictor):
     def circumstances(self) -> dict[str, Any]:
         return {
             "questions": self.questions,
-            "right_answer_retrieved": self.prompts.gold_retrieved,
+            "right_answer_among_candidates": self.prompts.gold_listed,
             "candidates_drawn_at_random": self.prompts.drawn,
             **self.asked.circumstances(),
         }

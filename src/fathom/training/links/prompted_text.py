@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.links import Links, Places
@@ -40,12 +41,16 @@ class Bm25:
             # bm25s takes no corpus without any word
             self._index.index([_words(text) or [""] for text in texts], show_progress=False)
 
-    def best(self, query: str, count: int) -> list[int]:
-        """Places of the texts that share a word with *query*, best first, level ones in their order."""
+    def scores(self, query: str) -> NDArray[np.float32]:
+        """Of every text, 0 where it shares no word with *query*; shape (texts,)."""
         known = [word for word in _words(query) if self._size and word in self._index.vocab_dict]
         if not known:
-            return []
-        scores = self._index.get_scores(known)
+            return np.zeros(self._size, dtype=np.float32)
+        return self._index.get_scores(known)  # type: ignore[no-any-return]
+
+    def best(self, query: str, count: int) -> list[int]:
+        """Places of the texts that share a word with *query*, best first, level ones in their order."""
+        scores = self.scores(query)
         order = np.argsort(-scores, kind="stable")[:count]
         return order[scores[order] > 0].tolist()  # type: ignore[no-any-return]
 
@@ -67,8 +72,8 @@ class Shown(NamedTuple):
 class Prompts:
     """Makes the prompts of one graph. Equal questions get equal prompts, whatever is asked beside them.
 
-    ``gold_retrieved`` counts the questions whose right answer BM25 found by itself, ``drawn`` the candidates that
-    stand there by chance because BM25 found too few.
+    ``gold_listed`` counts the questions whose right answer was among the candidates without being put there,
+    ``drawn`` the candidates that stand there by chance because BM25 found too few.
     """
 
     def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
@@ -78,7 +83,7 @@ class Prompts:
         self.head, self.relation, self.tail = (
             column[span.start : span.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)
         )
-        self.gold_retrieved = self.drawn = 0
+        self.gold_listed = self.drawn = 0
 
     @cached_property
     def entities(self) -> Bm25:
@@ -102,7 +107,7 @@ class Prompts:
         further = options.candidates + FURTHER_TRIPLES if options.candidates_by == "triples" else 1
         triples = self.triples.best(question, max(options.demonstrations + 1, further))
         candidates = self._candidates(given, relation, inverse, triples)
-        self.gold_retrieved += gold in candidates
+        self.gold_listed += gold in candidates
         if options.gold_among_candidates and gold not in candidates:
             candidates[-1] = gold
         random = np.random.default_rng([options.seed, given, relation, inverse])
