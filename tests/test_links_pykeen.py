@@ -68,7 +68,7 @@ def data_of(graph: KnowledgeGraph):
 
 
 def options(**given) -> Embedding:
-    return Embedding(**{"model": "TransE", "epochs": 3, "patience": None, **given})
+    return Embedding(**{"model": "TransE", "epochs": 3, "patience": None, "validate_every": 1, **given})
 
 
 def train(graph, out, **given):
@@ -331,6 +331,7 @@ def test_asked_as_a_run_and_for_one_answer(nations, tmp_path):
     ("given", "message"),
     [
         ({"model": "TransX"}, r"--model: PyKEEN has no 'TransX'; did you mean .*Trans"),
+        ({"model": "simkcg"}, r"did you mean simkgc"),
         ({"model": "zzzzzzzzzz"}, r"it has .*TransE"),
         ({"loss": "margn"}, r"--loss: PyKEEN has no 'margn'"),
         ({"optimizer": "Adm"}, r"--optimizer: PyKEEN has no 'Adm'; did you mean .*Adam"),

@@ -33,7 +33,7 @@ from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
 from fathom.scoring.links import rank_links
 from fathom.scoring.similarity import Found
 from fathom.store.files import whole_file, write_json, write_text
-from fathom.training.links import base
+from fathom.training.links import KINDS, base
 from fathom.training.links.base import Progress
 from fathom.training.links.fit import WATCHED, NotANumber
 from fathom.training.links.options import Embedding
@@ -55,7 +55,7 @@ except ImportError as error:
 
 SCORES = 16 * 1024 * 1024
 """Scores held at a time: 64 MiB."""
-CELLS = {"cpu": 2**20, "cuda": 2**27}
+CELLS = {"cpu": 2**22, "cuda": 2**27}
 """Numbers that a model may spread out while it scores some entities: what fits a processor's cache is fastest."""
 ROWS = 256
 """Questions that are scored at a time."""
@@ -240,7 +240,8 @@ def _class(resolver: Any, name: str | None, option: str) -> Any:
         return resolver.lookup(name)
     except (KeyError, ValueError) as error:
         names = {kind.__name__.lower(): kind.__name__ for kind in resolver}
-        near = [names[one] for one in get_close_matches(name.lower(), names, n=4, cutoff=0.5)]
+        ours = {kind: kind for kind in KINDS} if option == "--model" else {}
+        near = [(names | ours)[one] for one in get_close_matches(name.lower(), names | ours, n=4, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(sorted(names.values()))}"
         raise BadInput(f"{option}: PyKEEN has no '{name}'; {hint}") from error
 

@@ -109,7 +109,7 @@ class Embedding(LinkTraining):
     patience: int | None = Field(
         4, ge=1, description="Stop when Hits@10 on the validation split has not grown in so many validations."
     )
-    validate_every: int = Field(1, ge=1, description="Validate after every so many epochs.")
+    validate_every: int = Field(10, ge=1, description="Validate after every so many epochs.")
     dimension: int | None = Field(None, ge=1, description="Of the embeddings; by default the model's.")
     loss: str | None = Field(None, description="Name of a PyKEEN loss; by default the model's.")
     optimizer: str = Field("Adam", description="Name of a PyTorch optimizer.")
