@@ -68,7 +68,7 @@ class Plain:
         self.queue: list = []
 
     def text(self, entity: int, without: int) -> str:
-        said = self.descriptions[entity]
+        said = self.descriptions[entity].removeprefix(f"{self.names[entity]} ")
         if len(said.split()) < SHORT:
             said += " " + " ".join(self.names[o] for o in self.neighbours.get(entity, ()) if o != without)
         return f"{self.names[entity]}: {said}"
@@ -197,9 +197,10 @@ def wikidata(entities: int, questions: int) -> None:
         file = Path(folder) / "vectors.npy"
         shape = (entities, DIMENSIONS)
         written = np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
-        for start in range(0, entities, 65536):
-            stop = min(start + 65536, entities)
-            written[start:stop] = random.standard_normal((stop - start, DIMENSIONS), dtype=np.float32)
+        some = random.standard_normal((min(65536, entities), DIMENSIONS), dtype=np.float32).astype(np.float16)
+        for start in range(0, entities, len(some)):  # mirrored anew each time: quick to make, and no two are alike
+            signs = random.choice(np.array([-1, 1], dtype=np.float16), DIMENSIONS)
+            written[start : start + len(some)] = some[: entities - start] * signs
         written.flush()
         del written
         vectors, before, peak = np.load(file, mmap_mode="r"), own_memory(), 0

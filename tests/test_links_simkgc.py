@@ -266,9 +266,9 @@ def test_a_vector_is_its_own_texts_alone(untrained):
     network, framing = predictor.network.question.eval(), predictor.framing
     texts = ["paris", "a large old city: rome, italy", "paris", "land"] * 3
     tokens = [framing.pair(ids, framing.ids(["lies in"])[0]) for ids in framing.ids(texts)]
-    together = encode(network, tokens, mean_pool, 0)
+    together = encode(network, tokens, mean_pool)
     assert torch.equal(together[0], together[2])
-    apart = torch.cat([encode(network, [one], mean_pool, 0) for one in tokens])
+    apart = torch.cat([encode(network, [one], mean_pool) for one in tokens])
     torch.testing.assert_close(together, apart, atol=1e-5, rtol=0)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Ids = NDArray[np.int32]
-TOKENS = {"cpu": 2048}
+TOKENS = {"cpu": 512}
 """Tokens, padding among them, that are run at a time; :data:`OTHERWISE` on other devices."""
 OTHERWISE = 16384
 
@@ -103,27 +104,32 @@ def first_pool(states: Tensor, real: Tensor) -> Tensor:
     return states[:, 0]
 
 
-def encode(network: PreTrainedModel, sequences: Sequence[Tokens], pool: Pool, padding: int | None) -> Tensor:
+def encode(network: PreTrainedModel, sequences: Sequence[Tokens], pool: Pool) -> Tensor:
     """A vector of each sequence; equal sequences have the same one, to the bit.
 
-    :param padding: id of the padding token; None for a tokenizer that has none.
     :returns: shape (sequences, d), on the network's device.
     """
     numbers: dict[tuple[bytes, int], int] = {}
     rows = [numbers.setdefault((tokens.ids.tobytes(), tokens.second), len(numbers)) for tokens in sequences]
-    firsts = np.unique(rows, return_index=True)[1]
-    distinct = [sequences[place] for place in firsts]
-    lengths = np.array([len(tokens.ids) for tokens in distinct])
-    order = np.argsort(lengths, kind="stable")
+    distinct = [sequences[place] for place in np.unique(rows, return_index=True)[1]]
+    order = np.argsort([len(tokens.ids) for tokens in distinct], kind="stable")
+    ordered = [distinct[place] for place in order]
+    lengths = np.array([len(tokens.ids) for tokens in ordered])
     device = network.device
+    # Looked up together: the gradient of a lookup is as large as the vocabulary.
+    ids = torch.from_numpy(np.concatenate([tokens.ids for tokens in ordered])).to(device)
+    embedded = network.get_input_embeddings()(ids).split(lengths.tolist())
+    typed = getattr(network.config, "type_vocab_size", 0) > 1
     parts = []
-    for some in groups(lengths[order], TOKENS.get(device.type, OTHERWISE)):
-        ids, types, real = _padded([distinct[place] for place in order[some]], padding or 0, device)
-        typed = {"token_type_ids": types} if getattr(network.config, "type_vocab_size", 0) > 1 else {}
-        states = network(input_ids=ids, attention_mask=real, **typed).last_hidden_state
+    for some in groups(lengths, TOKENS.get(device.type, OTHERWISE)):
+        place = torch.arange(lengths[some].max(), device=device)[None]
+        real = (place < torch.from_numpy(lengths[some]).to(device)[:, None]).long()
+        second = torch.tensor([tokens.second for tokens in ordered[some]], device=device)[:, None]
+        types = {"token_type_ids": (place >= second).long() * real} if typed else {}
+        vectors = pad_sequence(embedded[some], batch_first=True)
+        states = network(inputs_embeds=vectors, attention_mask=real, **types).last_hidden_state
         parts.append(pool(states, real))
-    back = np.empty(len(order), dtype=np.int64)
-    back[order] = np.arange(len(order))
+    back = np.argsort(order)
     return torch.cat(parts)[torch.from_numpy(back[rows]).to(device)]
 
 
@@ -135,15 +141,3 @@ def groups(lengths: NDArray[Any], tokens: int) -> list[slice]:
             cuts.append(slice(start, place))
             start = place
     return [*cuts, slice(start, len(lengths))]
-
-
-def _padded(sequences: Sequence[Tokens], padding: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, types, and what is no padding; shape (b, longest)."""
-    lengths = np.array([len(tokens.ids) for tokens in sequences])
-    place = np.arange(lengths.max())[None]
-    real = place < lengths[:, None]
-    ids = np.full(real.shape, padding, dtype=np.int64)
-    ids[real] = np.concatenate([tokens.ids for tokens in sequences])
-    types = (real & (place >= np.array([tokens.second for tokens in sequences])[:, None])).astype(np.int64)
-    ids_, types_, real_ = (torch.from_numpy(array).to(device) for array in (ids, types, real.astype(np.int64)))
-    return ids_, types_, real_

@@ -84,7 +84,7 @@ class EntityTexts:
     def text(self, entity: int, without: int = NOBODY) -> str:
         """:param without: a neighbour not to name: training must not read the answer in the question."""
         name, said = self.texts.names[entity], self.texts.descriptions[entity]
-        said = said.removeprefix(name).strip()
+        said = said.removeprefix(f"{name} ").strip()
         others = [self.texts.names[other] for other in self._neighbours(entity) if other != without]
         said = " ".join([said, *others] if said else others)
         return f"{name}: {said}" if said else name
@@ -196,8 +196,7 @@ class Predictor(base.Predictor):
 
     def _encode(self, network: PreTrainedModel, sequences: Sequence[Tokens]) -> Tensor:
         """Of length 1, float32, shape (sequences, d)."""
-        pool = POOLS[self.options.pooling]
-        return normalize(encode(network, sequences, pool, self.tokenizer.pad_token_id).float(), dim=1)
+        return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
     def state(self) -> dict[str, Any]:
         return {"queue": [tuple(earlier) for earlier in self._queue]}
