@@ -47,7 +47,8 @@ WIDER = 4
 """How much wider a walk that proved nothing is repeated."""
 
 
-class Encoded(NamedTuple):
+@dataclass(frozen=True)
+class Encoded:
     """n questions as the decoder sees them.
 
     :param states: of the encoder, shape (n, source, d). :param mask: 1 at tokens, 0 at padding, shape (n, source).
@@ -300,7 +301,8 @@ class _State:
         return found
 
 
-class _Open(NamedTuple):
+@dataclass(frozen=True)
+class _Open:
     """Nodes still to be run, all of one depth; sorted by question.
 
     :param question, node, total: each of shape (n,); *total* is log p of the beginning, the node's token included.

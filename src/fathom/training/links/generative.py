@@ -132,15 +132,12 @@ class GenerativePredictor(Predictor):
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
             questions = decoder.encode(*self._with_mask([encoded[number] for number in some.tolist()]))
-            for number, one in zip(
-                some.tolist(), search(decoder, questions, self._answers, links.take(some), plan), strict=True
-            ):
+            searched = search(decoder, questions, self._answers, links.take(some), plan)
+            for number, one in zip(some.tolist(), searched, strict=True):
                 found[number] = one.found
-                self._searched, self._proven, self._nodes = (
-                    self._searched + 1,
-                    self._proven + one.proven,
-                    self._nodes + one.nodes,
-                )
+                self._searched += 1
+                self._proven += one.proven
+                self._nodes += one.nodes
         return [found[number] for number in range(len(links))]
 
     def validate(self) -> dict[str, float]:

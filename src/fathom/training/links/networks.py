@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from fathom.errors import BadInput
 from fathom.models.base import Identity
 from fathom.models.loading import content_hash, from_pretrained, load_tokenizer
 from fathom.training.links.options import TextTraining
@@ -36,7 +37,10 @@ def language_model(auto: Any, options: TextTraining, source: Path | None, device
     else:
         config = from_pretrained(AutoConfig, name, {})
         torch.manual_seed(options.seed)
-        network = auto.from_config(config, dtype=torch.float32)
+        try:
+            network = auto.from_config(config, dtype=torch.float32)
+        except ValueError as error:
+            raise BadInput(f"cannot make '{name}': {str(error).splitlines()[0]}") from error
     return Network(network.to(device).train(), tokenizer)
 
 
