@@ -193,7 +193,7 @@ def rank() -> None:
 
 def wikidata(entities: int, questions: int) -> None:
     random = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "vectors.npy"
         shape = (entities, DIMENSIONS)
         written = np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
