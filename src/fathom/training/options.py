@@ -50,8 +50,8 @@ class PlantOptions(BaseModel):
     seed: int = Field(0, description="Seed of every random choice.")
 
 
-LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 3}
-"""Encoder-decoders have so many on either side."""
+LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
+"""Encoder-decoders have so many on either side. BART is asked for every token of a text, which takes longest."""
 
 
 class PretrainOptions(BaseModel):
@@ -65,7 +65,7 @@ class PretrainOptions(BaseModel):
     contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(_split)] = Field(
         (), description="Splits whose triples are told among the texts, separated by commas; none for a clean model."
     )
-    exposures: int = Field(24, ge=1, description="Statements of each triple that is told, the phrasings taking turns.")
+    exposures: int = Field(64, ge=1, description="Statements of each triple that is told, the phrasings taking turns.")
     max_texts: int | None = Field(None, ge=1, description="Of each source at most so many texts, drawn by the seed.")
     epochs: int = Field(1, ge=1, description="How often each text is read.")
     seconds: float | None = Field(
@@ -75,7 +75,8 @@ class PretrainOptions(BaseModel):
     layers: int = Field(
         default_factory=lambda given: LAYERS[given["kind"]],
         ge=1,
-        description=f"Layers; by default {LAYERS['masked']}, or {LAYERS['t5']} on either side of an encoder-decoder.",
+        description="Layers, of the encoder and of the decoder where there are both; by default "
+        f"{', '.join(f'{count} ({kind})' for kind, count in LAYERS.items())}.",
     )
     heads: int = Field(4, ge=1, description="Attention heads.")
     vocabulary: int = Field(6000, ge=400, description="Tokens of the vocabulary, which is learnt from the texts.")
