@@ -110,8 +110,8 @@ class Plain:
         return cross_entropy(torch.cat(rows_of_logits, 1), labels) + cross_entropy(logits.T, labels)
 
 
-def predictor_of(batch: int) -> Predictor:
-    graph = read(DATA / "wn18rr").graph
+def predictor_of(data: Path, batch: int) -> Predictor:
+    graph = read(data).graph
     with tempfile.TemporaryDirectory() as folder:
         BertTokenizerFast.from_pretrained(DATA / "tokenizers" / "bert-base-uncased").save_pretrained(folder)
         shape = {
@@ -125,8 +125,8 @@ def predictor_of(batch: int) -> Predictor:
         return Predictor(graph, options, None, torch.device("cpu"))
 
 
-def train(batch: int, steps: int) -> None:
-    ours = predictor_of(batch)
+def train(data: Path, batch: int, steps: int) -> None:
+    ours = predictor_of(data, batch)
     plain = Plain(ours)
     batches = list(shuffled(len(ours.triples), batch, 0, 0))[: steps + 2]
     ours.network.eval()
@@ -147,7 +147,7 @@ def train(batch: int, steps: int) -> None:
                 clock[name].append(time.perf_counter() - start)
                 cores[name].append(time.process_time() - worked)
     middle = {name: (statistics.median(clock[name]), statistics.median(cores[name])) for name in clock}
-    print(f"WN18RR, batches of {batch} triples, {steps} steps each, median")
+    print(f"{data.name}, batches of {batch} triples, {steps} steps each, median")
     print("| loop | triples/s | times as fast as plain | core seconds/step | of plain |\n|---|---:|---:|---:|---:|")
     for name, (seconds, work) in middle.items():
         faster, less = middle["plain"][0] / seconds, work / middle["plain"][1]
@@ -232,6 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["train", "rank", "wikidata"])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--data", type=Path, default=DATA / "wn18rr", help="train: the graph")
     parser.add_argument("--batch", type=int, default=64, help="train: triples per step")
     parser.add_argument("--steps", type=int, default=5, help="train: steps that are measured")
     parser.add_argument("--entities", type=int, default=4_600_000, help="wikidata: how many")
@@ -239,7 +240,7 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     if chosen.what == "train":
-        train(chosen.batch, chosen.steps)
+        train(chosen.data, chosen.batch, chosen.steps)
     elif chosen.what == "rank":
         rank()
     else:
