@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -81,6 +82,14 @@ CASES = {
         "a prompt of up to 7 tokens is longer than the model's window of 6",
         "the model gave 4 of 4 candidates a score that is not a number",
     ),
+    "ontology": Case(
+        {"subset": None, "templates": (0,), "masks": ("several", "one"), "reduction": ("mean", "max", "first")},
+        (0, "mask-mean"),
+        (2, 3),
+        6,
+        "a prompt of up to 7 tokens is longer than the model's window of 6",
+        "the model gave 4 of 4 candidates a score that is not a number",
+    ),
     "generation": Case(
         {"shots": 1, "max_new_tokens": 2},
         (-1, "f1"),
@@ -95,7 +104,7 @@ RANKING = [probe for probe, case in CASES.items() if case.tie is not None]
 
 
 def scripted(probe: str, max_tokens: int | None = None) -> ScriptedModel:
-    return ScriptedModel(WORDS, KNOWS, max_tokens, masked=probe == "cloze")
+    return ScriptedModel(WORDS, KNOWS, max_tokens, masked=probe in ("cloze", "ontology"))
 
 
 @pytest.fixture
@@ -200,7 +209,7 @@ def test_over_long_prompts_are_unscored(probe, data, tmp_path):
 def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tmp_path, monkeypatch):
     module = import_module(PROBES[probe].module)
     if probe != "statement":  # which has a shard for each template
-        monkeypatch.setattr(module, "SHARD_QUERIES", 2)
+        monkeypatch.setattr(sys.modules[module.Probe._cut.__module__], "SHARD_QUERIES", 2)
     whole = run(probe, model, data, options(probe), tmp_path / "whole")
     ask, asked = module.Probe.ask, []
 
@@ -292,10 +301,11 @@ OTHER = {
     "tail_template": "A", "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
     "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "more.txt",
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
-    "directions": ("head",),
+    "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words", "loss": "nll", "epochs": 3,
+    "learning_rate": 0.1, "batch_size": 2,
 }  # fmt: skip
 """Another value for each option of each probe."""
-CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions", "add_candidates"}
+CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions", "add_candidates", "own_templates"}
 
 
 @pytest.mark.parametrize("probe", [entry.name for entry in _ENTRIES])
@@ -304,7 +314,7 @@ def test_every_option_is_identity_or_circumstance(probe):
     kind = PROBES[probe].options
     base = kind()
     for name in kind.model_fields:
-        other = ("first",) if (probe, name) == ("cloze", "reduction") else OTHER[name]  # whose default is the mean
+        other = ("first",) if probe in ("cloze", "ontology") and name == "reduction" else OTHER[name]  # not their mean
         same = base.model_copy(update={name: other}).identity() == base.identity()
         assert same == (name in CIRCUMSTANCES), name
 

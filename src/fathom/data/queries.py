@@ -123,6 +123,7 @@ class QuerySet:
 
     :param subsets: named parts, as ids of queries (BEAR's ``lite``).
     :param notes: what the reader found odd but could live with, each with file and line.
+    :param whole: what this is a selected part of: where examples that are not asked can be found.
     """
 
     name: str
@@ -134,6 +135,7 @@ class QuerySet:
     subsets: Mapping[str, frozenset[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     graph: KnowledgeGraph | None = None
+    whole: QuerySet | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def content_hash(self) -> str:

@@ -98,6 +98,7 @@ def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | Non
     """
     if selection.counts_tokens and count_tokens is None:
         raise BadInput("--single-token and --tail-tokens need a model with a tokenizer to count tokens with")
+    whole = data.whole or data
     data, pool, left_out = _narrow(data, selection, count_tokens)
     queries = pool.queries()
     data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
@@ -105,7 +106,8 @@ def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | Non
     fewer |= without
     if spaces is not None:
         queries = tuple(_fit(query, spaces[query.candidates]) for query in queries)
-    selected = replace(data, queries=queries, candidates=data.candidates if spaces is None else spaces)
+    candidates = data.candidates if spaces is None else spaces
+    selected = replace(data, queries=queries, candidates=candidates, whole=whole)
     return Selected(selected, {"queries": left_out, "candidates": fewer})
 
 

@@ -6,6 +6,10 @@ A rank comes as two: *optimistic* (the gold answer stands before all it is tied 
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -61,6 +65,29 @@ def places(scores: npt.ArrayLike) -> Floats:
 def reciprocal_rank(rank: npt.ArrayLike) -> Floats:
     """1 / rank, of realistic ranks, shape [n] → [n]; its mean is the MRR."""
     return 1.0 / _checked(rank)
+
+
+def reciprocal_mean_rank(ranks: Sequence[Sequence[float]]) -> Floats:
+    """1 / mean rank of all gold answers, shape [n]; its mean is the MRRₐ of Wu et al. (2023, section 3.1.3).
+
+    :param ranks: of each query those of its gold answers, unfiltered: each among all candidates, the other gold
+        answers among them, so two gold answers score 1 / 1.5 at best. NaN, which cannot be ranked, is left out.
+    """
+    means = [np.mean([rank for rank in of_query if not np.isnan(rank)]) for of_query in ranks]
+    return 1.0 / _checked(means)
+
+
+def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) -> list[str]:
+    """The frequency baseline of Wu et al. (2023, section 4.1): candidates in the order in which it answers everything.
+
+    :param seen: answers that were right in training, repeated as often; those equally frequent in order of
+        appearance. All others stand behind them in random order.
+    """
+    known = set(candidates)
+    first = [answer for answer, _ in Counter(answer for answer in seen if answer in known).most_common()]
+    rest = sorted(known.difference(first))
+    random.Random(seed).shuffle(rest)
+    return first + rest
 
 
 def mean_rank(rank: npt.ArrayLike) -> float:

@@ -13,6 +13,7 @@ from fathom.probes.options import (
     EmbeddingOptions,
     GenerationOptions,
     LinkOptions,
+    OntologyOptions,
     StatementOptions,
     VocabularyOptions,
 )
@@ -61,6 +62,13 @@ _ENTRIES = (
         ClozeOptions,
         "fathom.probes.cloze",
         "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
+    ),
+    Entry(
+        "ontology",
+        "ontoprobe",
+        OntologyOptions,
+        "fathom.probes.ontology",
+        "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
     ),
     Entry(
         "generation",

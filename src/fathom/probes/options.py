@@ -265,6 +265,33 @@ class ClozeOptions(ProbeOptions):
     perplexity: bool = Field(False, description=PERPLEXITY)
 
 
+class OntologyOptions(ClozeOptions):
+    """Options of the ontology probe (OntoProbe): the cloze probe's, with learnt templates besides."""
+
+    subset: str | None = Field("test", description="A named part of the data; training takes train and dev.")
+    pool: str | None = Field(
+        "relation",
+        description="Whom each query chooses among: relation (classes, or properties), data (both together), or a file "
+        "with one name per line.",
+    )
+    own_templates: Path | None = Field(
+        None,
+        description='File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}: asked instead of '
+        "those of the same relation.",
+        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+    )
+    soft: bool = Field(
+        False, description="Three learnt tokens between subject and answer instead of words; trained once per run."
+    )
+    soft_init: Literal["random", "words"] = Field("random", description="Where learnt tokens begin.")
+    loss: Literal["bce", "nll"] = Field(
+        "bce", description="What learnt tokens minimise: every candidate right or wrong, or one right answer's loss."
+    )
+    epochs: int = Field(100, ge=1, description="How often each training item is met.")
+    learning_rate: float = Field(0.5, gt=0, description="At the beginning; it falls to zero in a straight line.")
+    batch_size: int = Field(8, ge=1, description="Training items per step.")
+
+
 class GenerationOptions(FewShotOptions):
     """Options of the generation probe (KAMEL)."""
 

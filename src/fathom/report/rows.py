@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.ranking import reciprocal_rank, told_hits_at_k
+from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -90,6 +90,14 @@ class Rows:
         values = np.full(len(self.rank), np.nan)
         ranked = ~np.isnan(self.rank)
         values[ranked] = reciprocal_rank(self.rank[ranked])
+        return values
+
+    def reciprocal_of_all(self) -> Floats:
+        """1 / mean rank of all gold answers (MRRₐ), NaN where their ranks were not recorded."""
+        values = np.full(len(self.rank), np.nan)
+        ranks = self.table.column("gold_ranks").to_pylist()
+        told = [place for place, of_gold in enumerate(ranks) if of_gold and not np.isnan(of_gold).all()]
+        values[told] = reciprocal_mean_rank([ranks[place] for place in told])
         return values
 
     def scores(self, place: int) -> Floats:

@@ -51,7 +51,8 @@ STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
 _NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
 _NO_SHARE = ("mean_rank", "perplexity", "corpus_perplexity")
-_PERCENT = ("accuracy", "hits@5", "hits@10", "hits@100", "consistency", "precision", "recall", "f1")
+_CUTS = ("hits@5", "hits@10", "hits@25", "hits@50", "hits@100")
+_PERCENT = ("accuracy", *_CUTS, "consistency", "precision", "recall", "f1")
 
 
 class Number(NamedTuple):
@@ -75,7 +76,8 @@ class Headline:
     :param unscored: how many of these have no number, and :param reasons: why.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param numbers: accuracy, hits@5, hits@10, mrr, mean_rank, precision, recall, f1, consistency, confidence, margin,
-        uncertainty, brier, perplexity, corpus_perplexity, ece: those that the run's predictions can tell.
+        uncertainty, brier, perplexity, corpus_perplexity, ece: those that the run's predictions can tell; of the
+        ontology probe hits@25, hits@50 and mrr_all as well.
     """
 
     scoring: str
@@ -216,6 +218,7 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
         ("hits@10", scored, rows.hits(10), _SHARE),
         *([("hits@100", scored, rows.hits(100), _SHARE)] if rows.most_candidates > 100 else []),
         ("mrr", scored, rows.reciprocal(), _SHARE),
+        *_of_ontologies(rows, scored),
         ("mean_rank", scored, rows.rank, _ANY_RANK),
         ("precision", scored, rows.precision, _SHARE),
         ("recall", scored, rows.recall, _SHARE),
@@ -230,6 +233,14 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
     found |= _perplexities(rows, scoring)
     found["ece"] = _calibration(rows, scoring, sure)
     return {name: number for name, number in found.items() if number is not None}
+
+
+def _of_ontologies(rows: Rows, scored: Ints) -> list[tuple[str, Ints, Floats, tuple[float, float]]]:
+    """What only the ontology probe shows: the field's cuts, and MRRₐ, of the mean rank of all gold answers."""
+    if rows.identity.get("probe") != "ontology":
+        return []
+    cuts = [(f"hits@{k}", scored, rows.hits(k), _SHARE) for k in (25, 50)]
+    return [*cuts, ("mrr_all", scored, rows.reciprocal_of_all(), _SHARE)]
 
 
 def _template_means(rows: Rows, places: Ints, values: Floats) -> list[float]:
@@ -430,8 +441,9 @@ def _said(identity: Mapping[str, Any]) -> dict[str, str]:
         for name, value in options.items()
         if name not in elsewhere and value != usual.get(name)
     }
-    questions = identity.get("resolved", {}).get("questions")  # the user's own, by what they say
-    return said if questions is None else said | {"questions": questions}
+    resolved = identity.get("resolved", {})
+    own = {name: resolved[name] for name in ("questions", "own_templates") if resolved.get(name) is not None}
+    return said | own  # the user's own, by what they say
 
 
 def _headline_table(summary: Summary) -> Table:

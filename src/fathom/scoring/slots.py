@@ -3,11 +3,15 @@
 For a candidate of n tokens the slot holds n masks. All candidates of n tokens share one pass, the head runs at the
 masks alone, and the candidates' scores are gathered from its log-probabilities: a query costs one pass for each
 distinct number of tokens, however many candidates there are. With one mask for all it costs one pass.
+
+A sentence may hold learnt tokens, written ``<s1>``, ``<s2>``, …: vectors of no word of the vocabulary, kept in a matrix
+beside the model's own. Gradients reach that matrix, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,11 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from fathom.data.templates import Prompt
+from fathom.data.templates import Prompt, Span
 from fathom.models.base import Model
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.tokens import Role, encode_masked
+from fathom.scoring.tokens import Role, Tokens, encode_masked
 
 
 class Masks(StrEnum):
@@ -50,8 +54,15 @@ class Way(NamedTuple):
         return f"{'one-' if self.masks is Masks.ONE else ''}mask-{self.pooling}"
 
 
+LEARNT = re.compile(r"<s([1-9]\d*)>")
+"""A learnt token in a text."""
+
+
 class Slot(NamedTuple):
-    """A sentence as token ids, special ones included, without its mask."""
+    """A sentence as token ids, special ones included, without its mask.
+
+    Ids from the model's ``vocabulary_size`` on are rows of the matrix of learnt vectors.
+    """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -60,14 +71,53 @@ class Slot(NamedTuple):
         return len(self.before) + masks + len(self.after)
 
 
-def encode_slots(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[Slot | None]:
-    """:param prompts: with the tokenizer's mask token as their answer. :returns: None where that is not one token."""
+def encode_slots(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], first_learnt: Sequence[int] | None = None
+) -> list[Slot | None]:
+    """Each sentence tokenised as a whole, the tokenizer's mask token standing in for every learnt one.
+
+    :param prompts: with the tokenizer's mask token as their answer.
+    :param first_learnt: of each prompt the id that ``<s1>`` stands for, ``<s2>`` being the next; None where no text
+        has learnt tokens. In subjects and answers such signs are text like any other.
+    :returns: None where the answer is not one token.
+    """
+    if first_learnt is None:
+        return [_slot(tokenizer, tokens, {}) for tokens in encode_masked(tokenizer, prompts)]
+    marked = [_with_stand_ins(prompt, str(tokenizer.mask_token)) for prompt in prompts]
     slots: list[Slot | None] = []
-    for tokens in encode_masked(tokenizer, prompts):
-        masks = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == tokenizer.mask_token_id)).tolist()
-        ids = tuple(tokens.ids.tolist())
-        slots.append(Slot(ids[: masks[0]], ids[masks[0] + 1 :]) if len(masks) == 1 else None)
+    for tokens, (_, numbers), first in zip(
+        encode_masked(tokenizer, [prompt for prompt, _ in marked]), marked, first_learnt, strict=True
+    ):
+        stand_ins = np.flatnonzero((tokens.roles == Role.TEMPLATE) & (tokens.ids == tokenizer.mask_token_id)).tolist()
+        learnt = {at: first + number - 1 for at, number in zip(stand_ins, numbers, strict=True)}
+        slots.append(_slot(tokenizer, tokens, learnt))
     return slots
+
+
+def _slot(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, learnt: dict[int, int]) -> Slot | None:
+    """:param learnt: id of the learnt token at each place that has one."""
+    masks = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == tokenizer.mask_token_id)).tolist()
+    ids = tuple(learnt.get(at, id_) for at, id_ in enumerate(tokens.ids.tolist()))
+    return Slot(ids[: masks[0]], ids[masks[0] + 1 :]) if len(masks) == 1 else None
+
+
+def _with_stand_ins(prompt: Prompt, mask: str) -> tuple[Prompt, list[int]]:
+    """The mask token in place of every learnt one outside subject and answer, and the numbers of these in order."""
+    taken = (*prompt.subject, *prompt.answer)
+    found = [
+        match
+        for match in LEARNT.finditer(prompt.text)
+        if not any(span.start < match.end() and match.start() < span.end for span in taken)
+    ]
+
+    def moved(spans: Sequence[Span]) -> tuple[Span, ...]:
+        shifts = [sum(len(mask) - len(match[0]) for match in found if match.end() <= span.start) for span in spans]
+        return tuple(Span(span.start + by, span.end + by) for span, by in zip(spans, shifts, strict=True))
+
+    text = prompt.text
+    for match in reversed(found):
+        text = text[: match.start()] + mask + text[match.end() :]
+    return Prompt(text, moved(prompt.subject), moved(prompt.answer)), [int(match[1]) for match in found]
 
 
 class _Alike(NamedTuple):
@@ -97,30 +147,69 @@ class Names:
 
 
 def slot_scores(
-    model: Model, slots: Sequence[Slot], names: Names, ways: Sequence[Way], budget: Budget
+    model: Model,
+    slots: Sequence[Slot],
+    names: Names,
+    ways: Sequence[Way],
+    budget: Budget,
+    learnt: Tensor | None = None,
 ) -> NDArray[np.float32]:
     """The score of every candidate in every slot, in nats per token.
 
+    :param learnt: the vectors of learnt tokens, shape (rows, d); None where no slot has any.
     :returns: shape (ways, slots, candidates); NaN for candidates without tokens. Equal slots run once.
     """
     distinct = list(dict.fromkeys(slots))
     scores = np.full((len(ways), len(distinct), len(names)), np.nan, dtype=np.float32)
-    todo = sorted((slot.tokens(masks), masks, row) for row, slot in enumerate(distinct) for masks in names.masks(ways))
+
+    def keep(told: Iterator[Told]) -> None:
+        for way, rows, places, values in told:
+            scores[way, rows[:, None], places[None, :]] = values.cpu().numpy()
+
+    with torch.inference_mode():
+        in_batches(model, distinct, names, ways, budget, learnt, keep)
+    row_of = {slot: row for row, slot in enumerate(distinct)}
+    return scores[:, [row_of[slot] for slot in slots]]
+
+
+class Told(NamedTuple):
+    """What a batch says in one way of candidates of one length.
+
+    :param rows: the slots, shape (s,). :param places: the candidates, shape (c,). :param scores: shape (s, c).
+    """
+
+    way: int
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
+    scores: Tensor
+
+
+def in_batches(
+    model: Model,
+    slots: Sequence[Slot],
+    names: Names,
+    ways: Sequence[Way],
+    budget: Budget,
+    learnt: Tensor | None,
+    use: Callable[[Iterator[Told]], None],
+) -> None:
+    """Run every slot with every number of masks that *ways* need.
+
+    :param use: is handed what each batch tells; with gradients on, it may send them back to *learnt*. What it has done
+        with a batch is done again where memory runs out.
+    """
+    todo = sorted((slot.tokens(masks), masks, row) for row, slot in enumerate(slots) for masks in names.masks(ways))
     start = 0
     while start < len(todo):
         batch = _batch(todo, start, budget)
 
         def run() -> bool:
-            with torch.inference_mode():
-                slots_of = [distinct[row] for _, _, row in batch]  # noqa: B023 - called at once
-                states = _states(model, slots_of, [masks for _, masks, _ in batch])  # noqa: B023
-                _gather(model, states, batch, names, ways, scores)  # noqa: B023
+            states = _states(model, [slots[row] for *_, row in batch], [masks for _, masks, _ in batch], learnt)  # noqa: B023 - called at once
+            use(_told(model, states, batch, names, ways))  # noqa: B023
             return True
 
         if budget.attempt(run):
             start += len(batch)
-    row_of = {slot: row for row, slot in enumerate(distinct)}
-    return scores[:, [row_of[slot] for slot in slots]]
 
 
 _Task = tuple[int, int, int]
@@ -136,7 +225,7 @@ def _batch(todo: Sequence[_Task], start: int, budget: Budget) -> Sequence[_Task]
     return todo[start:stop]
 
 
-def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int]) -> Tensor:
+def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: Tensor | None) -> Tensor:
     """What the head sees at the masks of sequences of one length. :returns: shape (slots, most masks, d); where a
     slot holds fewer, its last one again."""
     mask = model.tokenizer.mask_token_id
@@ -144,18 +233,20 @@ def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int]) -> Tensor
     first = torch.tensor([[len(slot.before)] for slot in slots], device=model.device)
     count = torch.tensor([[count] for count in masks], device=model.device)
     at = first + torch.minimum(torch.arange(max(masks), device=model.device)[None], count - 1)
-    return model.hidden_at(model.embed(torch.tensor(ids, device=model.device)), at)
+    return model.hidden_at(_embed(model, torch.tensor(ids, device=model.device), learnt), at)
 
 
-def _gather(
-    model: Model,
-    states: Tensor,
-    batch: Sequence[_Task],
-    names: Names,
-    ways: Sequence[Way],
-    scores: NDArray[np.float32],
-) -> None:
-    """Fills in the scores that one batch tells."""
+def _embed(model: Model, ids: Tensor, learnt: Tensor | None) -> Tensor:
+    """Input embeddings, ids behind the vocabulary being rows of *learnt*. :returns: shape (…, d)."""
+    if learnt is None:
+        return model.embed(ids)
+    row = ids - model.vocabulary_size
+    own = model.embed(ids.clamp(max=model.vocabulary_size - 1))
+    return torch.where((row >= 0)[..., None], learnt[row.clamp(min=0)].to(own.dtype), own)
+
+
+def _told(model: Model, states: Tensor, batch: Sequence[_Task], names: Names, ways: Sequence[Way]) -> Iterator[Told]:
+    """:param states: shape (slots, most masks, d)."""
     counts = np.array([masks for _, masks, _ in batch])
     rows = np.array([row for _, _, row in batch])
     for masks in np.unique(counts).tolist():
@@ -175,8 +266,7 @@ def _gather(
                 start += group.tokens.size
                 for number, way in enumerate(ways):
                     if way.masks is kind:
-                        pooled = _pooled(log_probs, own, way.pooling)
-                        scores[number, rows[these][:, None], group.places[None, :]] = pooled.cpu().numpy()
+                        yield Told(number, rows[these], group.places, _pooled(log_probs, own, way.pooling))
 
 
 def _told_by(masks: int, names: Names, ways: Sequence[Way]) -> Iterator[tuple[Masks, list[_Alike]]]:

@@ -1,0 +1,262 @@
+"""What the probes that fill a slot of a sentence share: the cloze probe and its preset for ontologies.
+
+A candidate's score is the mean (or maximum, or first) of its tokens' log-probabilities at the masks of the slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.data.templates import ANSWER, Prompt
+from fathom.errors import BadInput
+from fathom.models.base import Attention, Model
+from fathom.probes.base import Progress, Row
+from fathom.probes.options import ClozeOptions
+from fathom.scoring.memory import Budget
+from fathom.scoring.names import tokens_in_place, what_counts
+from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.scoring.statements import Likelihood, text_likelihoods
+from fathom.store.files import write_text
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+
+SHARD_QUERIES = 256
+SHARD_SCORES = 4_000_000
+"""Scores held at a time: candidates × queries of a shard."""
+TOP = 10
+
+
+class _Shard(NamedTuple):
+    space: str
+    template: int
+    queries: tuple[Query, ...]
+
+
+class _Asked(NamedTuple):
+    """:param before: what stands before the slot, as far as names' tokens depend on it."""
+
+    query: Query
+    slot: Slot
+    before: str
+
+
+class _Scores(NamedTuple):
+    """:param scores: shape (ways, candidates)."""
+
+    names: Names
+    scores: NDArray[np.float32]
+
+
+class SlotProbe:
+    """See :class:`fathom.probes.base.Probe`.
+
+    :raises BadInput: a model that has no masks, relations without a sentence, templates that they do not have.
+    """
+
+    name = "cloze"
+
+    def __init__(self, options: ClozeOptions, model: Model, queryset: QuerySet) -> None:
+        if model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
+            raise BadInput(
+                f"the {self.name} probe needs a masked model; '{model.identity.name}' is {model.attention}: "
+                + self._instead(options, model)
+            )
+        self.options, self.model, self.queryset = options, model, queryset
+        self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
+        self.budget = Budget(options.batch_tokens, model.device)
+        self._check_sentences()
+        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
+        self._passes = 0
+        self._names = cache(self._tokenised)
+
+    @staticmethod
+    def _instead(options: Any, model: Model) -> str:
+        """What to do with a model without masks."""
+        return f"use the statement probe, --pool {options.pool or 'relation'} gives it the same candidates"
+
+    def resolved(self) -> dict[str, Any]:
+        return {"attention": str(self.model.attention)}
+
+    def plan(self) -> Sequence[str]:
+        return list(self._shards)
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        """List the candidates that have no tokens, if there are any: they cannot be ranked."""
+        lines = [
+            f"{name}\t{space.ids[place]}\t{' '.join(space.names[place].split())}"
+            for name, space in self._spaces().items()
+            for place in np.flatnonzero(self._names(name, " ").lengths == 0).tolist()
+        ]
+        if lines:
+            write_text(artifacts / "excluded.tsv", "\n".join(["set\tid\tname", *lines]) + "\n")
+
+    def circumstances(self) -> dict[str, Any]:
+        noted: dict[str, Any] = {"halvings": self.budget.halvings, "sequences": self._passes}
+        for name in self._spaces():
+            if empty := int((self._names(name, " ").lengths == 0).sum()):
+                noted[f"excluded {name}"] = f"{empty} of {len(self._names(name, ' '))} candidates: no tokens"
+        return noted
+
+    def ask(self, shard: str) -> list[Row]:
+        name, number, queries = self._shards[shard]
+        space = self.queryset.candidates[name]
+        asked, reasons = self._sentences(queries, number, space)
+        found = self._scores(asked, name)
+        likelihoods = self._likelihoods(asked, number, space)
+        rows: list[Row] = []
+        for query in queries:
+            about: dict[str, Any] = {
+                "query_id": query.id,
+                "template": number,
+                "subject": query.subject,
+                "prompt": None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER),
+                "num_candidates": int((self._names(name, " ").lengths > 0).sum()),
+            }
+            if query.id in likelihoods:
+                log_prob, tokens = likelihoods[query.id]
+                about |= {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
+            reason = reasons.get(query.id)
+            for place, way in enumerate(self.ways):
+                answer = (
+                    {"unscored": reason}
+                    if reason is not None
+                    else self._answer(query, space, found[query.id].names, found[query.id].scores[place])
+                )
+                rows.append({**about, "scoring": way.name, **answer})
+        return rows
+
+    def _check_sentences(self) -> None:
+        faults = self.queryset.lacking_templates(self.options.templates)
+        bare = {
+            query.relation
+            for query in self.queryset.queries
+            if not query.unscored and not self.queryset.phrasings(query)
+        }
+        faults += [
+            f"relation {relation} has no sentence to put a mask in: write one (docs/data-format.md), or use the "
+            "vocabulary, embedding or statement probe"
+            for relation in self.queryset.relations
+            if relation in bare
+        ]
+        if faults:
+            raise BadInput(faults)
+
+    def _cut(self) -> list[_Shard]:
+        shards = []
+        for name, space in self._spaces().items():
+            alike = [query for query in self.queryset.queries if query.candidates == name]
+            size = max(1, min(SHARD_QUERIES, SHARD_SCORES // max(1, len(space))))
+            for number, asked in self.queryset.by_phrasing(alike, self.options.templates).items():
+                pieces = [tuple(asked[start : start + size]) for start in range(0, len(asked), size)]
+                shards += [_Shard(name, number, piece) for piece in pieces]
+        return shards
+
+    def _spaces(self) -> dict[str, CandidateSet]:
+        """Those that queries choose among."""
+        used = dict.fromkeys(query.candidates for query in self.queryset.queries)
+        return {name: self.queryset.candidates[name] for name in used}
+
+    def _tokenised(self, space: str, before: str) -> Names:
+        return Names(tokens_in_place(self.model.tokenizer, self.queryset.candidates[space].names, before))
+
+    def _prompt(self, query: Query, number: int, answer: str) -> str:
+        template = self.queryset.phrasings(query)[number]
+        return template.fill(query.subject, answer, capitalize=self.options.capitalize).text
+
+    def _sentences(
+        self, queries: Sequence[Query], number: int, space: CandidateSet
+    ) -> tuple[list[_Asked], dict[str, str]]:
+        """What can be asked, and why the rest cannot."""
+        reasons = {query.id: reason for query in queries if (reason := unrankable(query, space)) is not None}
+        askable = [query for query in queries if query.id not in reasons]
+        mask = str(self.model.tokenizer.mask_token)
+        prompts = [
+            self.queryset.phrasings(query)[number].fill(query.subject, mask, capitalize=self.options.capitalize)
+            for query in askable
+        ]
+        asked = []
+        for query, prompt, slot in zip(askable, prompts, self._encoded(askable, prompts), strict=True):
+            if slot is None:
+                reasons[query.id] = f"the sentence has {len(prompt.answer)} slots for the answer, a cloze has one"
+                continue
+            before = what_counts(prompt.text[: prompt.answer[0].start])
+            names = self._names(space.name, before)
+            if fault := self._fault(query, slot, names, space):
+                reasons[query.id] = fault
+            else:
+                asked.append(_Asked(query, slot, before))
+        return asked, reasons
+
+    def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
+        """:param prompts: one of each query."""
+        return encode_slots(self.model.tokenizer, prompts)
+
+    def _fault(self, query: Query, slot: Slot, names: Names, space: CandidateSet) -> str | None:
+        if not names.lengths[space.places(query.gold)].any():
+            return "the gold answer has no tokens"
+        longest, window = slot.tokens(max(names.masks(self.ways))), self.model.max_tokens
+        if window is not None and longest > window:
+            return f"a prompt of up to {longest} tokens is longer than the model's window of {window}"
+        return None
+
+    def _scores(self, asked: Sequence[_Asked], space: str) -> dict[str, _Scores]:
+        """Of each query the scores of all candidates."""
+        found: dict[str, _Scores] = {}
+        for before in dict.fromkeys(item.before for item in asked):
+            alike = [item for item in asked if item.before == before]
+            names = self._names(space, before)
+            scores = self._slot_scores([item.slot for item in alike], names)
+            found |= {item.query.id: _Scores(names, scores[:, row]) for row, item in enumerate(alike)}
+        return found
+
+    def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
+        """:returns: shape (ways, slots, candidates)."""
+        self._passes += len(set(slots)) * len(names.masks(self.ways))
+        return slot_scores(self.model, slots, names, self.ways, self.budget)
+
+    def _likelihoods(self, asked: Sequence[_Asked], number: int, space: CandidateSet) -> dict[str, Likelihood]:
+        """Of each query's sentence with its (first) gold answer in the slot, where that is wanted."""
+        if not self.options.perplexity:
+            return {}
+        texts = [self._prompt(item.query, number, space.name_of(item.query.gold[0])) for item in asked]
+        found = text_likelihoods(self.model, texts, None, self.budget)
+        return {item.query.id: likelihood for item, likelihood in zip(asked, found, strict=True)}
+
+    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> dict[str, Any]:
+        places = np.flatnonzero(names.lengths > 0)
+        values = scores[places].astype(np.float64)
+        gold = space.places(query.gold)
+        row: dict[str, Any] = {
+            "gold_scores": scores[gold].astype(np.float64).tolist(),
+            "gold_tokens": names.lengths[gold].tolist(),
+        }
+        if not np.isfinite(values).all():
+            wrong = int((~np.isfinite(values)).sum())
+            return row | {
+                "unscored": f"the model gave {wrong} of {len(values)} candidates a score that is not a number"
+            }
+        number_of = {place: number for number, place in enumerate(places.tolist())}
+        gold_numbers = [number_of[place] for place in gold if place in number_of]
+        ranks = rank_best(values, gold_numbers, [number_of[p] for p in space.places(query.known) if p in number_of])
+        each = dict(zip(gold_numbers, unfiltered_ranks(values, gold_numbers), strict=True))
+        ids = [space.ids[place] for place in places.tolist()]
+        first = top(values, ids, TOP)
+        best = max(gold_numbers, key=lambda number: values[number])
+        if len(space) <= KEEP_SCORES_UP_TO:
+            row["scores"] = np.where(np.isnan(scores), -np.inf, scores).astype(np.float64).tolist()
+        return row | {
+            "rank": ranks.realistic,
+            "rank_optimistic": ranks.optimistic,
+            "rank_pessimistic": ranks.pessimistic,
+            "gold_ranks": [each.get(number_of.get(place, -1), float("nan")) for place in gold],
+            "top_ids": [ids[number] for number in first],
+            "top_scores": values[first].tolist(),
+            "scored_tokens": int(names.lengths[places[best]]),
+        }

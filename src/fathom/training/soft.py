@@ -1,0 +1,194 @@
+"""Soft templates: tokens of a prompt that are learnt, while no weight of the model changes (Wu et al. 2023, 3.1.1).
+
+As in the reference code: AdamW at 0.5, a linear fall of the learning rate without warm-up, 100 epochs in batches of 8
+in their order, and the vectors of the epoch with the best MRRₐ on the validation items are kept. A candidate's score is
+that of the probe; the loss is taken over all candidates' scores. Unlike there, a validation score is a log-probability,
+too, not a logit. The NLL loss takes one gold answer of each item, drawn anew in each epoch; the reference code takes
+them all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional
+
+from fathom.errors import BadInput, RunFailed
+from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank
+from fathom.models.base import Model
+from fathom.scoring.memory import Budget
+from fathom.scoring.names import name_tokens
+from fathom.scoring.ranks import unfiltered_ranks
+from fathom.scoring.slots import Names, Slot, Told, Way, in_batches, slot_scores
+from fathom.store.files import whole_file, write_text
+
+
+class Item(NamedTuple):
+    """What is learnt from. :param slot: its sentence. :param gold: places of the right answers among the names."""
+
+    slot: Slot
+    gold: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SoftPlan:
+    """:param loss: bce: every candidate right or wrong by itself; nll: one right answer's negative score."""
+
+    loss: Literal["bce", "nll"] = "bce"
+    epochs: int = 100
+    learning_rate: float = 0.5
+    batch_size: int = 8
+    seed: int = 0
+
+
+class Epoch(NamedTuple):
+    """A point of the learning curve. :param loss: mean over batches. :param mrr: of the best gold answer, and
+    :param mrr_all: of the mean rank of all of them, both on the validation items after the epoch."""
+
+    epoch: int
+    loss: float
+    mrr: float
+    mrr_all: float
+
+
+class Learnt(NamedTuple):
+    """:param vectors: of the best epoch, float32, shape (rows, d). :param epoch: which that was, from 1."""
+
+    vectors: Tensor
+    epoch: int
+    curve: list[Epoch]
+
+
+def learn(
+    model: Model,
+    names: Names,
+    way: Way,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    start: Tensor,
+    plan: SoftPlan,
+    budget: Budget,
+) -> Learnt:
+    """Fit the vectors of learnt tokens to *items*.
+
+    :param names: the candidates as tokens. :param way: how they are scored.
+    :param start: the vectors to begin with (random, of words, or learnt before), shape (rows, d).
+    :raises RunFailed: the loss is no number.
+    """
+    vectors = start.detach().to(model.device, torch.float32).clone().requires_grad_()
+    optimizer = torch.optim.AdamW([vectors], lr=plan.learning_rate)
+    batches = [items[first : first + plan.batch_size] for first in range(0, len(items), plan.batch_size)]
+    steps = plan.epochs * len(batches)
+    draws = random.Random(plan.seed)
+    best = Learnt(vectors.detach().clone(), 0, [])
+    best_mrr = 0.0
+    for epoch in range(plan.epochs):
+        losses = []
+        for number, batch in enumerate(batches):
+            optimizer.param_groups[0]["lr"] = plan.learning_rate * (1 - (epoch * len(batches) + number) / steps)
+            optimizer.zero_grad(set_to_none=True)
+            losses.append(_backward(model, names, way, batch, vectors, _Goal(plan.loss, batch, names, draws), budget))
+            if not math.isfinite(losses[-1]):
+                raise RunFailed(f"the loss of a soft template is {losses[-1]}: use a smaller --learning-rate")
+            optimizer.step()
+        point = Epoch(epoch + 1, sum(losses) / len(losses), *_validate(model, names, way, validation, vectors, budget))
+        best.curve.append(point)
+        if point.mrr_all > best_mrr:
+            best_mrr = point.mrr_all
+            best = Learnt(vectors.detach().clone(), point.epoch, best.curve)
+    return best
+
+
+class _Goal:
+    """What the scores of a batch should be, as a loss that is a sum over items and candidates: each part of a batch
+    that runs by itself sends its share back at once, and the memory holds no more than one part."""
+
+    def __init__(self, loss: str, batch: Sequence[Item], names: Names, draws: random.Random) -> None:
+        self.loss = loss
+        self.items = len(batch)
+        self.candidates = int((names.lengths > 0).sum())
+        self.right = np.zeros((len(batch), len(names)), dtype=np.float32)
+        for row, item in enumerate(batch):
+            self.right[row, list(item.gold) if loss == "bce" else [draws.choice(item.gold)]] = 1
+
+    def share(self, told: Told) -> Tensor:
+        """A scalar. Summed over all that is told of the batch it is the mean over items and, of BCE, candidates."""
+        right = torch.from_numpy(self.right[told.rows[:, None], told.places[None, :]]).to(told.scores.device)
+        if self.loss == "nll":
+            return -(told.scores * right).sum() / self.items
+        summed = functional.binary_cross_entropy_with_logits(told.scores, right, reduction="sum")
+        return summed / (self.items * self.candidates)
+
+
+def _backward(
+    model: Model, names: Names, way: Way, batch: Sequence[Item], vectors: Tensor, goal: _Goal, budget: Budget
+) -> float:
+    """Gradients of *vectors* and the loss."""
+    shares: list[float] = []
+
+    def send_back(told: Iterator[Told]) -> None:
+        loss = torch.stack([goal.share(part) for part in told]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        shares.append(loss.item())
+
+    in_batches(model, [item.slot for item in batch], names, [way], budget, vectors, send_back)
+    return sum(shares)
+
+
+def _validate(
+    model: Model, names: Names, way: Way, items: Sequence[Item], vectors: Tensor, budget: Budget
+) -> tuple[float, float]:
+    """MRR of the best gold answers, and of the mean ranks of all."""
+    [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
+    ranked = names.lengths > 0
+    number = np.cumsum(ranked) - 1
+    ranks = [
+        unfiltered_ranks(row[ranked].astype(np.float64), number[list(item.gold)].tolist())
+        for row, item in zip(scores, items, strict=True)
+    ]
+    best: NDArray[np.float64] = reciprocal_rank([min(of_item) for of_item in ranks])
+    return float(best.mean()), float(reciprocal_mean_rank(ranks).mean())
+
+
+def random_start(model: Model, rows: int, *seed: object) -> Tensor:
+    """Standard normal, as torch begins an embedding. :param seed: anything that has a text. :returns: (rows, d)."""
+    generator = torch.Generator().manual_seed(zlib.crc32("|".join(map(str, seed)).encode()))
+    width = model.embed(torch.zeros(1, dtype=torch.long, device=model.device)).shape[-1]
+    return torch.randn(rows, width, generator=generator)
+
+
+def word_start(model: Model, words: Sequence[str]) -> Tensor:
+    """The vectors of words, of one of several tokens their mean. :returns: shape (words, d)."""
+    tokens = name_tokens(model.tokenizer, words, leading_space=True)
+    means = [model.embed(torch.tensor(ids, device=model.device)).float().mean(dim=0) for ids in tokens]
+    return torch.stack(means).detach().cpu()
+
+
+def save_learnt(file: Path, learnt: Learnt) -> None:
+    """The vectors as safetensors, and their learning curve beside them as JSON Lines."""
+    write_text(file.with_suffix(".jsonl"), "".join(json.dumps(point._asdict()) + "\n" for point in learnt.curve))
+    with whole_file(file) as temporary:
+        save_file({"vectors": learnt.vectors.cpu().contiguous()}, temporary, metadata={"epoch": str(learnt.epoch)})
+
+
+def load_learnt(file: Path) -> Tensor:
+    """The vectors, shape (rows, d). :raises BadInput: the file is damaged."""
+    try:
+        with safe_open(file, framework="pt") as content:
+            vectors: Tensor = content.get_tensor("vectors")
+            return vectors
+    except Exception as error:  # safetensors' own kinds of error differ between versions
+        raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error

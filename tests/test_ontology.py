@@ -1,0 +1,505 @@
+"""The ontology probe: learnt templates score as a loop over candidates does, and training them changes no weight."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fathom.data.formats import read
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Prompt, Sentence, Span, Template
+from fathom.errors import BadInput, RunFailed
+from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
+from fathom.models.base import Attention
+from fathom.models.scripted import ScriptedModel
+from fathom.probes import ontology
+from fathom.probes.options import ClozeOptions, OntologyOptions
+from fathom.report.summary import summarise
+from fathom.run import run
+from fathom.scoring.memory import Budget
+from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.training import soft
+from fathom.training.soft import Item, SoftPlan, learn, random_start, word_start
+from tests.conftest import build, make_local
+from tests.test_cli import bert, fathom, gpt2, save  # noqa: F401 - a fixture
+from tests.test_cloze import KINDS, SHAPE
+
+CLASSES = ("person", "singer", "soccer player", "place", "body of water", "lake", "work of art", "poem", "agent")
+CHAINS = {
+    "singer": ("singer", "person", "agent"), "soccer player": ("soccer player", "person", "agent"),
+    "lake": ("lake", "body of water", "place"), "poem": ("poem", "work of art"),
+}  # fmt: skip
+THINGS = {
+    "singer": ("Ann", "Bo", "Cleo", "Dee"), "soccer player": ("Ed", "Flo", "Gus", "Hal"),
+    "lake": ("Lake Ina", "Lake Joy", "Lake Kit", "Lake Lin"), "poem": ("Ode to May", "On Nils", "Old Pia", "Oh Ray"),
+}  # fmt: skip
+DOMAINS = {"sings": "singer", "sees": "person", "knows": "person", "is": "work of art"}
+TEMPLATES = ("[X] is a [Y] .", "[X] has class [Y] .")
+
+
+def town() -> QuerySet:
+    """Sixteen things and their types: six to learn from, four to choose the epoch by, six to test on; and two
+    properties, asked for their domain by a sentence each."""
+    things = [
+        (name, kind) for names in zip(*THINGS.values(), strict=True) for name, kind in zip(names, THINGS, strict=True)
+    ]
+    types = [Query(f"type/{n}", "type", name, name, CHAINS[kind], "classes") for n, (name, kind) in enumerate(things)]
+    domains = [
+        Query(
+            f"domain/{n}", "domain", name, name, (gold,), "classes",
+            sentences=(Sentence(f"One has to be a particular [Y] if one {name} a thing ."),),
+        )
+        for n, (name, gold) in enumerate(DOMAINS.items())
+    ]  # fmt: skip
+    relations = {
+        "type": Relation("type", "type", tuple(map(Template, TEMPLATES)), "1:N"),
+        "domain": Relation("domain", "domain", (), "1:N"),
+    }
+    subsets = {
+        "train": {*(f"type/{n}" for n in range(6)), "domain/0"},
+        "dev": {*(f"type/{n}" for n in range(6, 10)), "domain/1"},
+        "test": {*(f"type/{n}" for n in range(10, 16)), "domain/2", "domain/3"},
+    }
+    spaces = {"classes": CandidateSet("classes", CLASSES, CLASSES)}
+    frozen = {name: frozenset(ids) for name, ids in subsets.items()}
+    return QuerySet("town", (*types, *domains), spaces, relations, subsets=frozen)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request):
+    texts = [
+        *CLASSES,
+        *TEMPLATES,
+        *(name for names in THINGS.values() for name in names),
+        "One has to be particular if",
+    ]
+    tokenizer = KINDS[request.param](texts * 3)
+    network = build(request.param, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **SHAPE)
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+def digest(model) -> str:
+    every = b"".join(weight.detach().numpy().tobytes() for weight in model.network.state_dict().values())
+    return hashlib.sha256(every).hexdigest()
+
+
+def naive(model, before: str, learnt: torch.Tensor, after: str, name: str, way: Way) -> float:
+    """One candidate, one pass: text, learnt vectors, masks, text, as vectors put together by hand."""
+    tokenizer, table = model.tokenizer, model.network.get_input_embeddings().weight
+
+    def ids(text: str) -> list[int]:
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    own = ids(f", {name}")[len(ids(",")) :]
+    masks = len(own) if way.masks is Masks.SEVERAL else 1
+    parts = [
+        table[[tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id, *ids(before)]],
+        learnt,
+        table[[tokenizer.mask_token_id] * masks],
+        table[[*ids(after), tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id]],
+    ]
+    first = len(parts[0]) + len(learnt)
+    with torch.no_grad():
+        logits = model.network(inputs_embeds=torch.cat(parts)[None]).logits[0, first : first + masks]
+    log_probs = torch.log_softmax(logits, dim=-1)
+    values = [float(log_probs[min(n, masks - 1), token]) for n, token in enumerate(own)]
+    return {"mean": float(np.mean(values)), "max": max(values), "first": values[0]}[way.pooling]
+
+
+def test_learnt_templates_equal_a_loop_over_candidates(model, tmp_path):
+    """Every way has vectors of its own, and every task; each score is within 1e-5 of one pass for its candidate."""
+    options = OntologyOptions(
+        soft=True, masks=("several", "one"), reduction=("mean", "max", "first"), epochs=1, batch_tokens=64
+    )
+    folder = run("ontology", model, town(), options, tmp_path / "r")
+    rows = folder.predictions().to_pylist()
+    assert len(rows) == 8 * 6
+    for row in rows:
+        one, _, pooling = row["scoring"].rpartition("mask-")
+        way = Way(Masks.ONE if one else Masks.SEVERAL, Pooling(pooling))
+        task = row["query_id"].split("/")[0]
+        learnt = load_file(tmp_path / "r" / "artifacts" / "soft" / f"{task}-{way.name}.safetensors")["vectors"]
+        subject = row["subject"][:1].upper() + row["subject"][1:]
+        assert row["prompt"] == f"{subject} <s1> <s2> <s3> [Y] ."
+        expected = [naive(model, subject, learnt, " .", name, way) for name in CLASSES]
+        np.testing.assert_allclose(row["scores"], expected, atol=1e-5)
+
+
+def test_manual_templates_are_those_of_the_cloze_probe(model, tmp_path):
+    """The whole table from one set of passes: as many sequences as numbers of masks, not as ways."""
+    ways = {"masks": ("several", "one"), "reduction": ("mean", "max", "first")}
+    ours = run("ontology", model, town(), OntologyOptions(**ways), tmp_path / "ontology")
+    theirs = run("cloze", model, town(), ClozeOptions(subset="test", pool="relation", **ways), tmp_path / "cloze")
+    assert ours.predictions().equals(theirs.predictions())
+    lengths = {
+        len(ids) - 1
+        for ids in model.tokenizer([f", {name}" for name in CLASSES], add_special_tokens=False)["input_ids"]
+    }
+    asked = 6 * len(TEMPLATES) + 2  # sentences: six things by two templates, two properties by one
+    assert ours.manifest["circumstances"]["sequences"] == asked * len(lengths | {1})
+    several = run("ontology", model, town(), OntologyOptions(), tmp_path / "several")
+    assert several.manifest["circumstances"]["sequences"] == asked * len(lengths)
+
+
+@pytest.mark.parametrize("loss", ["bce", "nll"])
+def test_training_lowers_the_loss_and_leaves_the_model_alone(model, tmp_path, loss):
+    before = digest(model)
+    options = OntologyOptions(soft=True, loss=loss, epochs=30, learning_rate=0.1, relations=("type",))
+    run("ontology", model, town(), options, tmp_path / "r")
+    assert digest(model) == before
+    assert all(weight.grad is None for weight in model.network.parameters())
+    lines = (tmp_path / "r" / "artifacts" / "soft" / "type-mask-mean.jsonl").read_text().splitlines()
+    curve = [json.loads(line) for line in lines]
+    assert [point["epoch"] for point in curve] == list(range(1, 31))
+    losses = [point["loss"] for point in curve]
+    # NLL draws another gold answer in each epoch, so that single epochs cannot be compared.
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+    if loss == "bce":
+        assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("loss", ["bce", "nll"])
+def test_one_step_by_hand(model, loss):
+    """AdamW's first step moves each number by lr · sign of its gradient, after a decay of lr · 0.01 of its value; the
+    gradient is that of torch's own loss on the naive scores."""
+    way = Way(Masks.SEVERAL, Pooling.MEAN)
+    names = Names(model.tokenizer([f" {name}" for name in CLASSES], add_special_tokens=False)["input_ids"])
+    size = model.vocabulary_size
+    slots = [Slot((7, size, size + 1, 8), (9,)), Slot((8, 9, size), (size + 1, 7, 8))]
+    items = [Item(slots[0], (0, 2)), Item(slots[1], (5,))]
+    start = random_start(model, 2, "x") * 0.1
+    drawn = [soft.random.Random(3).choice((0, 2)), 5]
+    found = learn(model, names, way, items, items, start, SoftPlan(loss, 1, 0.25, 8, 3), Budget(20, model.device))
+
+    vectors = start.clone().requires_grad_()
+    scores = torch.stack([torch.stack(_scores(model, slot, vectors, names)) for slot in slots])
+    if loss == "nll":
+        expected = torch.nn.functional.nll_loss(scores, torch.tensor(drawn))
+    else:
+        target = torch.zeros(2, len(CLASSES))
+        target[0, [0, 2]] = target[1, 5] = 1
+        expected = torch.nn.BCEWithLogitsLoss()(scores, target)
+    expected.backward()
+    assert found.curve[0].loss == pytest.approx(expected.item(), abs=1e-5)
+    by_hand = start * (1 - 0.25 * 0.01) - 0.25 * torch.sign(vectors.grad)
+    sure = vectors.grad.abs() > 1e-5  # elsewhere rounding may decide, or AdamW's epsilon count
+    assert sure.float().mean() > 0.5
+    torch.testing.assert_close(found.vectors[sure], by_hand[sure], atol=2e-3, rtol=0)
+
+
+def _scores(model, slot: Slot, vectors: torch.Tensor, names: Names) -> list[torch.Tensor]:
+    """With gradients: the mean over tokens at several masks, one pass for each candidate."""
+    table, size = model.network.get_input_embeddings().weight, model.vocabulary_size
+    tokens_of = {}
+    for group in names.alike.values():
+        tokens_of |= dict(zip(group.places.tolist(), group.tokens.tolist(), strict=True))
+    found = []
+    for place in range(len(names)):
+        own = tokens_of[place]
+        ids = [*slot.before, *[model.tokenizer.mask_token_id] * len(own), *slot.after]
+        inputs = torch.stack([vectors[id_ - size] if id_ >= size else table[id_] for id_ in ids])
+        logits = model.network(inputs_embeds=inputs[None]).logits[0, len(slot.before) :]
+        log_probs = torch.log_softmax(logits, dim=-1)
+        found.append(torch.stack([log_probs[n, token] for n, token in enumerate(own)]).mean())
+    return found
+
+
+def test_the_best_epoch_is_kept(model, monkeypatch):
+    """Validation MRRₐ 0.2, 0.5, 0.5, 0.3: the second epoch's vectors, as they were then."""
+    seen = []
+
+    def validate(*arguments):
+        seen.append(arguments[4].detach().clone())
+        return 0.9, (0.2, 0.5, 0.5, 0.3)[len(seen) - 1]
+
+    monkeypatch.setattr(soft, "_validate", validate)
+    names = Names([[7], [8, 9]])
+    slot = Slot((7, model.vocabulary_size), (8,))
+    way = Way(Masks.SEVERAL, Pooling.MEAN)
+    start = random_start(model, 1, 0)
+    found = learn(model, names, way, [Item(slot, (1,))], [], start, SoftPlan(epochs=4), Budget(None, model.device))
+    assert found.epoch == 2
+    assert torch.equal(found.vectors, seen[1])
+    assert not torch.equal(seen[1], seen[2])
+    assert len(found.curve) == 4
+
+
+def test_memory_that_ends_changes_no_loss(model, monkeypatch):
+    """A part of a batch for which memory ends is done again, smaller, and counted once."""
+    names = Names([[7], [8, 9], [9, 7, 8]])
+    slots = [Slot((7, model.vocabulary_size), (8,)), Slot((8, model.vocabulary_size), (9,))]
+    items = [Item(slot, (1,)) for slot in slots]
+    start, way, plan = random_start(model, 1, 0), Way(Masks.SEVERAL, Pooling.MEAN), SoftPlan(epochs=2)
+    plain = learn(model, names, way, items, items, start, plan, Budget(256, model.device))
+    hidden, calls = model.hidden_at, []
+
+    def short(vectors, at):
+        calls.append(len(vectors))
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError
+        return hidden(vectors, at)
+
+    monkeypatch.setattr(model, "hidden_at", short)
+    budget = Budget(256, model.device)
+    again = learn(model, names, way, items, items, start, plan, budget)
+    assert budget.halvings == 1
+    assert [point.loss for point in again.curve] == pytest.approx([point.loss for point in plain.curve], abs=1e-6)
+
+
+def test_a_loss_that_is_no_number_stops(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "hidden_at", lambda vectors, at: vectors[:, : at.shape[1]] * torch.nan)
+    with pytest.raises(RunFailed, match="the loss of a soft template is nan: use a smaller --learning-rate"):
+        run("ontology", model, town(), OntologyOptions(soft=True, epochs=1), tmp_path / "r")
+
+
+def test_resuming_trains_nothing_again(model, tmp_path, monkeypatch):
+    options = OntologyOptions(soft=True, epochs=2)
+    whole = run("ontology", model, town(), options, tmp_path / "whole")
+    assert whole.manifest["circumstances"]["trainings"] == 2
+    learnt, real = [], ontology.learn
+
+    def dies_at_the_second(*arguments):
+        learnt.append(arguments)
+        if len(learnt) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(ontology, "learn", dies_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        run("ontology", model, town(), options, tmp_path / "killed")
+    resumed = run("ontology", model, town(), options, tmp_path / "killed")
+    assert len(learnt) == 3  # the task whose training died, again; the other not
+    assert resumed.predictions().equals(whole.predictions())
+    (tmp_path / "killed" / "artifacts" / "soft" / "type-mask-mean.safetensors").write_bytes(b"no")
+    (tmp_path / "killed" / "predictions" / "part-00000.parquet").unlink()
+    with pytest.raises(BadInput, match=r"type-mask-mean\.safetensors is damaged: delete it"):
+        run("ontology", model, town(), options, tmp_path / "killed")
+
+
+def test_where_learnt_tokens_begin(model):
+    one, same, other = (random_start(model, 3, seed, "type") for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    table = model.network.get_input_embeddings().weight
+    ids = [model.tokenizer(f", {word}", add_special_tokens=False)["input_ids"][1:] for word in ("is", "place")]
+    expected = torch.stack([table[own].mean(dim=0) for own in ids])
+    torch.testing.assert_close(word_start(model, ("is", "place")), expected)
+
+
+def test_learnt_tokens_anywhere_in_a_text(model):
+    """Two slots of learnt tokens around words and the answer; in the subject such signs are text."""
+    tokenizer = model.tokenizer
+    mask = tokenizer.mask_token
+    text = f"<s2> the <s1> person <s10> {mask} <s1> ."
+    subject, answer = Span(9, 20), Span(text.index(mask), text.index(mask) + len(mask))
+    [slot] = encode_slots(tokenizer, [Prompt(text, (), (answer,))], [500])
+    assert [id_ for id_ in (*slot.before, *slot.after) if id_ >= 500] == [501, 500, 509, 500]
+    assert slot.before[-1] == 509
+    assert slot.after[0] == 500
+    [literal] = encode_slots(tokenizer, [Prompt(text, (subject,), (answer,))], [500])
+    assert [id_ for id_ in (*literal.before, *literal.after) if id_ >= 500] == [501, 509, 500]
+
+
+def test_learnt_vectors_stand_beside_the_vocabulary(model):
+    """A learnt token with a word's own vector scores as the word does."""
+    names, way = Names([[7], [8, 9]]), Way(Masks.SEVERAL, Pooling.MEAN)
+    word = model.network.get_input_embeddings().weight[[8]]
+    budget = Budget(None, model.device)
+    plain = slot_scores(model, [Slot((7, 8), (9,))], names, [way], budget)
+    learnt = slot_scores(model, [Slot((7, model.vocabulary_size), (9,))], names, [way], budget, word)
+    np.testing.assert_array_equal(plain, learnt)
+
+
+class TestInput:
+    def test_causal_models_are_told_what_to_type(self, tmp_path, fathom):  # noqa: F811
+        """The line works as it stands, once data and folder are in it, and ranks the same candidates."""
+        facts = tmp_path / "town"
+        published(facts)
+        save(tmp_path / "gpt2", gpt2())
+        asked = ["--model", tmp_path / "gpt2", "--data", facts, "--relations", "type", "--limit", 4]
+        code, _, error = fathom("probe", "ontology", *asked, "--out", tmp_path / "no")
+        assert code == 2, error
+        assert not (tmp_path / "no").exists()
+        told = error.split("type: ")[1].strip()
+        assert told.startswith(f"fathom probe statement --model {tmp_path / 'gpt2'} --data … --out … ")
+        typed = told.replace("--data …", f"--data {facts}").replace("--out …", f"--out {tmp_path / 'causal'}")
+        assert fathom(*shlex.split(typed)[1:])[0] == 0
+        save(tmp_path / "bert", bert())
+        asked[1] = tmp_path / "bert"
+        assert fathom("probe", "ontology", *asked, "--out", tmp_path / "masked")[0] == 0
+        from fathom.store.folder import RunFolder
+
+        causal, masked = RunFolder.open(tmp_path / "causal"), RunFolder.open(tmp_path / "masked")
+        assert causal.candidates() == masked.candidates()
+        assert causal.queries().equals(masked.queries())
+        keys = [
+            {(row["query_id"], row["template"], row["prompt"]) for row in folder.predictions().to_pylist()}
+            for folder in (causal, masked)
+        ]
+        assert keys[0] == keys[1]
+
+    def test_soft_templates_need_masks(self, tmp_path):
+        with pytest.raises(BadInput, match="learnt templates need masks; by words, type: fathom probe statement"):
+            run("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True), tmp_path / "r")
+
+    def test_a_task_without_items_to_learn_from(self, model, tmp_path):
+        data = town()
+        data = QuerySet(
+            "t", data.queries, data.candidates, data.relations,
+            subsets=dict(data.subsets) | {"dev": data.subsets["dev"] - {"domain/1"}},
+        )  # fmt: skip
+        with pytest.raises(BadInput, match="none of the 0 items of domain in the subset dev can be learnt from"):
+            run("ontology", model, data, OntologyOptions(soft=True), tmp_path / "r")
+        assert not (tmp_path / "r").exists()
+
+    def test_data_without_subsets(self, model, tmp_path):
+        data = town()
+        bare = QuerySet("bare", data.queries, data.candidates, data.relations)
+        with pytest.raises(BadInput, match="bare has no subset 'test'"):
+            run("ontology", model, bare, OntologyOptions(), tmp_path / "r")
+
+    def test_own_templates(self, model, tmp_path):
+        file = tmp_path / "own.jsonl"
+        file.write_text(json.dumps({"relation": "domain", "template": "The domain of [X] is [Y] ."}))
+        options = OntologyOptions(own_templates=file)
+        folder = run("ontology", model, town(), options, tmp_path / "r")
+        prompts = {row["query_id"]: row["prompt"] for row in folder.predictions().to_pylist() if row["template"] == 0}
+        assert prompts["domain/2"] == "The domain of knows is [Y] ."
+        assert prompts["type/10"] == "Lake Kit is a [Y] ."
+        run("ontology", model, town(), OntologyOptions(own_templates=file), tmp_path / "r")
+        file.write_text(json.dumps({"relation": "domain", "template": "Whoever [X] is a [Y] ."}))
+        with pytest.raises(BadInput, match=r"resolved\.own_templates"):
+            run("ontology", model, town(), options, tmp_path / "r")
+
+    @pytest.mark.parametrize(
+        ("line", "fault"),
+        [
+            ('{"relation": "kind", "template": "[X] [Y]"}', r"own.jsonl:1: town has no relation 'kind': it has type"),
+            ('{"relation": "type", "template": "[X] is"}', r"own.jsonl:1: template '\[X\] is' has no \[Y\]"),
+            ('{"relation": "type", "template": "a [Y]"}', r"own.jsonl:1: no \[X\] for the subject"),
+            ('{"relation": "type"}', "'template' is missing"),
+            ("", "no template in it"),
+        ],
+    )
+    def test_own_templates_that_are_none(self, model, tmp_path, line, fault):
+        (tmp_path / "own.jsonl").write_text(line)
+        with pytest.raises(BadInput, match=fault):
+            run("ontology", model, town(), OntologyOptions(own_templates=tmp_path / "own.jsonl"), tmp_path / "r")
+
+    def test_own_templates_are_not_learnt(self, model, tmp_path):
+        (tmp_path / "own.jsonl").write_text('{"relation": "type", "template": "[X] a [Y]"}')
+        options = OntologyOptions(own_templates=tmp_path / "own.jsonl", soft=True)
+        with pytest.raises(BadInput, match="--own-templates are words, --soft has learnt tokens instead"):
+            run("ontology", model, town(), options, tmp_path / "r")
+
+
+def published(folder: Path) -> None:
+    """A folder in OntoProbe's form: 24 things, their types, and the classes."""
+    (folder / "ontology").mkdir(parents=True)
+    (folder / "memorizing").mkdir()
+    classes = [
+        {
+            "rdfs:Class": name,
+            "rdfs:label": name,
+            "rdfs:subClassOf": list(CHAINS.get(name, ())[1:]),
+            "is rdf:type of": [],
+        }
+        for name in CLASSES
+    ]
+    (folder / "ontology" / "class.json").write_text(json.dumps(classes))
+    (folder / "ontology" / "property.json").write_text("[]")
+    lines = [
+        {"uuu": f"{name} {n}", "xxx": list(CHAINS[kind])}
+        for kind, names in THINGS.items()
+        for n, name in product(range(2), names)
+    ]
+    (folder / "memorizing" / "type.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+# Metrics
+
+
+def test_reciprocal_of_the_mean_rank():
+    """Golds at 1 and 4: 1 / 2.5. One gold at 2: 1 / 2. 3, and one without tokens: 1 / 3. Mean 0.4111…"""
+    found = reciprocal_mean_rank([[1, 4], [2], [3, float("nan")]])
+    np.testing.assert_allclose(found, [0.4, 0.5, 1 / 3])
+    with pytest.raises(ValueError, match="1 or more"):
+        reciprocal_mean_rank([[0.0, 1.0]])
+
+
+def test_the_frequency_baseline():
+    """b twice, then c and a as they came; strangers are no candidates; the rest by lot, whatever order it has."""
+    order = by_frequency(["c", "b", "x", "b", "a"], ["a", "b", "c", "d", "e", "f", "g"], seed=1)
+    assert order[:3] == ["b", "c", "a"]
+    assert sorted(order[3:]) == ["d", "e", "f", "g"]
+    assert order == by_frequency(["c", "b", "b", "a"], ["g", "f", "e", "d", "c", "b", "a"], seed=1)
+    others = {tuple(by_frequency([], "abcdefg", seed)) for seed in range(5)}
+    assert len(others) == 5
+
+
+def test_metrics_of_the_probe_by_hand(tmp_path):
+    """ "is a" gives singer 8, person 4, agent 2 and the rest 1 of 9 candidates, whatever the thing.
+
+    A singer's golds stand at 1, 2, 3: best 1, mean 2 → 1/2. Lake (golds lake, body of water, place among the tied six
+    of rank (4 + 9) / 2 = 6.5, the best filtered of the others: tied with 3 rivals, ranks 4 to 7): Hits@5 expects
+    (5 − 4 + 1) / (7 − 4 + 1) = 1/2, all of Hits@25, 1 / 6.5 for all golds.
+    """
+    words = [
+        "is",
+        "a",
+        "singer",
+        "person",
+        "agent",
+        "player",
+        "place",
+        "water",
+        "lake",
+        "art",
+        "poem",
+        "Ann",
+        "Ina",
+        ".",
+    ]
+    model = ScriptedModel(words, {"a": {"singer": 8.0, "person": 4.0, "agent": 2.0}}, masked=True)
+    names = ("singer", "person", "agent", "player", "place", "water", "lake", "art", "poem")
+    space = CandidateSet("classes", names, names)
+    golds = {"Ann": ("singer", "person", "agent"), "Ina": ("lake", "water", "place")}
+    queries = [Query(f"type/{name}", "type", name, name, gold, "classes") for name, gold in golds.items()]
+    relation = Relation("type", "type", (Template("[X] is a [Y] ."),), "1:N")
+    everything = {"test": frozenset(query.id for query in queries)}
+    data = QuerySet("two", tuple(queries), {"classes": space}, {"type": relation}, subsets=everything)
+    folder = run("ontology", model, data, OntologyOptions(), tmp_path / "r")
+    rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
+    assert rows["Ann"]["gold_ranks"] == [1.0, 2.0, 3.0]
+    assert rows["Ina"]["gold_ranks"] == [6.5, 6.5, 6.5]
+    assert (rows["Ina"]["rank_optimistic"], rows["Ina"]["rank_pessimistic"]) == (4, 7)
+    [line] = summarise(folder).headlines
+    values = {name: number.value for name, number in line.numbers.items()}
+    assert values["accuracy"] == pytest.approx(1 / 2)
+    assert values["hits@5"] == pytest.approx((1 + 1 / 2) / 2)
+    assert values["hits@25"] == values["hits@50"] == 1
+    assert values["mrr"] == pytest.approx((1 + 1 / 5.5) / 2)
+    assert values["mrr_all"] == pytest.approx((1 / 2 + 1 / 6.5) / 2)
+
+
+def test_published_folder(shared_data, bert_cased, tmp_path):
+    """500 + 500 + 39 + 30 + 28 items, type and sub-class by three templates each; 783 classes, 82 properties."""
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    network = build("BertForMaskedLM", vocab_size=len(bert_cased), **shape)
+    model = make_local(network, bert_cased, Attention.BIDIRECTIONAL)
+    options = OntologyOptions(limit=40, relations=("type", "subPropertyOf", "domain"))
+    folder = run("ontology", model, read(shared_data / "ontoprobe"), options, tmp_path / "r")
+    rows = folder.predictions().to_pylist()
+    assert all(row["unscored"] is None for row in rows)
+    assert {row["num_candidates"] for row in rows if row["query_id"].startswith("type")} == {783}
+    assert {row["num_candidates"] for row in rows if row["query_id"].startswith("subProp")} <= {82}
+    training = json.loads((tmp_path / "r" / "artifacts" / "training.json").read_text())
+    assert {task: len(golds) for task, golds in training.items()} == {"type": 10, "subPropertyOf": 10, "domain": 10}
