@@ -104,8 +104,10 @@ class Prompts:
 
     def _shown(self, given: int, relation: int, inverse: bool, gold: int) -> Shown:
         options, question = self.options, self._question(given, relation, inverse)
-        further = options.candidates + FURTHER_TRIPLES if options.candidates_by == "triples" else 1
-        triples = self.triples.best(question, max(options.demonstrations + 1, further))
+        wanted = options.demonstrations and options.demonstrations + 1  # one more, as the triple asked for is left out
+        if options.candidates_by == "triples":
+            wanted = max(wanted, options.candidates + FURTHER_TRIPLES)
+        triples = self.triples.best(question, wanted) if wanted else []
         candidates = self._candidates(given, relation, inverse, triples)
         self.gold_listed += gold in candidates
         if options.gold_among_candidates and gold not in candidates:
