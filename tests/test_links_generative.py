@@ -430,7 +430,7 @@ def test_from_a_folder_to_a_run(tmp_path: Path) -> None:
     """Trained, opened again, asked through the probe: first for full ranks, then for the best ten alone."""
     data, weights, model = tmp_path / "data", saved(tmp_path / "weights", FAMILIES[0], size=32), tmp_path / "model"
     data.mkdir()
-    called = {f"e{number}": f"{name}, w{number + 4}" for number, name in enumerate(NAMES[:14])}
+    called = {f"e{number}": name for number, name in enumerate(NAMES[:14])}
     (data / "entity2text.txt").write_text("".join(f"{id_}\t{text}\n" for id_, text in called.items()))
     (data / "relation2text.txt").write_text("r0\tw22\n")
     for split, places in {"train": range(12), "dev": [12], "test": [13]}.items():
