@@ -382,3 +382,17 @@ def test_a_full_disk_does_not_end_a_training(data, tmp_path, monkeypatch):
         train_links("toy", data, Options(epochs=2), tmp_path / "m")
     monkeypatch.setattr(fitting._Fit, "_keep_checkpoint", keep)
     assert train_links("toy", data, Options(epochs=2), tmp_path / "m")["ended"]["why"] == "epochs"
+
+
+def test_weights_that_are_not_there_are_not_made_up(tmp_path):
+    """A bare encoder has no language-model head: a random one must not pass for pre-trained."""
+    from transformers import AutoModelForMaskedLM, BertConfig, BertModel
+
+    from fathom.training.links.networks import _check_whole
+
+    config = BertConfig(vocab_size=40, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    BertModel(config).save_pretrained(tmp_path)
+    network, loaded = AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
+    with pytest.raises(BadInput, match=r"lacks \d+ weights of a BertForMaskedLM, such as cls\.predictions"):
+        _check_whole("bare", network, loaded["missing_keys"])
+    _check_whole("whole", network, {"pooler.dense.weight"})

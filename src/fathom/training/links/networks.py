@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
 from fathom.models.base import Identity
@@ -31,9 +33,13 @@ def language_model(auto: Any, options: TextTraining, source: Path | None, device
     :raises BadInput: it cannot be loaded, or is of another kind.
     """
     name = options.weights if source is None else str(source / NETWORK)
+    transformers_logging.set_verbosity_error()  # a head that is left out, or a new one, is meant
     tokenizer = load_tokenizer(name)
     if source is None and options.init == "pretrained":
-        network = from_pretrained(auto, name, {"dtype": torch.float32, "use_safetensors": True})
+        network, loaded = from_pretrained(
+            auto, name, {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
+        )
+        _check_whole(name, network, loaded["missing_keys"])
     else:
         config = from_pretrained(AutoConfig, name, {})
         torch.manual_seed(options.seed)
@@ -42,6 +48,16 @@ def language_model(auto: Any, options: TextTraining, source: Path | None, device
         except ValueError as error:
             raise BadInput(f"cannot make '{name}': {str(error).splitlines()[0]}") from error
     return Network(network.to(device).train(), tokenizer)
+
+
+def _check_whole(name: str, network: PreTrainedModel, missing: Collection[str]) -> None:
+    """:raises BadInput: weights that are not there would be random, and pass for pre-trained ones."""
+    lacking = sorted(key for key in missing if "pooler" not in key)  # BERT's pooler is never used
+    if lacking:
+        raise BadInput(
+            f"'{name}' lacks {len(lacking)} weights of a {type(network).__name__}, such as {lacking[0]}: give a model "
+            "of that kind, or --init random"
+        )
 
 
 def keep_shape(folder: Path, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
