@@ -18,7 +18,7 @@ from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import find
 from fathom.probes.base import Progress
-from fathom.probes.options import LinkOptions, ProbeOptions
+from fathom.probes.options import ChoiceOptions, LinkOptions, ProbeOptions
 from fathom.report.summary import Summary, metrics_json, summarise
 from fathom.run import run
 from fathom.store.files import write_json
@@ -69,8 +69,9 @@ def probe(
     """Ask a model what it knows of the facts in *data*.
 
     :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"),
-        "cloze" or "generation" ("kamel").
-    :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``.
+        "cloze", "generation" ("kamel") or "choice".
+    :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
+        probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.
     :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one.
     :param options: see :class:`fathom.StatementOptions` and its like for the other probes.
@@ -146,22 +147,31 @@ def open_run(path: str | Path) -> Result:
     return Result(RunFolder.open(path))
 
 
-def _model(model: str | Path | Model, options: ProbeOptions) -> Model:
-    from fathom.models.loading import load
+def _model(model: str | Path | Model, options: ProbeOptions) -> Any:
+    server = options.server if isinstance(options, ChoiceOptions) else None
+    if isinstance(model, str | Path) and isinstance(options, ChoiceOptions) and server is not None:
+        from fathom.models.server import ChatServer
 
+        if ignored := _not_usual(options):
+            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
+        return ChatServer(server, str(model), **options.connecting())
     if isinstance(model, str | Path):
+        from fathom.models.loading import load
+
         return load(str(model), **options.loading())
     if not hasattr(model, "identity"):
         raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
-    given = options.loading()
-    ignored = [
-        f"--{name.replace('_', '-')}" for name, value in type(options)().loading().items() if given[name] != value
-    ]
-    if ignored:
-        raise BadInput(
-            f"{', '.join(ignored)}: the model is loaded already; give its name or folder to have it loaded so"
-        )
+    if ignored := _not_usual(options) or ("--server" if server is not None else ""):
+        raise BadInput(f"{ignored}: the model is loaded already; give its name or folder to have it loaded so")
+    if model.tokenizer is None and not isinstance(options, ChoiceOptions):
+        raise BadInput("a chat server only writes, this probe needs likelihoods or states: use the choice probe")
     return model
+
+
+def _not_usual(options: ProbeOptions) -> str:
+    """The flags that say how to load a model here, where they are not at their defaults."""
+    given, usual = options.loading(), type(options)().loading()
+    return ", ".join(f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value)
 
 
 def _collect(faults: list[str], step: Any) -> Any:

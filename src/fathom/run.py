@@ -94,8 +94,14 @@ def _counts(asked: Probe) -> dict[str, int]:
 
 
 def selected(model: Model, data: QuerySet, options: AskingOptions) -> Selected:
-    """The part of *data* that *options* choose. :raises BadInput: nothing is left, or *data* lacks what is named."""
-    return select(data, options.selection(), token_counter(model.tokenizer))
+    """The part of *data* that *options* choose, as they ask it.
+
+    :param model: without a tokenizer (a chat server), tokens cannot be counted.
+    :raises BadInput: nothing is left, or *data* lacks what is named.
+    """
+    count = None if model.tokenizer is None else token_counter(model.tokenizer)
+    found = select(data, options.selection(), count)
+    return found._replace(data=options.as_asked(found.data))
 
 
 def _identity(

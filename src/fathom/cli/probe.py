@@ -17,7 +17,7 @@ app = typer.Typer(help="Ask a model what it knows of a data set.", no_args_is_he
 
 def _command(entry: Entry) -> Callable[..., None]:
     def command(
-        model: str = typer.Option(..., help="Name or folder of a transformers model."),
+        model: str = typer.Option(..., help=_model_help(entry)),
         data: str = typer.Option(..., help="Data folder, or the name of an embedded data set (geography)."),
         out: Path = typer.Option(..., help="Folder of the run. The same command goes on where it stopped."),
         config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
@@ -33,6 +33,11 @@ def _command(entry: Entry) -> Callable[..., None]:
 
     command.__doc__ = entry.does
     return with_flags(command, entry.options)
+
+
+def _model_help(entry: Entry) -> str:
+    served = ", or what --server calls it" if "server" in entry.options.model_fields else ""
+    return f"Name or folder of a transformers model{served}."
 
 
 def _searched(noted: Mapping[str, Any]) -> str:

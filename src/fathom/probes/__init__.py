@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from fathom.errors import BadInput
 from fathom.probes.options import (
     AskingOptions,
+    ChoiceOptions,
     ClozeOptions,
     EmbeddingOptions,
     GenerationOptions,
@@ -69,6 +70,13 @@ _ENTRIES = (
         OntologyOptions,
         "fathom.probes.ontology",
         "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
+    ),
+    Entry(
+        "choice",
+        "multiple-choice",
+        ChoiceOptions,
+        "fathom.probes.choice",
+        "Let a chat model, a causal or a masked one choose among a few options of each question.",
     ),
     Entry(
         "generation",

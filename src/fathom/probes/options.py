@@ -60,6 +60,10 @@ class AskingOptions(BaseModel):
 
         return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
 
+    def as_asked(self, data: QuerySet) -> QuerySet:
+        """What the probe makes of the selected queries before it is made: most ask them as they are."""
+        return data
+
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
         hidden = {
@@ -290,6 +294,68 @@ class OntologyOptions(ClozeOptions):
     epochs: int = Field(100, ge=1, description="How often each training item is met.")
     learning_rate: float = Field(0.5, gt=0, description="At the beginning; it falls to zero in a straight line.")
     batch_size: int = Field(8, ge=1, description="Training items per step.")
+
+
+class ChoiceOptions(ProbeOptions):
+    """Options of the choice probe (multiple choice)."""
+
+    options: int | None = Field(
+        None,
+        ge=2,
+        le=26,
+        description="Options of a question, drawn by --seed from the query's candidates: 20; data may have its own.",
+    )
+    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(_split)] = Field(
+        ("letter",),
+        min_length=1,
+        description="Causal models: likelihood of the option's letter, or of its text (nats, or nats per token).",
+    )
+    bos: Literal["auto", "add", "none"] = Field(
+        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
+    )
+    templates: Numbers = Field((), description="Masked models: only these statements, counted from 0.")
+    sentences: Literal["first", "all"] = Field(
+        "all", description="Masked models: of a question's own statements the first, or all, averaged per question."
+    )
+    capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
+    server: str | None = Field(
+        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
+    )
+    instruction: str = Field(
+        "Reply with the letter of one option and nothing else.",
+        description="What a chat model is told below the options.",
+    )
+    sampling_temperature: float | None = Field(0.0, ge=0, description="Of a server's replies.")
+    reply_tokens: int = Field(32, ge=1, description="Longest reply of a server; models that think aloud need more.")
+    unlisted: bool = Field(False, description="The server need not list the model.")
+    key_env: str | None = Field(
+        None,
+        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+    concurrency: int = Field(8, ge=1, description="Calls to the server at a time.", json_schema_extra=CIRCUMSTANCE)
+    requests_per_minute: float | None = Field(
+        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=CIRCUMSTANCE
+    )
+    timeout_s: float = Field(
+        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=CIRCUMSTANCE
+    )
+    retries: int = Field(
+        6, ge=0, description="How often a call to the server that failed is made again.", json_schema_extra=CIRCUMSTANCE
+    )
+
+    def as_asked(self, data: QuerySet) -> QuerySet:
+        """Each query with options of its own. :raises BadInput: --options for data that has them."""
+        from fathom.data.choices import check_options, choices
+
+        check_options(data, self.options)
+        return choices(data, self.options or 20, self.seed)
+
+    def connecting(self) -> dict[str, Any]:
+        """What :class:`fathom.models.server.ChatServer` is to be told besides its URL and the model's name."""
+        return self.model_dump(
+            include={"key_env", "concurrency", "requests_per_minute", "timeout_s", "retries", "unlisted"}
+        )
 
 
 class GenerationOptions(FewShotOptions):

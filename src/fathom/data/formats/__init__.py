@@ -8,6 +8,7 @@ from pathlib import Path
 from fathom.data.faults import Faults
 from fathom.data.formats.bear import is_bear, read_bear
 from fathom.data.formats.biolama import is_biolama, read_biolama
+from fathom.data.formats.choices import is_choices, read_choices
 from fathom.data.formats.kamel import is_kamel, read_kamel
 from fathom.data.formats.kg import is_kg, read_kg
 from fathom.data.formats.lama import is_lama, read_lama
@@ -22,6 +23,7 @@ FORMATS = (
     (is_bear, read_bear),
     (is_kamel, read_kamel),
     (is_ontoprobe, read_ontoprobe),
+    (is_choices, read_choices),
     (is_native, read_native),
     (is_biolama, read_biolama),
     (is_lama, read_lama),
@@ -65,6 +67,7 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
         "no format fits: expected facts.jsonl (docs/data-format.md), metadata_relations.json (BEAR), "
         "question-templates.csv (KAMEL), P19.jsonl or test.jsonl with masked_sentences (LAMA), "
         "wikidata_triples.jsonl or triples_processed (BioLAMA), ontology/class.json and memorizing (OntoProbe), "
+        "JSON Lines of prompt and gold (multiple choice), "
         "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs, train2id.txt "
         "(OpenKE), or .nt or .ttl files (RDF)",
     )

@@ -1,0 +1,128 @@
+"""Multiple choice from an ontology: memorising questions, and reasoning questions after six rules of RDFS.
+
+Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5), so that
+:mod:`fathom.data.formats.choices` reads it. X and Y stand for what nobody can know; the premise about them (P2) is
+always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, NamedTuple
+
+from fathom.data.choices import LIMITED, Choices, choices, shown
+from fathom.data.faults import Faults, read_json_lines
+from fathom.data.formats import locate, read
+from fathom.data.formats.choices import MEMORIZING, REASONING, RULES
+from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, clean, is_ontoprobe
+from fathom.data.queries import Query
+from fathom.data.selection import Selection, select
+from fathom.data.templates import ANSWER, SUBJECT
+from fathom.errors import BadInput
+from fathom.store.files import whole_folder
+
+Rows = list[dict[str, Any]]
+
+
+class _Words(NamedTuple):
+    """One rule about one fact. :param given: P1 and P2. :param question: about the pseudoword."""
+
+    given: tuple[str, str]
+    question: str
+
+
+def build_choices(
+    data: str | Path, out: Path, options: int = 20, seed: int = 0, subset: str = "test"
+) -> dict[str, int]:
+    """Write the folder *out*. :returns: how many questions each of its files has.
+
+    :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made. :param options: 2 to 26.
+    :raises BadInput: other data, *out* is there already, a property without a sentence pattern.
+    """
+    folder = locate(data)
+    if not is_ontoprobe(folder):
+        raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
+    if out.exists():
+        raise BadInput(f"{out} is there already: delete it, or choose another --out")
+    asked = choices(select(read(folder), Selection(subset=subset)).data, options, seed)
+    files = _memorizing(asked) | _reasoning(asked, _patterns(folder))
+    with whole_folder(out) as made:
+        for name, rows in files.items():
+            file = made / f"{name}.jsonl"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return {name: len(rows) for name, rows in files.items()}
+
+
+def _memorizing(asked: Choices) -> dict[str, Rows]:
+    found = {
+        f"{MEMORIZING}/{task}": [
+            _row(asked, query, asked.questions[query.id]) | {"cands": list(asked.candidates[query.id].names)}
+            for query in queries
+            if query.unscored is None
+        ]
+        for task, queries in asked.by_relation().items()
+        if task in TASKS
+    }
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]]) -> dict[str, Rows]:
+    by_task = asked.by_relation()
+    found: dict[str, Rows] = {}
+    for rule, task in RULES.items():
+        queries = [query for query in by_task.get(task, ()) if query.unscored is None]
+        worded = [(query, _worded(rule, query, asked.questions[query.id], patterns.get(task, {}))) for query in queries]
+        for digit in "02" if worded else "":
+            found[f"{REASONING}/{rule}-{digit}2"] = [
+                _row(asked, query, f"{' '.join(words.given[digit == '0' :])} Therefore, {words.question}")
+                for query, words in worded
+            ]
+    return found
+
+
+def _row(asked: Choices, query: Query, question: str) -> dict[str, Any]:
+    names = asked.candidates[query.id].names
+    gold = names.index(asked.candidates[query.id].name_of(query.gold[0]))
+    return {"prompt": shown(question, names), "gold": f"({ascii_lowercase[gold]}) {names[gold]}"}
+
+
+def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> _Words:
+    """:param question: of the memorising task. :param patterns: "[X]'s mother is [Y] ." by the property's name."""
+    subject, gold = query.subject, query.gold[0]
+    if rule in ("rdfs2", "rdfs3"):
+        clause = re.sub(r" it$", " that", question.partition(" of it if ")[2].removesuffix("?"))
+        limited = f"{LIMITED.replace('particular ' + ANSWER, gold)}{clause}."
+        pseudoword = "X" if rule == "rdfs2" else "Y"
+        return _Words((limited, _about_pseudowords(patterns[subject])), f"What is the type of {pseudoword}?")
+    if rule == "rdfs5":
+        return _Words((f"{subject} implies {gold}.", f"X implies {subject}."), "What does X imply?")
+    if rule == "rdfs7":
+        given = (f"{subject} implies {_about_pseudowords(patterns[gold])}", _about_pseudowords(patterns[subject]))
+        return _Words(given, "What is the relation between X and Y?")
+    asked = "type" if rule == "rdfs9" else "superclass"
+    return _Words((f"{subject} is a {gold}.", f"X is a {subject}."), f"What is the {asked} of X?")
+
+
+def _about_pseudowords(pattern: str) -> str:
+    return pattern.replace(SUBJECT, "X").replace(ANSWER, "Y")
+
+
+def _patterns(folder: Path) -> dict[str, dict[str, str]]:
+    """Of every property and super-property, by the task in which it stands and its name as it is asked."""
+    faults = Faults()
+    found: dict[str, dict[str, str]] = {}
+    for task in ("domain", "range", "subPropertyOf"):
+        file = folder / "memorizing" / f"{task}.jsonl"
+        for line, row in read_json_lines(file, {}, faults) if file.exists() else ():
+            sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]
+            for label, pattern in (pair for side in sides for pair in side.items()):
+                if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
+                    faults.add(file, line, f"{label!r} has no pattern with {SUBJECT} and {ANSWER}, found {pattern!r}")
+                found.setdefault(task, {})[clean(label)] = str(pattern)
+    faults.stop_if_any()
+    return found

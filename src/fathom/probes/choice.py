@@ -1,0 +1,418 @@
+"""The choice probe (multiple choice; Wu et al. 2023, section 5): which of a few options does the model choose?
+
+A chat model behind a server is shown the question and its options and writes a letter; what it writes is read strictly.
+A causal model at hand is shown the same, and the likelihood of each letter, or of each option's text, is its score. A
+masked model fills each option into the statement that the question asks for, as in the cloze probe. All three choose
+among identical options. See docs/howto/choice.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.data.choices import Choices, shown
+from fathom.data.queries import CandidateSet, Query, unrankable
+from fathom.data.templates import ANSWER, Prompt
+from fathom.errors import BadInput
+from fathom.models.base import Attention, Model
+from fathom.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.probes.base import Progress, Row
+from fathom.probes.options import ChoiceOptions
+from fathom.probes.wording import completed
+from fathom.scoring.answers import answer_key
+from fathom.scoring.masked import Pll
+from fathom.scoring.memory import Budget
+from fathom.scoring.names import tokens_in_place, what_counts
+from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.scoring.statements import (
+    Reduction,
+    Score,
+    counted_tokens,
+    encode_statements,
+    reduce_scores,
+    statement_log_probs,
+)
+from fathom.scoring.tokens import Bos, Tokens, resolve_bos
+from fathom.store.journal import Journal
+from fathom.store.predictions import NO_TEMPLATE
+
+SHARD_QUERIES = 256
+ASK = "Answer:"
+"""What a causal model's answer stands behind."""
+UNPARSED = "unparsed: the reply names no option"
+CUT_OFF = "unparsed: the reply was cut off before it named an option"
+SEVERAL = Way(Masks.SEVERAL, Pooling.MEAN)
+"""As in the paper (section 4.2): as many masks as the option has tokens, mean of their log-probabilities."""
+
+Answer = dict[str, Any]
+"""Columns of :mod:`fathom.store.predictions` that say what came of one query in one scoring."""
+
+_LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)(?: is)?\s*:?\s*", re.IGNORECASE)
+_EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
+_LETTER = re.compile(r"\(?([a-z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
+
+
+class _Shard(NamedTuple):
+    template: int
+    queries: tuple[Query, ...]
+
+
+class Asker(Protocol):
+    """One kind of model."""
+
+    @property
+    def scorings(self) -> Sequence[str]: ...
+
+    def numbers(self, query: Query) -> Sequence[int]:
+        """Which templates ask the query; :data:`NO_TEMPLATE` for the question itself."""
+        ...
+
+    def prompt(self, query: Query, number: int) -> str:
+        """The text asked, ``[Y]`` at the answer's place."""
+        ...
+
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+        """Of each query one answer per scoring."""
+        ...
+
+    def circumstances(self) -> dict[str, Any]: ...
+
+
+class Probe:
+    """See :class:`fathom.probes.base.Probe`.
+
+    :raises BadInput: an encoder-decoder, questions without statements for a masked model, BOS asked of a tokenizer
+        without one.
+    """
+
+    def __init__(self, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> None:
+        self.options, self.model, self.queryset = options, model, queryset
+        self.asker = _asker(options, model, queryset)
+        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
+
+    def resolved(self) -> dict[str, Any]:
+        return {"attention": "chat" if isinstance(self.model, ChatServer) else str(self.model.attention)}
+
+    def plan(self) -> Sequence[str]:
+        return list(self._shards)
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        if isinstance(self.model, ChatServer):
+            self.model.journal = Journal(artifacts / "answers.jsonl")
+
+    def circumstances(self) -> dict[str, Any]:
+        return self.asker.circumstances()
+
+    def ask(self, shard: str) -> list[Row]:
+        number, queries = self._shards[shard]
+        reasons = {query.id: unrankable(query, self.queryset.candidates[query.candidates]) for query in queries}
+        askable = [query for query in queries if reasons[query.id] is None]
+        answers = dict(zip((query.id for query in askable), self.asker.answers(askable, number), strict=True))
+        rows: list[Row] = []
+        for query in queries:
+            about = {
+                "query_id": query.id,
+                "template": number,
+                "subject": query.subject,
+                "prompt": self.asker.prompt(query, number) if reasons[query.id] is None else None,
+                "num_candidates": len(self.queryset.candidates[query.candidates]),
+            }
+            own = answers.get(query.id, [{"unscored": reasons[query.id]} for _ in self.asker.scorings])
+            rows += [{**about, "scoring": name, **one} for name, one in zip(self.asker.scorings, own, strict=True)]
+        return rows
+
+    def _cut(self) -> list[_Shard]:
+        of_number: dict[int, list[Query]] = {}
+        for query in self.queryset.queries:
+            for number in self.asker.numbers(query):
+                of_number.setdefault(number, []).append(query)
+        return [
+            _Shard(number, tuple(queries[start : start + SHARD_QUERIES]))
+            for number, queries in sorted(of_number.items())
+            for start in range(0, len(queries), SHARD_QUERIES)
+        ]
+
+
+def _asker(options: ChoiceOptions, model: Model | ChatServer, data: Choices) -> Asker:
+    if isinstance(model, ChatServer):
+        return _Chat(options, model, data)
+    if model.attention is Attention.CAUSAL:
+        return _Likelihoods(options, model, data)
+    if model.attention is Attention.BIDIRECTIONAL:
+        return _Masks(options, model, data)
+    raise BadInput(f"the choice probe needs a causal, masked or chat model; this one is {model.attention}")
+
+
+class _Chat:
+    """Writes which option it chooses."""
+
+    scorings = ("chat",)
+
+    def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
+        self.options, self.server, self.data = options, server, data
+        self.counts: Counter[str] = Counter(replies=0, unparsed=0, calls_failed=0)
+
+    def numbers(self, query: Query) -> Sequence[int]:
+        return (NO_TEMPLATE,)
+
+    def prompt(self, query: Query, number: int) -> str:
+        return f"{self._asked(query)}\n{ANSWER}"
+
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+        options = self.options
+        requests = [
+            ChatRequest(
+                self._asked(query),
+                temperature=options.sampling_temperature,
+                max_tokens=options.reply_tokens,
+                seed=options.seed,
+            )
+            for query in queries
+        ]
+        replies = self.server.ask(requests)
+        return [[self._answer(query, reply)] for query, reply in zip(queries, replies, strict=True)]
+
+    def circumstances(self) -> dict[str, Any]:
+        journal = self.server.journal
+        if journal is None:
+            return dict(self.counts)
+        tokens = {name: journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
+        return {**self.counts, "journal": {"answers": len(journal), **tokens}}  # of all sessions: it does not add up
+
+    def _asked(self, query: Query) -> str:
+        question = shown(self.data.questions[query.id], self.data.candidates[query.candidates].names)
+        return f"{question}\n{self.options.instruction}".rstrip()
+
+    def _answer(self, query: Query, reply: ChatReply) -> Answer:
+        if reply.fault is not None:
+            self.counts["calls_failed"] += 1
+            return {"unscored": f"the call failed: {reply.fault}"}
+        self.counts["replies"] += 1
+        [text], [ended] = reply.texts, reply.finish_reasons
+        space = self.data.candidates[query.candidates]
+        place = chosen(text, space.names)
+        if place is None:
+            self.counts["unparsed"] += 1
+            return {"answers": [text], "answer_ids": [None], "unscored": CUT_OFF if ended == "length" else UNPARSED}
+        right = space.ids[place] in query.gold
+        return {"answers": [text], "answer_ids": [space.ids[place]], "correct": float(right)}
+
+
+def chosen(reply: str, names: Sequence[str]) -> int | None:
+    """The place of the option that a reply names; None where it names none, or not one alone.
+
+    Understood are a letter ("b", "(B)", "b."), an option's text ("sports league"), and both together where they agree,
+    each also behind "The answer is" and between quotation marks or asterisks; letter case does not matter. A reply that
+    says anything besides is not understood: nobody guesses what it means.
+    """
+    said = _bare(_EMPHASIS.sub(r"\1", reply))
+    lead = _LEAD.match(said)
+    keys = [answer_key(name) for name in names]
+    found = {place for text in {said, _bare(said[lead.end() :]) if lead else said} for place in _named(text, keys)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _named(said: str, keys: Sequence[str]) -> list[int]:
+    """:param keys: of the options."""
+    by_text = [place for place, key in enumerate(keys) if key == answer_key(said)]
+    letter = _LETTER.fullmatch(said)
+    place = ascii_lowercase.index(letter[1].lower()) if letter else len(keys)
+    if letter and place < len(keys) and (not letter[2] or answer_key(_bare(letter[2])) == keys[place]):
+        by_text.append(place)
+    return by_text
+
+
+def _bare(text: str) -> str:
+    return text.strip().strip("*\"'“”`").strip()
+
+
+class _Likelihoods:
+    """Reads question and options; the likelihood of what it would write next is each option's score."""
+
+    def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
+        self.model, self.data, self.scorings = model, data, options.score
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
+        self.budget = Budget(options.batch_tokens, model.device)
+        self.statements = 0
+
+    def numbers(self, query: Query) -> Sequence[int]:
+        return (NO_TEMPLATE,)
+
+    def prompt(self, query: Query, number: int) -> str:
+        return f"{self._asked(query)} {ANSWER}"
+
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+        found: dict[str, list[list[Answer]]] = {
+            kind: self._scored(queries, kind) for kind in ("letter", "text") if self._wanted(kind)
+        }
+        return [
+            [found[name.partition("-")[0]][place][name == "text-mean"] for name in self.scorings]
+            for place in range(len(queries))
+        ]
+
+    def circumstances(self) -> dict[str, Any]:
+        return {"statements": self.statements, "halvings": self.budget.halvings}
+
+    def _wanted(self, kind: str) -> bool:
+        return any(name.partition("-")[0] == kind for name in self.scorings)
+
+    def _asked(self, query: Query) -> str:
+        names = self.data.candidates[query.candidates].names
+        return f"{shown(self.data.questions[query.id], names)}\n{ASK}"
+
+    def _scored(self, queries: Sequence[Query], kind: str) -> list[list[Answer]]:
+        """Of each query the answer by the sum of an option's token scores, and by their mean."""
+        spaces = [self.data.candidates[query.candidates] for query in queries]
+        prompts: list[Prompt] = []
+        for query, space in zip(queries, spaces, strict=True):
+            letters = [f"({letter})" for letter, _ in zip(ascii_lowercase, space.ids, strict=False)]
+            said = letters if kind == "letter" else space.names
+            prompts += [completed(self._asked(query), one, closing=False) for one in said]
+        tokens = encode_statements(self.model, prompts, self.bos) if prompts else []
+        window = self.model.max_tokens
+        fits = [window is None or len(one.ids) <= window for one in tokens]
+        runnable = [one for one, fit in zip(tokens, fits, strict=True) if fit]
+        log_probs = iter(statement_log_probs(self.model, runnable, Pll.ORIGINAL, self.budget))
+        self.statements += len(runnable)
+        own = iter([(one, next(log_probs) if fit else None) for one, fit in zip(tokens, fits, strict=True)])
+        return [
+            self._both(query, space, [next(own) for _ in space.ids])
+            for query, space in zip(queries, spaces, strict=True)
+        ]
+
+    def _both(
+        self, query: Query, space: CandidateSet, scored: Sequence[tuple[Tokens, NDArray[np.float32] | None]]
+    ) -> list[Answer]:
+        longest = max(len(tokens.ids) for tokens, _ in scored)
+        if any(log_probs is None for _, log_probs in scored):
+            window = self.model.max_tokens
+            return [
+                {"unscored": f"question and answer of {longest} tokens are longer than the model's window of {window}"}
+            ] * 2
+        both = []
+        for reduction in Reduction:
+            values = [
+                reduce_scores(log_probs, counted_tokens(tokens, Score.ANSWER, Attention.CAUSAL), reduction)
+                for tokens, log_probs in scored
+                if log_probs is not None
+            ]
+            lengths = [tokens.answer_tokens for tokens, _ in scored]
+            both.append(_ranked(query, space, np.array(values), lengths))
+        return both
+
+
+class _Masks:
+    """Fills each option into the statement that the question asks for."""
+
+    scorings = (SEVERAL.name,)
+
+    def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
+        self.options, self.model, self.data = options, model, data
+        self.budget = Budget(options.batch_tokens, model.device)
+        faults = data.lacking_templates(options.templates)
+        bare = {query.relation for query in data.queries if not query.unscored and not data.phrasings(query)}
+        faults += [f"relation {name} has no statement to put a mask in: ask a causal or a chat model" for name in bare]
+        if faults:
+            raise BadInput(sorted(faults))
+
+    def numbers(self, query: Query) -> Sequence[int]:
+        return list(self.data.by_phrasing([query], self.options.templates))
+
+    def prompt(self, query: Query, number: int) -> str:
+        return self._filled(query, number, ANSWER).text
+
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+        """Queries whose options tokenise alike share their passes."""
+        if not queries:
+            return []
+        mask = str(self.model.tokenizer.mask_token)
+        prompts = [self._filled(query, number, mask) for query in queries]
+        slots = encode_slots(self.model.tokenizer, prompts)
+        found: dict[str, Answer] = {}
+        alike: dict[str, list[int]] = {}
+        for place, (query, prompt, slot) in enumerate(zip(queries, prompts, slots, strict=True)):
+            if slot is None:
+                found[query.id] = {"unscored": f"the statement has {len(prompt.answer)} places for the answer, not one"}
+            else:
+                alike.setdefault(what_counts(prompt.text[: prompt.answer[0].start]), []).append(place)
+        for before, places in alike.items():
+            together = [(queries[place], slot) for place in places if (slot := slots[place]) is not None]
+            found |= self._together(together, before)
+        return [[found[query.id]] for query in queries]
+
+    def circumstances(self) -> dict[str, Any]:
+        return {"halvings": self.budget.halvings}
+
+    def _filled(self, query: Query, number: int, answer: str) -> Prompt:
+        template = self.data.phrasings(query)[number]
+        return template.fill(query.subject, answer, capitalize=self.options.capitalize)
+
+    def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Answer]:
+        """A slot runs once for each number of tokens among its own options, together with all that share it.
+
+        :param before: what stands before the slots, as far as options' tokens depend on it.
+        """
+        spaces = [self.data.candidates[query.candidates] for query, _ in asked]
+        everybody = list(dict.fromkeys(name for space in spaces for name in space.names))
+        tokens = dict(zip(everybody, tokens_in_place(self.model.tokenizer, everybody, before), strict=True))
+        lengths = [np.array([len(tokens[name]) for name in space.names]) for space in spaces]
+        faults = [self._fault(slot, own) for (_, slot), own in zip(asked, lengths, strict=True)]
+        scores = [np.full(len(space), np.nan) for space in spaces]
+        for length in np.unique(np.concatenate(lengths)).tolist():
+            rows = [row for row, own in enumerate(lengths) if faults[row] is None and length in own]
+            if not rows:
+                continue
+            alike = [name for name in everybody if len(tokens[name]) == length]
+            at = {name: place for place, name in enumerate(alike)}
+            names, slots = Names([tokens[name] for name in alike]), [asked[row][1] for row in rows]
+            found = slot_scores(self.model, slots, names, [SEVERAL], self.budget)[0]
+            for row, line in zip(rows, found, strict=True):
+                places = np.flatnonzero(lengths[row] == length)
+                scores[row][places] = line[[at[spaces[row].names[place]] for place in places.tolist()]]
+        return {
+            query.id: _ranked(query, spaces[row], scores[row], lengths[row].tolist())
+            if (why := faults[row]) is None
+            else {"unscored": why}
+            for row, (query, _) in enumerate(asked)
+        }
+
+    def _fault(self, slot: Slot, lengths: NDArray[np.int64]) -> str | None:
+        """:param lengths: tokens of its options, shape (options,)."""
+        if not lengths.all():
+            return "an option has no tokens"
+        longest, window = slot.tokens(int(lengths.max())), self.model.max_tokens
+        if window is not None and longest > window:
+            return f"a statement of up to {longest} tokens is longer than the model's window of {window}"
+        return None
+
+
+def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Answer:
+    """:param scores: of the options, shape (options,). :param lengths: tokens of each that made its score."""
+    gold = [space.position[answer] for answer in query.gold]
+    row: Answer = {
+        "scores": scores.tolist(),
+        "gold_scores": scores[gold].tolist(),
+        "gold_tokens": [lengths[place] for place in gold],
+    }
+    if wrong := int((~np.isfinite(scores)).sum()):
+        return row | {"unscored": f"the model gave {wrong} of {len(scores)} options a score that is not a number"}
+    ranks = rank_best(scores, gold)
+    best = top(scores, space.ids, len(space))
+    return row | {
+        "rank": ranks.realistic,
+        "rank_optimistic": ranks.optimistic,
+        "rank_pessimistic": ranks.pessimistic,
+        "gold_ranks": unfiltered_ranks(scores, gold),
+        "top_ids": [space.ids[place] for place in best],
+        "top_scores": scores[best].tolist(),
+        "scored_tokens": int(lengths[gold[0]]),
+    }
