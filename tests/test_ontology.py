@@ -21,11 +21,13 @@ from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.models.base import Attention
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import ontology
-from fathom.probes.options import ClozeOptions, OntologyOptions
+from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
+from fathom.report.ontology_study import ontology_tables
 from fathom.report.summary import summarise
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.studies.ontology import ontology as study
 from fathom.training import soft
 from fathom.training.soft import Item, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local
@@ -503,3 +505,138 @@ def test_published_folder(shared_data, bert_cased, tmp_path):
     assert {row["num_candidates"] for row in rows if row["query_id"].startswith("subProp")} <= {82}
     training = json.loads((tmp_path / "r" / "artifacts" / "training.json").read_text())
     assert {task: len(golds) for task, golds in training.items()} == {"type": 10, "subPropertyOf": 10, "domain": 10}
+
+
+# The study
+
+
+NAMES = ("singer", "person", "agent", "player", "place", "water", "lake", "art", "poem")
+WORDS = [*NAMES, "is", "a", "has", "class", "Ann", "Ina", "Bob", "."]
+
+
+def asked(folder: Path, weights, *, masked=True, **options):
+    """Ann is a singer, Ina a lake; Bob, a poem, is there to learn from, twice as often as anything else."""
+    space = CandidateSet("classes", NAMES, NAMES)
+    golds = {"Ann": ("singer", "person"), "Ina": ("lake",), "Bob": ("poem",)}
+    queries = [Query(f"type/{name}", "type", name, name, gold, "classes") for name, gold in golds.items()]
+    templates = (Template("[X] is a [Y] ."), Template("[X] has class [Y] ."))
+    relation = Relation("type", "type", templates, "1:N")
+    subsets = {"test": frozenset({"type/Ann", "type/Ina"}), "train": frozenset({"type/Bob"})}
+    data = QuerySet("three", tuple(queries), {"classes": space}, {"type": relation}, subsets=subsets)
+    model = ScriptedModel(WORDS, weights, masked=masked)
+    if masked:
+        return run("ontology", model, data, OntologyOptions(**options), folder)
+    return run("statement", model, data, StatementOptions(subset="test", **options), folder)
+
+
+KNOWS = {"a": {"singer": 8.0, "lake": 4.0, "person": 2.0}, "class": {"person": 8.0}}
+
+
+def test_the_study_by_hand(tmp_path):
+    """ "is a" ranks singer 1, lake 2, person 3: Ann 1 and mean 2, Ina 2: MRR (1 + 1/2) / 2, MRRₐ (1/2 + 1/2) / 2.
+
+    "has class" ranks person 1 and all others 5.5 (2 to 9): Ann 1 and mean 3.25, Ina 5.5. The causal model sees the same
+    weights and ranks the same. The baseline says poem, then the other eight by lot.
+    """
+    ways = {"masks": ("several", "one"), "reduction": ("mean", "max")}
+    masked = asked(tmp_path / "masked", KNOWS, **ways)
+    found = study([masked], examples=["type/Ina"])
+    assert len(found.lines) == 2 * 4
+    [line] = [line for line in found.lines if line.setting.prompt == "[X] is a [Y] ." and line.scoring == "mask-mean"]
+    assert (line.setting.masks, line.setting.pooling, line.setting.soft) == ("several", "mean", False)
+    assert line.numbers.recalls == (0.5, 1.0, 1.0, 1.0, 1.0)
+    assert line.numbers.mrr.estimate == pytest.approx(0.75)
+    assert line.numbers.mrr_all == pytest.approx(0.5)
+    [other] = [line for line in found.lines if "has class" in line.setting.prompt and line.scoring == "one-mask-max"]
+    assert (other.setting.masks, other.setting.pooling) == ("one", "max")
+    assert other.numbers.mrr.estimate == pytest.approx((1 + 1 / 5.5) / 2)
+    assert other.numbers.mrr_all == pytest.approx((1 / 3.25 + 1 / 5.5) / 2)
+    assert found.best["type", "scripted", False].setting.prompt == "[X] is a [Y] ."
+    order = by_frequency(["poem"], NAMES, seed=0)
+    assert order[0] == "poem"
+    ann, ina = [order.index(name) + 1 for name in ("singer", "person")], order.index("lake") + 1
+    baseline = found.baselines["type"]
+    assert baseline.mrr.estimate == pytest.approx((1 / min(ann) + 1 / ina) / 2)
+    assert baseline.mrr_all == pytest.approx((2 / sum(ann) + 1 / ina) / 2)
+    assert baseline.recalls[0] == 0
+    [example] = found.examples
+    assert (example.prompt, example.answers, example.top[:3]) == (
+        "Ina is a [Y] .", ("lake",), ("singer", "lake", "person")
+    )  # fmt: skip
+    # Names are one token each, so that no way of pooling them differs.
+    assert [one.part for one in found.comparisons] == ["masks", "pooling"]
+    for one in found.comparisons:
+        assert one.settings == 4
+        [first, second] = one.means.values()
+        assert first == pytest.approx(second)
+        assert first[5] == pytest.approx((0.75 + (1 + 1 / 5.5) / 2) / 2)
+
+
+def test_causal_models_take_part(tmp_path):
+    runs = [asked(tmp_path / "m", KNOWS), asked(tmp_path / "c", KNOWS | {"Ann": {"has": 2.0}}, masked=False)]
+    found = study(runs)
+    by_model = {(line.run.path.name, line.template): line for line in found.lines}
+    assert by_model["c", 0].setting.masks == ""
+    assert by_model["c", 0].setting.pooling == "sum/full"
+    for template in (0, 1):
+        assert by_model["c", template].numbers.mrr.estimate == by_model["m", template].numbers.mrr.estimate
+        assert by_model["c", template].numbers.mrr_all == by_model["m", template].numbers.mrr_all
+    assert found.comparisons == []
+
+
+def test_losses_are_compared_where_all_else_is_equal(model, tmp_path):
+    """Two runs by each loss, one of them with another way of pooling besides, which has no partner."""
+    plain = {"soft": True, "epochs": 1, "relations": ("type",)}
+    runs = [
+        run("ontology", model, town(), OntologyOptions(**options), tmp_path / str(number))
+        for number, options in enumerate((plain, plain | {"loss": "nll", "reduction": ("mean", "max")}, {}))
+    ]
+    found = study(runs)
+    [loss] = [one for one in found.comparisons if one.part == "loss"]
+    assert (set(loss.means), loss.settings) == ({"bce", "nll"}, 1)
+    assert {key[2] for key in found.best if key[0] == "type"} == {True, False}
+    assert all(line.setting.prompt == "learnt from random" for line in found.lines if line.setting.soft)
+    assert ontology_tables(found)[0].title == "the best of each model and task (table 4)"
+    prompts = {line.setting.prompt for line in found.lines if line.setting.task == "domain"}
+    assert prompts == {"One has to be a particular [Y] if one [X] a thing ."}
+
+
+class TestStudyInput:
+    def test_runs_that_cannot_be_compared(self, tmp_path):
+        one = asked(tmp_path / "one", KNOWS)
+        part = asked(tmp_path / "part", KNOWS | {"Bob": {"a": 2.0}}, limit=1)
+        more = tmp_path / "more.txt"
+        more.write_text("river\n")
+        pool = asked(tmp_path / "pool", KNOWS | {"Bob": {"a": 3.0}}, add_candidates=more)
+        with pytest.raises(BadInput) as error:
+            study([one, part, pool])
+        assert [fault.split(": ")[0] for fault in error.value.faults] == [
+            f"{one.path} and {part.path} asked different items of type",
+            f"{one.path} and {pool.path} ranked type among different candidates",
+        ]
+        with pytest.raises(BadInput, match="are both of scripted, type"):
+            study([one, asked(tmp_path / "again", KNOWS)])
+        with pytest.raises(BadInput, match="--examples type/9: no such query; expected ids such as type/Ann"):
+            study([one], ["type/9"])
+
+    def test_runs_without_full_ranks(self, tmp_path):
+        stopped = asked(tmp_path / "stopped", {}, masked=False, max_rank=2)
+        with pytest.raises(BadInput, match=r"lacks the ranks of all right answers: .* without --max-rank"):
+            study([stopped])
+        whole = asked(tmp_path / "r", KNOWS)
+        (whole.path / "predictions" / "part-00001.parquet").unlink()
+        with pytest.raises(BadInput, match="unfinished"):
+            study([whole])
+
+    def test_the_command(self, tmp_path, fathom):  # noqa: F811
+        asked(tmp_path / "r", KNOWS, masks=("several", "one"))
+        code, out, _ = fathom("study", "ontology", tmp_path / "r", "--out", tmp_path / "tables")
+        assert code == 0
+        assert "frequency baseline" in out
+        assert {file.name for file in (tmp_path / "tables").iterdir()} >= {
+            "ontology.md",
+            "ontology.csv",
+            "ontology.png",
+        }
+        code, _, error = fathom("study", "ontology", tmp_path / "no")
+        assert (code, "is not a run" in error) == (2, True)

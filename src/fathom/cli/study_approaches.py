@@ -22,7 +22,7 @@ _OUT = typer.Option(None, help="Folder for tables and pictures.")
 _FORMAT = typer.Option(Format.TEXT, help="How to print.")
 
 
-def _opened(runs: list[Path]) -> list[RunFolder]:
+def opened(runs: list[Path]) -> list[RunFolder]:
     from fathom.errors import all_of
     from fathom.store.folder import RunFolder
 
@@ -43,7 +43,7 @@ def rankings(
     from fathom.report.approaches import draw_rankings, rankings_tables
     from fathom.studies.rankings import rankings as study
 
-    found = study(_opened(runs), split(scoring), groups)
+    found = study(opened(runs), split(scoring), groups)
     tell(rankings_tables(found), format, out, "rankings")
     if out is not None:
         draw(lambda: draw_rankings(found, out / "rankings.png"))
@@ -60,7 +60,7 @@ def readings(
     from fathom.report.approaches import readings_tables
     from fathom.studies.paired import readings as study
 
-    tell(readings_tables(study(_opened(runs), split(scoring))), format, out, "readings")
+    tell(readings_tables(study(opened(runs), split(scoring))), format, out, "readings")
 
 
 @app.command("pools")
@@ -74,7 +74,7 @@ def pools(
     from fathom.report.approaches import pools_tables
     from fathom.studies.paired import pools as study
 
-    tell(pools_tables(study(_opened(runs), split(scoring))), format, out, "pools")
+    tell(pools_tables(study(opened(runs), split(scoring))), format, out, "pools")
 
 
 @app.command("repeated")
@@ -88,7 +88,7 @@ def repeated(
     from fathom.report.approaches import draw_repeated, entities_table, repeated_tables
     from fathom.studies.repeated import repeated as study
 
-    found = study(_opened(runs), split(scoring))
+    found = study(opened(runs), split(scoring))
     tell(repeated_tables(found), format, out, "repeated")
     if out is not None:
         for number, line in enumerate(found):
@@ -107,7 +107,7 @@ def perplexity(
     from fathom.report.approaches import draw_perplexity, perplexity_tables
     from fathom.studies.perplexity import perplexities
 
-    found = perplexities(_opened(runs), split(scoring))
+    found = perplexities(opened(runs), split(scoring))
     tell(perplexity_tables(found), format, out, "perplexity")
     if out is not None:
         draw(lambda: draw_perplexity(found, out / "perplexity.png"))
@@ -124,7 +124,7 @@ def templates(
     from fathom.report.approaches import templates_tables
     from fathom.studies.templates import templates as study
 
-    tell(templates_tables(study(_opened(runs), split(scoring))), format, out, "templates")
+    tell(templates_tables(study(opened(runs), split(scoring))), format, out, "templates")
 
 
 @app.command("relations")
@@ -138,7 +138,7 @@ def relations(
     from fathom.report.approaches import draw_relations, relations_tables
     from fathom.studies.relations import shared_relations
 
-    found = shared_relations(_opened(runs), split(scoring))
+    found = shared_relations(opened(runs), split(scoring))
     tell(relations_tables(found), format, out, "relations")
     if out is not None:
         draw(lambda: draw_relations(found, out / "relations.png"))
