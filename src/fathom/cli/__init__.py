@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fathom.cli import build, data, demo, kgc, metrics, plant, probe, study_ontology, study_choice
+from fathom.cli import build, data, demo, kgc, metrics, plant, probe, study_approaches, study_choice, study_ontology
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -21,8 +21,9 @@ app.add_typer(probe.app, name="probe")
 app.add_typer(data.app, name="data")
 app.add_typer(build.app, name="build")
 app.add_typer(kgc.app, name="kgc")
-study_ontology.app.command("choice")(study_choice.choice)
-app.add_typer(study_ontology.app, name="study")
+study_approaches.app.command("choice")(study_choice.choice)
+study_approaches.app.command("ontology")(study_ontology.ontology)
+app.add_typer(study_approaches.app, name="study")
 app.command("metrics")(metrics.metrics)
 app.command("plant")(plant.plant)
 app.command("demo")(demo.demo)
