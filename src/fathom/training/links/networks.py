@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,8 @@ def language_model(auto: Any, options: TextTraining, source: Path | None, device
     """
     name = options.weights if source is None else str(source / NETWORK)
     transformers_logging.set_verbosity_error()  # a head that is left out, or a new one, is meant
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()
     tokenizer = load_tokenizer(name)
     if source is None and options.init == "pretrained":
         network, loaded = from_pretrained(
