@@ -90,6 +90,14 @@ CASES = {
         "a prompt of up to 7 tokens is longer than the model's window of 6",
         "the model gave 4 of 4 candidates a score that is not a number",
     ),
+    "choice": Case(
+        {"score": ("text-sum", "text-mean")},
+        (-1, "text-sum"),
+        (2, 3),  # "Answer:" ends in unknown words, behind which Rome and Madrid have the same weight
+        34,  # <s>, 12 of the question, 4 of each option and 3 commas, "Answer : Paris"
+        "question and answer of 35 tokens are longer than the model's window of 34",
+        "the model gave 4 of 4 options a score that is not a number",
+    ),
     "generation": Case(
         {"shots": 1, "max_new_tokens": 2},
         (-1, "f1"),
@@ -301,11 +309,22 @@ OTHER = {
     "tail_template": "A", "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
     "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "more.txt",
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
-    "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words", "loss": "nll", "epochs": 3,
-    "learning_rate": 0.1, "batch_size": 2,
+    "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
+    "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
+    "retries": 1, "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
+    "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2,
 }  # fmt: skip
 """Another value for each option of each probe."""
-CIRCUMSTANCES = {"device", "allow_pickle", "batch_tokens", "questions", "add_candidates", "own_templates"}
+CIRCUMSTANCES = {
+    "device", "allow_pickle", "batch_tokens", "questions", "add_candidates", "own_templates", "key_env", "concurrency",
+    "requests_per_minute", "timeout_s", "retries",
+}  # fmt: skip
+DEFAULTS = {
+    ("cloze", "reduction"): ("first",),
+    ("ontology", "reduction"): ("first",),
+    ("choice", "sentences"): "first",
+}
+"""The same where :data:`OTHER` has the probe's own default."""
 
 
 @pytest.mark.parametrize("probe", [entry.name for entry in _ENTRIES])
@@ -314,7 +333,7 @@ def test_every_option_is_identity_or_circumstance(probe):
     kind = PROBES[probe].options
     base = kind()
     for name in kind.model_fields:
-        other = ("first",) if probe in ("cloze", "ontology") and name == "reduction" else OTHER[name]  # not their mean
+        other = DEFAULTS.get((probe, name), OTHER[name])
         same = base.model_copy(update={name: other}).identity() == base.identity()
         assert same == (name in CIRCUMSTANCES), name
 
