@@ -16,6 +16,7 @@ _WHERE = {
     "GenerationOptions": "fathom.probes.options",
     "KnowledgeGraph": "fathom.data.knowledge",
     "LocalModel": "fathom.models.local",
+    "OntologyOptions": "fathom.probes.options",
     "Query": "fathom.data.queries",
     "QuerySet": "fathom.data.queries",
     "Relation": "fathom.data.queries",

@@ -69,7 +69,7 @@ def probe(
     """Ask a model what it knows of the facts in *data*.
 
     :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"),
-        "cloze", "generation" ("kamel") or "choice".
+        "cloze", "ontology" ("ontoprobe"), "generation" ("kamel") or "choice".
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
         probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.
