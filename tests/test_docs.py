@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|python|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -87,6 +87,10 @@ def test_examples_run(page, desk, monkeypatch):
 
     monkeypatch.chdir(desk)
     for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "yaml":
+            if named := re.match(r"# (\S+\.yaml)\n", block):
+                Path(named[1]).write_text(block, encoding="utf-8")
+            continue
         if language == "python":
             exec(compile(block, str(page), "exec"), {})
             continue
