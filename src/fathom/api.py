@@ -86,7 +86,8 @@ def probe(
     queryset = _collect(faults, lambda: _read(data))
     if queryset is not None and chosen is not None:
         _collect(faults, lambda: check(queryset, chosen.selection()))
-    local = _collect(faults, lambda: _model(model, chosen or kind()))
+    here = chosen is not None or "server" not in options  # else the name is not of a model to load
+    local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     folder = run(entry.name, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)

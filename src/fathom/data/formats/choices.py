@@ -73,7 +73,7 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
         faults.add(path, None, "no question in it: expected lines with 'prompt' and 'gold'")
     if faults.found:
         return None
-    asked = {(item.stem, item.listed, item.gold): item for item in items if item.stem in TASKS}
+    asked = {(item.stem, item.listed, item.gold): item for item in [*items, *_beside(path)] if item.stem in TASKS}
     queries = [_query(item, asked) for item in items]
     of_relation: dict[str, list[Query]] = {}
     for query in queries:
@@ -116,6 +116,14 @@ def _files(path: Path) -> list[Path]:
     places = {stem: place for place, stem in enumerate(known)}
     found = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
     return sorted(found, key=lambda file: places.get(file.stem, len(known)))
+
+
+def _beside(path: Path) -> list[Item]:
+    """The memorising items that a folder of reasoning files belongs to: another run may have asked them."""
+    beside = path.resolve().parent / MEMORIZING
+    if path.resolve().name != REASONING or not beside.is_dir():
+        return []
+    return [item for file in _files(beside) for item in _items(file, Faults())]
 
 
 def _items(file: Path, faults: Faults) -> list[Item]:
