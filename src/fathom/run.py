@@ -15,7 +15,7 @@ import fathom
 from fathom.data.queries import QuerySet
 from fathom.data.selection import Selected, select
 from fathom.models.base import Model
-from fathom.probes import find
+from fathom.probes import Entry, find
 from fathom.probes.base import Probe, Progress
 from fathom.probes.options import AskingOptions
 from fathom.scoring.names import token_counter
@@ -23,7 +23,7 @@ from fathom.store.folder import RunFolder
 
 
 def run(
-    probe: str,
+    probe: str | Entry,
     model: Any,
     data: QuerySet,
     options: AskingOptions,
@@ -34,10 +34,11 @@ def run(
 
     Where *out* holds the same run unfinished, it goes on; where it is finished, nothing is asked again.
 
+    :param probe: its name, or the entry of one that only studies ask.
     :raises BadInput: *out* belongs to another run, or the probe cannot be asked of this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
-    entry = find(probe)
+    entry = find(probe) if isinstance(probe, str) else probe
     chosen, left_out = selected(model, data, options)
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)

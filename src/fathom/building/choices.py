@@ -15,10 +15,9 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from fathom.data.choices import LIMITED, Choices, choices, shown
-from fathom.data.faults import Faults, read_json_lines
 from fathom.data.formats import locate, read
 from fathom.data.formats.choices import MEMORIZING, REASONING, RULES
-from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, clean, is_ontoprobe
+from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
 from fathom.data.queries import Query
 from fathom.data.selection import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
@@ -49,7 +48,7 @@ def build_choices(
     if out.exists():
         raise BadInput(f"{out} is there already: delete it, or choose another --out")
     asked = choices(select(read(folder), Selection(subset=subset)).data, options, seed)
-    files = _memorizing(asked) | _reasoning(asked, _patterns(folder))
+    files = _memorizing(asked) | _reasoning(asked, read_patterns(folder))
     with whole_folder(out) as made:
         for name, rows in files.items():
             file = made / f"{name}.jsonl"
@@ -110,19 +109,3 @@ def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str])
 
 def _about_pseudowords(pattern: str) -> str:
     return pattern.replace(SUBJECT, "X").replace(ANSWER, "Y")
-
-
-def _patterns(folder: Path) -> dict[str, dict[str, str]]:
-    """Of every property and super-property, by the task in which it stands and its name as it is asked."""
-    faults = Faults()
-    found: dict[str, dict[str, str]] = {}
-    for task in ("domain", "range", "subPropertyOf"):
-        file = folder / "memorizing" / f"{task}.jsonl"
-        for line, row in read_json_lines(file, {}, faults) if file.exists() else ():
-            sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]
-            for label, pattern in (pair for side in sides for pair in side.items()):
-                if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
-                    faults.add(file, line, f"{label!r} has no pattern with {SUBJECT} and {ANSWER}, found {pattern!r}")
-                found.setdefault(task, {})[clean(label)] = str(pattern)
-    faults.stop_if_any()
-    return found

@@ -6,7 +6,19 @@ import sys
 
 import typer
 
-from fathom.cli import build, data, demo, kgc, metrics, plant, probe, study_approaches, study_choice, study_ontology
+from fathom.cli import (
+    build,
+    data,
+    demo,
+    kgc,
+    metrics,
+    plant,
+    probe,
+    study_approaches,
+    study_choice,
+    study_entailment,
+    study_ontology,
+)
 from fathom.errors import FathomError
 
 app = typer.Typer(
@@ -23,6 +35,7 @@ app.add_typer(build.app, name="build")
 app.add_typer(kgc.app, name="kgc")
 study_approaches.app.command("choice")(study_choice.choice)
 study_approaches.app.command("ontology")(study_ontology.ontology)
+study_approaches.app.command("entailment")(study_entailment.entailment)
 app.add_typer(study_approaches.app, name="study")
 app.command("metrics")(metrics.metrics)
 app.command("plant")(plant.plant)

@@ -40,7 +40,7 @@ def _ablation(
     from fathom.studies.ablation import ablation
 
     options = parse_options(StatementOptions, merge(config, given))
-    found = ablation(load(model, **options.loading()), read(data), options, out, _announced)
+    found = ablation(load(model, **options.loading()), read(data), options, out, announced)
     tell(ablation_tables(found), format, out, "ablation")
 
 
@@ -106,7 +106,7 @@ def _prompts(
     from fathom.studies.entities import prompt_sensitivity
 
     options = parse_options(EmbeddingOptions, merge(config, given))
-    lines = prompt_sensitivity(load(model, **options.loading()), read(data), options, out, _announced)
+    lines = prompt_sensitivity(load(model, **options.loading()), read(data), options, out, announced)
     tell([scored_table("embedding probe by tail prompt", lines)], format, out, "prompts")
 
 
@@ -131,7 +131,7 @@ def _sizes(
     asked = _asked(split(probes), {"max_rank": 100} | merge(config, given), max_rank)
     loading = asked[0].options.loading()
     chosen = [(name, partial(load, name, **loading)) for name in split(models)]
-    lines, growth = sizes(chosen, read(data), asked, out, _announced)
+    lines, growth = sizes(chosen, read(data), asked, out, announced)
     tell([scored_table("growth with the size of the model", lines, growth)], format, out, "sizes")
 
 
@@ -160,7 +160,7 @@ def _compute_time(
     counts = [int(part) for part in split(queries)]
     asked = _asked(split(probes), merge(config, given), max_rank)
     loaded, facts = load(model, **asked[0].options.loading()), read(data)
-    found = [compute_time(loaded, facts, one, counts, out, _announced, repeats=repeats, total=total) for one in asked]
+    found = [compute_time(loaded, facts, one, counts, out, announced, repeats=repeats, total=total) for one in asked]
     tell([timing_table(found)], format, out, "compute-time")
     for timing in found:
         draw(lambda: draw_timing(timing, out / f"compute-time-{timing.probe}.png"))  # noqa: B023 - called at once
@@ -209,7 +209,7 @@ def _counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
     return lambda texts: count([" " + text for text in texts])
 
 
-def _announced(name: str) -> Callable[[int, int], None]:
+def announced(name: str) -> Callable[[int, int], None]:
     console = Console(stderr=True)
 
     def tell(done: int, total: int) -> None:

@@ -31,6 +31,7 @@ def keep(path: Path, table: Table) -> None:
     write_text(path, render([table], "csv") + "\n")
 
 
-def draw(make: Callable[[], Path | None]) -> None:
+def draw(make: Callable[[], object]) -> None:
+    """:param make: gives None where it cannot draw."""
     if make() is None:
         typer.echo("no picture: pip install 'fathom-lm[report]' draws one", err=True)

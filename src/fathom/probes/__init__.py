@@ -12,6 +12,7 @@ from fathom.probes.options import (
     ChoiceOptions,
     ClozeOptions,
     EmbeddingOptions,
+    EntailmentOptions,
     GenerationOptions,
     LinkOptions,
     OntologyOptions,
@@ -94,6 +95,14 @@ _ENTRIES = (
         "link predictor",
     ),
 )
+ENTAILMENT = Entry(
+    "entailment",
+    "entailment",
+    EntailmentOptions,
+    "fathom.probes.entailment",
+    "Rank what follows from premises about pseudowords.",
+)
+"""Asked by ``fathom study entailment`` alone, which makes its queries."""
 PROBES: dict[str, Entry] = {name: entry for entry in _ENTRIES for name in (entry.name, entry.alias)}
 
 

@@ -296,6 +296,38 @@ class OntologyOptions(ClozeOptions):
     batch_size: int = Field(8, ge=1, description="Training items per step.")
 
 
+class EntailmentOptions(OntologyOptions):
+    """Options of the runs of ``fathom study entailment``: the ontology probe's, for texts about pseudowords."""
+
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(_split)] = Field(
+        ("several",),
+        min_length=1,
+        max_length=1,
+        description="The slot holds as many masks as the candidate has tokens (several), or one for all.",
+    )
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(_split)] = Field(
+        ("mean",),
+        min_length=1,
+        max_length=1,
+        description="Which of a candidate's token log-probabilities make its score.",
+    )
+    pairs: int = Field(10, ge=1, description="Pairs of pseudowords for each rule, drawn by --seed.")
+    alpha: float = Field(
+        0.5,
+        gt=0,
+        lt=1,
+        description="Distance of pseudowords from the mask token, as a share of its nearest other token's.",
+    )
+    soft_conjunction: bool = Field(
+        False, description="Learnt tokens between premises and hypothesis, trained with all other learnt ones."
+    )
+    learnt: Path | None = Field(
+        None,
+        description="Folder of the templates that a run of the ontology probe has learnt.",
+        json_schema_extra=CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
+    )
+
+
 class ChoiceOptions(ProbeOptions):
     """Options of the choice probe (multiple choice)."""
 

@@ -81,14 +81,17 @@ def learn(
     start: Tensor,
     plan: SoftPlan,
     budget: Budget,
+    fixed: Tensor | None = None,
 ) -> Learnt:
     """Fit the vectors of learnt tokens to *items*.
 
     :param names: the candidates as tokens. :param way: how they are scored.
     :param start: the vectors to begin with (random, of words, or learnt before), shape (rows, d).
+    :param fixed: further vectors that items refer to behind those, and that stay as they are, shape (more, d).
     :raises RunFailed: the loss is no number.
     """
     vectors = start.detach().to(model.device, torch.float32).clone().requires_grad_()
+    kept = vectors.new_zeros(0, vectors.shape[1]) if fixed is None else fixed.to(vectors)
     optimizer = torch.optim.AdamW([vectors], lr=plan.learning_rate)
     batches = [items[first : first + plan.batch_size] for first in range(0, len(items), plan.batch_size)]
     steps = plan.epochs * len(batches)
@@ -100,11 +103,13 @@ def learn(
         for number, batch in enumerate(batches):
             optimizer.param_groups[0]["lr"] = plan.learning_rate * (1 - (epoch * len(batches) + number) / steps)
             optimizer.zero_grad(set_to_none=True)
-            losses.append(_backward(model, names, way, batch, vectors, _Goal(plan.loss, batch, names, draws), budget))
+            goal = _Goal(plan.loss, batch, names, draws)
+            losses.append(_backward(model, names, way, batch, torch.cat([vectors, kept]), goal, budget))
             if not math.isfinite(losses[-1]):
                 raise RunFailed(f"the loss of a soft template is {losses[-1]}: use a smaller --learning-rate")
             optimizer.step()
-        point = Epoch(epoch + 1, sum(losses) / len(losses), *_validate(model, names, way, validation, vectors, budget))
+        found = _validate(model, names, way, validation, torch.cat([vectors, kept]), budget)
+        point = Epoch(epoch + 1, sum(losses) / len(losses), *found)
         best.curve.append(point)
         if point.mrr_all > best_mrr:
             best_mrr = point.mrr_all

@@ -143,6 +143,28 @@ def range_sentence(pattern: str, domain_label: str | None) -> str:
     return f"One has to be a particular {ANSWER} if {clause.replace(SUBJECT, _some(domain_label))}"
 
 
+def with_article(label: str) -> str:
+    """ "an athlete", "a person"."""
+    return f"{'an' if label[0].lower() in 'aeiou' else 'a'} {label}"
+
+
+def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
+    """ "[X]'s mother is [Y] ." of every property and super-property, by the task in which it stands and its name as it
+    is asked. :raises BadInput: a property without one."""
+    faults = Faults()
+    found: dict[str, dict[str, str]] = {}
+    for task in ("domain", "range", "subPropertyOf"):
+        file = folder / "memorizing" / f"{task}.jsonl"
+        for line, row in read_json_lines(file, {}, faults) if file.exists() else ():
+            sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]
+            for label, pattern in (pair for side in sides for pair in side.items()):
+                if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
+                    faults.add(file, line, f"{label!r} has no pattern with {SUBJECT} and {ANSWER}, found {pattern!r}")
+                found.setdefault(task, {})[clean(label)] = str(pattern)
+    faults.stop_if_any()
+    return found
+
+
 def read_classes(file: Path, faults: Faults) -> list[OntologyClass]:
     """``class.json``; entries that are not as expected become faults."""
     found = []
@@ -300,4 +322,4 @@ def _some(label: str | None) -> str:
     """ "an athlete", "a person", or "something" where the class is not known."""
     if label is None:
         return "something"
-    return f"{'an' if label[0].lower() in 'aeiou' else 'a'} {label}"
+    return with_article(label)
