@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
+import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -21,6 +26,7 @@ from fathom.studies.memory import Curve, correlations, memory
 from fathom.training import links as table
 from fathom.training.links import Kind
 from fathom.training.links.base import Predictor
+from fathom.training.links.fit import NotANumber
 from fathom.training.links.options import LinkTraining, TextTraining
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
@@ -51,6 +57,10 @@ class Reader(Predictor):
         self.identity = Identity("none", None, "float32", "0")
         self.network = torch.nn.Linear(1, 1)
 
+    @classmethod
+    def check(cls, options):
+        pass
+
     def train(self, folder, progress):
         lines = [{"stage": "s", "epoch": n + 1, "loss": 1.0, "hits@10": 0.1 * n, "seconds": 1.0} for n in range(3)]
         (folder / "curve.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -78,7 +88,8 @@ class BlindOptions(LinkTraining):
 def _kinds(monkeypatch):
     monkeypatch.setitem(table.KINDS, "reader", Kind("reader", ReaderOptions, __name__, ""))
     monkeypatch.setitem(table.KINDS, "blind", Kind("blind", BlindOptions, __name__, ""))
-    monkeypatch.setattr(Kind, "load", lambda self: Reader)
+    load = Kind.load
+    monkeypatch.setattr(Kind, "load", lambda self: Reader if self.name in ("reader", "blind") else load(self))
 
 
 @pytest.fixture
@@ -185,8 +196,11 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
         (("knows: 0.0", "nose: 0.0"), "other: there is no option --nose"),
         (("line: blind", "line: blond"), "line: there is no model 'blond'"),
         (("anonymised-er,", "anonymous-er,"), "anonymous-er"),
-        (("data: graph", "date: graph"), "data: Field required"),
+        (("data: graph", "date: graph"), r"data: this key is missing\n.*date: no such key; there is data, worlds"),
         (("data: graph", "data: ["), "not YAML"),
+        (("model: blind, worlds", "model: TransD2, worlds"), "blind: --model: PyKEEN has no 'TransD2'"),
+        (("knows: 0.0", "asking: {knows: 0.0}"), "other: asking: a reader model can be asked with nothing"),
+        (("knows: 0.0, random_from: reader", "random_from: other"), "random_from: other has no random cells"),
     ],
 )
 def test_a_wrong_plan(plan_file, tmp_path, change, message):
@@ -216,10 +230,72 @@ def test_fences_by_hand():
 
 def test_curves_are_held_at_their_last_value():
     """(1, 2, 2) after holding against (1, 2, 3): r = 1/√(2/3 · 2)·… worked out: cov 1, norms √(2/3) and √2: 0.8660."""
-    curves = [Curve(Cell("m", "pretrained", w), np.array(h)) for w, h in (("a", [1.0, 2.0]), ("b", [1.0, 2.0, 3.0]))]
-    _, matrix = correlations([*curves, Curve(Cell("m", "random", "a"), np.array([0.5]))])
+
+    def curve(init, world, *hits):
+        return Curve(Cell("m", init, world), np.arange(1, len(hits) + 1), np.array(hits))
+
+    curves = [curve("pretrained", "a", 1.0, 2.0), curve("pretrained", "b", 1.0, 2.0, 3.0), curve("random", "a", 0.5)]
+    _, matrix = correlations(curves)
     assert matrix[0, 1] == pytest.approx(1 / math.sqrt(2 / 3 * 2))
     assert np.isnan(matrix[2]).all()
+
+
+def test_a_curve_that_is_not_validated_every_epoch():
+    """Validated after epochs 2 and 4: in epoch 1 the first value is taken, in epochs 3 and 5 the one before."""
+    held = Curve(Cell("m", "", "base"), np.array([2, 4]), np.array([0.1, 0.3])).held(5)
+    assert held.tolist() == [0.1, 0.1, 0.1, 0.3, 0.3]
+
+
+def test_a_cell_without_ranks_does_not_end_the_report(plan_file, tmp_path, monkeypatch):
+    rank = Reader.rank
+
+    def nan(self, links, top, keep_scores=False):
+        found = rank(self, links, top, keep_scores)
+        if isinstance(self.options, BlindOptions):
+            for one in found:
+                one.ranks, one.unscored = None, "the model's score of the right answer is not a number"
+        return found
+
+    monkeypatch.setattr(Reader, "rank", nan)
+    plan = read_plan(plan_file)
+    result = memory(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    [blind] = [line for line in result.cells if line.cell.model == "blind"]
+    assert blind.hits is None
+    assert "no ranks to compare" in blind.why
+    assert sum(line.hits is not None for line in result.cells) == 9
+
+
+def test_a_training_that_came_to_nothing_is_tried_anew(plan_file, tmp_path, monkeypatch):
+    plan, train = read_plan(plan_file), Reader.train
+
+    def nan(self, folder, progress):
+        raise NotANumber("the loss is nan")
+
+    monkeypatch.setattr(Reader, "train", nan)
+    assert all(state.failed for state in run_grid(plan, tmp_path / "out"))
+    monkeypatch.setattr(Reader, "train", train)
+    again = run_grid(plan, tmp_path / "out", retry_failed=True)
+    assert not any(state.failed for state in again)
+
+
+def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
+    """Real processes: they know nothing of the kinds made up here, so the plan is of embeddings."""
+    pytest.importorskip("pykeen")
+    models = "".join(f"  m{n}: {{model: TransE, epochs: 2, patience: 1}}\n" for n in range(3))
+    plan_file.write_text(f"data: graph\nworlds: [base]\nmodels:\n{models}")
+
+    def kill_one():
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.05)
+        os.kill(children[0].pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    found = run_grid(read_plan(plan_file), tmp_path / "out", workers=2)
+    killer.join()
+    failed = [state.failed for state in found if state.failed]
+    assert len(failed) == 1
+    assert "ended with code -9" in failed[0]
 
 
 def test_worlds_keep_the_questions(plan_file, tmp_path):

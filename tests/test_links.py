@@ -32,6 +32,7 @@ from fathom.training.links.fit import NotANumber, Stage, shuffled
 from fathom.training.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.training.links.options import ASKING, TextTraining
 from fathom.training.links.predict import predict_links
+from fathom.training.saving import whole_tensors
 
 CPU = torch.device("cpu")
 NAMES = {"fr": "France", "it": "Italy", "pa": "Paris", "ro": "Rome", "eu": "Europe", "no": ""}
@@ -235,6 +236,33 @@ def test_nan_loss_keeps_the_best_model(data, tmp_path):
         train_links("toy", data, Options(spoil=8), tmp_path / "m")
     assert len(read_curve(tmp_path / "m")) == 2
     assert open_links(tmp_path / "m", data).network["e"].weight.isfinite().all()
+    with pytest.raises(NotANumber, match="to train anew choose another --out"):
+        train_links("toy", data, Options(spoil=8), tmp_path / "m")
+
+
+def test_nan_before_anything_was_learnt(data, tmp_path):
+    with pytest.raises(NotANumber, match="nothing was learnt before"):
+        train_links("toy", data, Options(spoil=1), tmp_path / "m")
+    with pytest.raises(BadInput, match="holds no weights: the loss is nan"):
+        open_links(tmp_path / "m", data)
+
+
+def test_scores_that_are_no_numbers_end_a_training(data, tmp_path, monkeypatch):
+    """The loss may be finite where the weights it leads to are beyond all numbers."""
+    rank = Bilinear.rank
+
+    def nan(self, links, top, keep_scores=False):
+        return [replace(one, ranks=None, unscored="NaN") for one in rank(self, links, top, keep_scores)]
+
+    monkeypatch.setattr(Bilinear, "rank", nan)
+    with pytest.raises(NotANumber, match="no answer has a score that is a number after epoch 1"):
+        train_links("toy", data, Options(), tmp_path / "m")
+
+
+def test_a_full_disk_has_many_names(tmp_path):
+    with pytest.raises(RunFailed, match=r"cannot write .*: enforce fail"), whole_tensors(tmp_path / "w"):
+        raise RuntimeError("enforce fail at inline_container.cc:672")  # torch's words
+    assert not list(tmp_path.iterdir())
 
 
 def test_patience(data, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, create_model
 from fathom.cli.formats import Format
 from fathom.cli.options import merge, stoppable, with_flags
 from fathom.cli.progress import progress_bar
+from fathom.errors import RunFailed
 from fathom.probes.options import LinkOptions
 from fathom.training.links import EMBEDDING, KINDS, Kind
 from fathom.training.options import PretrainOptions
@@ -19,6 +20,8 @@ from fathom.training.options import PretrainOptions
 app = typer.Typer(
     help="Complete a knowledge graph: train link predictors and see what they know.", no_args_is_help=True
 )
+NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
+"""Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
 MODELS = "; ".join(f"{kind.name} ({kind.does})" for kind in KINDS.values())
 
 
@@ -41,6 +44,8 @@ def _of_all(kinds: Iterable[Kind], asking: bool) -> type[BaseModel]:
     return create_model("Options", **fields)
 
 
+BEGINS_WITH = {"masked": "simkgc", "t5": "kgt5", "bart": "genkgc", "causal": "prompted"}
+"""Which predictor a kind of pre-trained model is for."""
 _ALL = [EMBEDDING, *KINDS.values()]
 
 
@@ -75,12 +80,21 @@ def _evaluate(
 ) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals."""
     from fathom.api import evaluate_links
+    from fathom.training.links.folder import read_manifest
 
     said = merge(config, given)
     asking = {name: said.pop(name) for name in list(said) if name not in LinkOptions.model_fields}
     with progress_bar(f"asking {model.name}") as progress:
         result = evaluate_links(model, data, out, progress, asking, **said)
+    ended = read_manifest(model)["ended"]
+    if ended.get("failed"):
+        typer.echo(f"note: its training failed: {ended['why']}")
     typer.echo(result.summary().to_text())
+    if all(line.accuracy is None and line.unscored == line.predictions for line in result.summary().headlines):
+        raise RunFailed(f"no question was scored: the reasons stand above; {out} keeps them")
+    for what, count in result.folder.manifest["circumstances"].items():
+        if what not in NOTED_FOR_ALL:
+            typer.echo(f"{what.replace('_', ' ')}: {count}")
     typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by direction,relation,cardinality")
 
 
@@ -115,23 +129,29 @@ def study(
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.cli.tables import tell
     from fathom.report.memory import correlation_tables, draw_memory, memory_tables
-    from fathom.studies.grid import read_plan, run_grid, states
+    from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states
     from fathom.studies.memory import memory
 
-    given = read_plan(plan)
     with stoppable():
-        found = states(given, out) if report_only else run_grid(given, out, workers, retry_failed, typer.echo)
-    result = memory(given, found, out)
+        given = read_plan(plan)
+        if report_only:
+            check_plan(given)
+            check_same(given, out)
+            found = states(given, out)
+        else:
+            found = run_grid(given, out, workers, retry_failed, typer.echo)
+        result = memory(given, found, out)
     tell(memory_tables(result), format, out, "memory")
     if correlation_tables(result):
         tell(correlation_tables(result), format, out, "correlations")
-    drawn = draw_memory(result, out)
-    typer.echo(
-        f"figures: {', '.join(map(str, drawn))}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True
-    )
-
-
-app.command("study")(study)
+    drawn = ", ".join(map(str, draw_memory(result, out)))
+    typer.echo(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
+    failed = sum(bool(state.failed) for state in found)
+    if failed and not report_only:
+        raise RunFailed(
+            f"{failed} of {len(found)} cells failed, with the reasons in the table; to try them once more: "
+            f"fathom kgc study {plan} --out {out} --retry-failed"
+        )
 
 
 def _pretrain(
@@ -155,7 +175,8 @@ def _pretrain(
     typer.echo(
         f"read {made['texts']:,} texts ({made['left_out']['texts']:,} left out: {made['left_out']['why']}) and "
         f"{told['statements']:,} statements of {told['triples']:,} triples; loss {made['final_loss']:.3f}\n"
-        f"kept in {out}"
+        f"kept in {out}; next: fathom kgc train --weights {out} --data {data} --out M --model "
+        f"{BEGINS_WITH[options.kind]}"
     )
 
 
@@ -173,4 +194,5 @@ app.command("evaluate")(
     )
 )
 app.command("predict")(predict)
+app.command("study")(study)
 app.command("pretrain")(with_flags(_pretrain, PretrainOptions))

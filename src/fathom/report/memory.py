@@ -11,9 +11,11 @@ import numpy as np
 from fathom.metrics.bootstrap import Difference, Interval
 from fathom.report.entities import picture
 from fathom.report.tables import Cell, Table
-from fathom.studies.memory import Curve, Memory
+from fathom.studies.memory import Curve, Memory, Term
 
-NO_NAMES = "The intervals are bootstraps over test facts, clustered by relation; training noise (seeds) is not in them."
+INTERVALS = (
+    "The intervals are bootstraps over test facts, clustered by relation; training noise (seeds) is not in them."
+)
 
 
 def memory_tables(found: Memory) -> list[Table]:
@@ -34,20 +36,21 @@ def _cells(found: Memory) -> Table:
             line.epochs,
             line.best_epoch,
             line.seconds,
-            line.why if line.hits is not None or line.why == "not yet" else f"failed: {line.why}",
+            line.why,
         )
         for line in found.cells
     )
     columns = ("model", "weights", "world", "Hits@10", "low", "high")
     more = ("facts", "unscored", "epochs", "best", "seconds", "ended by")
     formats = dict.fromkeys(("Hits@10", "low", "high"), ".3f") | {"seconds": ".0f"}
-    return Table(columns + more, rows, "Hits@10 of every cell (figures 5 to 7, 10)", formats, notes=(NO_NAMES,))
+    return Table(columns + more, rows, "Hits@10 of every cell (figures 5 to 7, 10)", formats, notes=(INTERVALS,))
 
 
 def _terms(found: Memory) -> Table:
     rows = tuple(
         (term.model, term.name, *_difference(term.value), term.facts, term.formula + _missing(term.missing))
         for term in found.terms
+        if term.value is not None or not _of_another_world(term)
     )
     return Table(
         ("model", "term", "value", "low", "high", "p", "facts", "formula"),
@@ -93,6 +96,11 @@ def correlation_tables(found: Memory) -> list[Table]:
         title = f"Pearson's r of validation curves, {model} (figure 9)"
         tables.append(Table(("", *names), rows, title, dict.fromkeys(names, ".2f")))
     return tables
+
+
+def _of_another_world(term: Term) -> bool:
+    """The memory term is defined for base; for other worlds it is a check, shown where the cells are there."""
+    return term.name.startswith("memory") and not term.name.endswith("(base)")
 
 
 def _missing(why: str) -> str:
@@ -146,16 +154,17 @@ def _bars(found: Memory, model: str, line: float | None, path: Path) -> Path | N
     def draw(axes: Any) -> None:
         width = 0.8 / max(1, len(inits))
         for number, init in enumerate(inits):
+            axes.bar([], [], width, color=f"C{number}", label=init or model)
             for place, world in enumerate(worlds):
                 x = place + (number - (len(inits) - 1) / 2) * width
                 there = [c for c in mine if c.cell.world == world and c.cell.init == init]
                 hits = there[0].hits if there else None
                 if hits is None:
-                    axes.text(x, 0, "×", ha="center", va="bottom", color="red" if there else "grey")
+                    failed = bool(there) and there[0].why != "not yet"
+                    axes.text(x, 0, "×" if failed else "·", ha="center", va="bottom", color="red" if failed else "grey")
                     continue
                 spread = [[hits.estimate - hits.low], [hits.high - hits.estimate]]
-                label = (init or model) if place == 0 else None
-                axes.bar(x, hits.estimate, width, yerr=spread, color=f"C{number}", label=label, error_kw={"lw": 0.8})
+                axes.bar(x, hits.estimate, width, yerr=spread, color=f"C{number}", error_kw={"lw": 0.8})
         if line is not None:
             axes.axhline(line, color="black", linestyle="--", linewidth=0.8, label=found.plan.line)
         axes.set_xticks(range(len(worlds)), worlds, rotation=60, ha="right", fontsize=7)
@@ -174,8 +183,8 @@ def _draw_curves(curves: Sequence[Curve], model: str, path: Path) -> Path | None
         for curve in curves:
             style = "--" if curve.cell.init == "random" else "-"
             colour = f"C{worlds.index(curve.cell.world) % 10}"
-            label = curve.cell.world if style == "-" else None
-            axes.plot(range(1, len(curve.hits) + 1), curve.hits, style, color=colour, linewidth=1, label=label)
+            label = " ".join(part for part in (curve.cell.world, curve.cell.init) if part)
+            axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=label)
         axes.set_title(model)
         axes.legend(fontsize=6)
 

@@ -51,7 +51,7 @@ STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
 _NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
 _NO_SHARE = ("mean_rank", "perplexity", "corpus_perplexity")
-_CUTS = ("hits@5", "hits@10", "hits@25", "hits@50", "hits@100")
+_CUTS = ("hits@3", "hits@5", "hits@10", "hits@25", "hits@50", "hits@100")
 _PERCENT = ("accuracy", *_CUTS, "consistency", "precision", "recall", "f1")
 
 
@@ -214,8 +214,7 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
     sure = confident(rows, scoring)
     wanted: list[tuple[str, Ints, Floats, tuple[float, float]]] = [
         ("accuracy", scored, rows.hits(1), _SHARE),
-        ("hits@5", scored, rows.hits(5), _SHARE),
-        ("hits@10", scored, rows.hits(10), _SHARE),
+        *((f"hits@{k}", scored, rows.hits(k), _SHARE) for k in _usual_cuts(rows)),
         *([("hits@100", scored, rows.hits(100), _SHARE)] if rows.most_candidates > 100 else []),
         ("mrr", scored, rows.reciprocal(), _SHARE),
         *_of_ontologies(rows, scored),
@@ -233,6 +232,11 @@ def _numbers(rows: Rows, scoring: str, scored: Ints) -> dict[str, Number]:
     found |= _perplexities(rows, scoring)
     found["ece"] = _calibration(rows, scoring, sure)
     return {name: number for name, number in found.items() if number is not None}
+
+
+def _usual_cuts(rows: Rows) -> tuple[int, ...]:
+    """Those of the field beside Hits@1: link prediction has its own."""
+    return (3, 10) if rows.identity.get("probe") == "link" else (5, 10)
 
 
 def _of_ontologies(rows: Rows, scored: Ints) -> list[tuple[str, Ints, Floats, tuple[float, float]]]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
+import signal
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -27,7 +30,7 @@ from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
 from fathom.training.links import find
-from fathom.training.links.folder import open_links, train_links
+from fathom.training.links.folder import MANIFEST, open_links, train_links
 
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, ...] = ("pretrained", "random")
@@ -111,12 +114,18 @@ def read_plan(file: Path) -> StudyPlan:
     content = read_yaml(file)
     try:
         plan = StudyPlan(**_nested(content))
-    except (ValidationError, TypeError) as error:
-        faults = error.errors() if isinstance(error, ValidationError) else [{"loc": (), "msg": str(error)}]
-        raise BadInput(
-            [f"{file}: {'.'.join(map(str, fault['loc'])) or 'plan'}: {fault['msg']}" for fault in faults]
-        ) from error
+    except ValidationError as error:
+        raise BadInput([f"{file}: {_fault(fault)}" for fault in error.errors()]) from error
     return _with_paths(plan, file.parent)
+
+
+def _fault(fault: Any) -> str:
+    where = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "extra_forbidden":
+        return f"{where}: no such key; there is {', '.join(StudyPlan.model_fields)}"
+    if fault["type"] == "missing":
+        return f"{where}: this key is missing"
+    return f"{where}: {fault['msg']}, found {str(fault['input'])[:60]!r}"
 
 
 def _nested(content: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +169,7 @@ def check_plan(plan: StudyPlan) -> None:
 
     attempt(lambda: parse_variants(plan.worlds))
     for name, about in plan.models.items():
-        attempt(lambda about=about: options_of(about, plan, INITS[0]), f"{name}: ")  # type: ignore[misc]
+        attempt(lambda about=about: _check_model(about, plan), f"{name}: ")  # type: ignore[misc]
         missing = sorted(set(about.worlds or ()) - set(plan.worlds))
         if missing:
             faults.append(f"{name}: {', '.join(missing)} not among the worlds of the study: {', '.join(plan.worlds)}")
@@ -173,8 +182,29 @@ def check_plan(plan: StudyPlan) -> None:
         for where, name in named
         if name is not None and name not in plan.models
     ]
+    faults += [
+        f"{name}: random_from: {donor} has no random cells of its own"
+        for name, about in plan.models.items()
+        if (donor := about.random_from) in plan.models and not _makes_random(plan.models[donor], donor == name)
+    ]
     if faults:
         raise BadInput(faults)
+
+
+def _makes_random(about: ModelPlan, itself: bool) -> bool:
+    return not itself and about.random_from is None and "random" in about.init
+
+
+def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
+    """:raises BadInput: an unknown kind, option or language model."""
+    kind = find(about.model)
+    options = options_of(about, plan, INITS[0])
+    foreign = sorted(about.asking.keys() - kind.options.asking())
+    if foreign:
+        can = ", ".join(sorted(kind.options.asking())) or "nothing"
+        raise BadInput(f"asking: a {kind.name} model can be asked with {can}, not with {', '.join(foreign)}")
+    parse_options(kind.options, {**options.model_dump(), **about.asking})
+    kind.load().check(options)
 
 
 def options_of(about: ModelPlan, plan: StudyPlan, init: str) -> Any:
@@ -212,8 +242,8 @@ def states(plan: StudyPlan, out: Path) -> list[State]:
     for cell in cells_of(plan):
         folder = cell.folder(out)
         run_ = RunFolder(folder / "run")
-        if (folder / "failed.json").exists():
-            found.append(State(cell, None, json.loads((folder / "failed.json").read_text(encoding="utf-8"))["why"]))
+        if why := _why_failed(folder):
+            found.append(State(cell, None, why))
         elif (run_.path / "manifest.json").exists() and run_.is_complete():
             found.append(State(cell, run_, ""))
         else:
@@ -235,48 +265,79 @@ def run_grid(
     :raises BadInput: the plan is wrong, or *out* holds the study of another plan.
     """
     check_plan(plan)
-    _start(plan, out)
+    check_same(plan, out)
     worlds = _make_worlds(plan, out)
+    write_json(out / "study.json", _said(plan))
     for state in states(plan, out):
         if state.failed and retry_failed:
-            (state.cell.folder(out) / "failed.json").unlink()
+            _try_again(state.cell.folder(out))
     waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
     total, left = len(cells_of(plan)), len(waiting)
-    jobs = [(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
-    for cell, why in _done(jobs, workers):
+    jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
+    for cell, why in _here(jobs) if workers == 1 else _in_processes(jobs, workers):
         left -= 1
         tell(f"[{total - left}/{total}] {cell}" + (f": failed: {why}" if why else ""))
     return states(plan, out)
 
 
-Job = tuple[StudyPlan, Cell, Path, Path]
+class Job(NamedTuple):
+    """:param world: folder of the graph. :param folder: of the cell."""
+
+    plan: StudyPlan
+    cell: Cell
+    world: Path
+    folder: Path
 
 
-def _done(jobs: Sequence[Job], workers: int) -> Iterable[tuple[Cell, str]]:
-    """Cells as they end, with why they failed, or ""."""
-    if workers == 1:
-        for job in jobs:
-            yield job[1], _attempt(job)
-        return
+Ended = Iterator[tuple[Cell, str]]
+"""Cells as they end, with why they failed, or ""."""
+
+
+def _here(jobs: Sequence[Job]) -> Ended:
+    for job in jobs:
+        yield job.cell, _attempt(job)
+
+
+def _in_processes(jobs: Sequence[Job], workers: int) -> Ended:
+    """Each cell in a process of its own, so that one that is killed (out of memory) takes no other with it."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
-        running: dict[Future[str], Job] = {pool.submit(_attempt, job): job for job in jobs}
-        try:
-            while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    try:
-                        yield job[1], future.result()
-                    except BrokenProcessPool:
-                        yield job[1], _fail(job, "its process was killed (out of memory?)")
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    waiting = list(reversed(jobs))
+    running: dict[Any, tuple[SpawnProcess, Job]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                job = waiting.pop()
+                process = context.Process(target=_attempt_alone, args=(job,), daemon=True)
+                with _deaf_to_interrupts():
+                    process.start()
+                running[process.sentinel] = process, job
+            for sentinel in wait(list(running)):
+                process, job = running.pop(sentinel)
+                process.join()
+                if process.exitcode:
+                    _fail(job, f"its process ended with code {process.exitcode} (killed? out of memory?)")
+                yield job.cell, _why_failed(job.folder)
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+            process.join()
 
 
-def _one_thread() -> None:
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes begun inside leave Ctrl-C to this one, which ends them."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _attempt_alone(job: Job) -> None:
     import torch
 
     torch.set_num_threads(1)
+    _attempt(job)
 
 
 def _attempt(job: Job) -> str:
@@ -290,8 +351,23 @@ def _attempt(job: Job) -> str:
 
 
 def _fail(job: Job, why: str, trace: str = "") -> str:
-    write_json(job[3] / "failed.json", {"why": why, "trace": trace})
+    write_json(job.folder / "failed.json", {"why": why, "trace": trace})
     return why
+
+
+def _why_failed(folder: Path) -> str:
+    """ "" where it has not."""
+    file = folder / "failed.json"
+    return str(json.loads(file.read_text(encoding="utf-8"))["why"]) if file.exists() else ""
+
+
+def _try_again(folder: Path) -> None:
+    """Forget that a cell failed; and its model, where the training itself came to nothing."""
+    (folder / "failed.json").unlink()
+    manifest = folder / "model" / MANIFEST
+    ended = json.loads(manifest.read_text(encoding="utf-8"))["ended"] if manifest.exists() else None
+    if ended is not None and ended.get("failed"):
+        shutil.rmtree(folder / "model")
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
@@ -304,21 +380,31 @@ def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
     run("link", predictor, link_queryset(data), options, folder / "run")
 
 
-def _start(plan: StudyPlan, out: Path) -> None:
-    """A plan may grow (further models and worlds); what it said of cells that are there must stay."""
-    file, said = out / "study.json", json.loads(plan.model_dump_json())
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        fixed = {key: said[key] for key in ("data", "seed", "limit", "seconds")}
-        models = {name: said["models"][name] for name in before["models"].keys() & said["models"].keys()}
-        kept = {name: _settled(about) for name, about in models.items()}
-        was = {name: _settled(before["models"][name]) for name in models}
-        differing = list(differences({key: before[key] for key in fixed} | was, fixed | kept))
-        if differing:
-            raise BadInput([f"{out} holds the study of another plan: choose another --out", *differing])
-    elif out.exists() and any(out.iterdir()):
-        raise BadInput(f"{out} is not empty and no study: choose another --out")
-    write_json(file, said)
+def check_same(plan: StudyPlan, out: Path) -> None:
+    """A plan may grow (further models and worlds); what it said of cells that are there must stay.
+
+    :raises BadInput: *out* holds the study of another plan, or something else.
+    """
+    file, said = out / "study.json", _said(plan)
+    if not file.exists():
+        if out.exists() and any(entry.name != "worlds" for entry in out.iterdir()):
+            raise BadInput(f"{out} is not empty and no study: choose another --out")
+        return
+    before = json.loads(file.read_text(encoding="utf-8"))
+    fixed = ("data", "seed", "limit", "seconds")
+    models = before["models"].keys() & said["models"].keys()
+    then, now = (
+        {key: about[key] for key in fixed} | {name: _settled(about["models"][name]) for name in models}
+        for about in (before, said)
+    )
+    differing = list(differences(then, now))
+    if differing:
+        raise BadInput([f"{out} holds the study of another plan: choose another --out", *differing])
+
+
+def _said(plan: StudyPlan) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(plan.model_dump_json())
+    return found
 
 
 def _settled(about: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.outliers import tukey_fences
-from fathom.studies.approaches import CUTS, Outcome, outcomes_of
+from fathom.studies.approaches import CUTS, Outcome, common_facts, hits_of, outcomes_of, relations_of
 from fathom.studies.grid import Cell, State, StudyPlan
 from fathom.training.links.folder import read_curve, read_manifest
 
@@ -79,10 +79,16 @@ class Contrast(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Hits@10 on validation after each epoch, shape [epochs]."""
+    """Hits@10 on validation. :param epochs: after which of them, and :param hits: how much; shape [validations]."""
 
     cell: Cell
+    epochs: npt.NDArray[np.int64]
     hits: Floats
+
+    def held(self, epochs: int) -> Floats:
+        """After each of so many epochs: the last value known, before the first one that."""
+        last = np.searchsorted(self.epochs, np.arange(1, epochs + 1), side="right") - 1
+        return np.asarray(self.hits[np.maximum(last, 0)])
 
 
 @dataclass(frozen=True)
@@ -124,10 +130,14 @@ class _Grid:
 
     def __init__(self, plan: StudyPlan, found: Sequence[State]) -> None:
         self.plan = plan
-        runs = {state.cell: state.run for state in found if state.run is not None}
         self.outcomes: dict[Cell, Outcome] = {}
-        for cell, run in runs.items():
-            [self.outcomes[cell]] = outcomes_of([run])
+        self.without_ranks: dict[Cell, str] = {}
+        for state in found:
+            try:
+                if state.run is not None:
+                    [self.outcomes[state.cell]] = outcomes_of([state.run])
+            except BadInput as error:
+                self.without_ranks[state.cell] = str(error)
 
     def of(self, model: str, init: str, world: str) -> Outcome | None:
         donor = self.plan.models[model].random_from
@@ -140,15 +150,10 @@ class _Grid:
 
 def _combined(signed: Sequence[tuple[int, Outcome]]) -> tuple[Difference, int]:
     """Σ sign · Hits@10 per fact that all ranked, with its interval, and how many facts."""
-    facts = sorted(set.intersection(*(set(outcome.ranked.place) for _, outcome in signed)))
-    if not facts:
-        raise BadInput("the cells have no ranked fact in common")
-    values = np.zeros(len(facts))
-    for sign, outcome in signed:
-        values += sign * outcome.ranked.hits[[outcome.ranked.place[fact] for fact in facts], TEN]
-    first = signed[0][1]
-    relations = [str(first.ranked.relations[first.ranked.place[fact]]) for fact in facts]
-    return paired_difference(values, np.zeros(len(facts)), relations), len(facts)
+    outcomes = [outcome for _, outcome in signed]
+    facts = common_facts(outcomes)
+    values = sum(sign * hits_of(outcome, facts)[:, TEN] for sign, outcome in signed)
+    return paired_difference(values, np.zeros(len(facts)), relations_of(outcomes[0], facts)), len(facts)
 
 
 def _term(model: str, name: str, formula: str, cells: Sequence[tuple[int, str, str]], grid: _Grid) -> Term:
@@ -186,8 +191,7 @@ def _terms(model: str, grid: _Grid) -> list[Term]:
         )
         for weights in (p, r)
     ]
-    terms.append(_term(model, "structure", f"H({MEANINGLESS}, r)", [(1, r, MEANINGLESS)], grid))
-    return [term for term in terms if term.value is not None or term.name.endswith("(base)") or "(" not in term.name]
+    return [*terms, _term(model, "structure", f"H({MEANINGLESS}, r)", [(1, r, MEANINGLESS)], grid)]
 
 
 def _gaps(grid: _Grid) -> tuple[list[Gap], dict[str, tuple[float, float]]]:
@@ -223,8 +227,9 @@ def _contrasts(grid: _Grid) -> list[Contrast]:
 
 
 def _line(state: State, grid: _Grid, out: Path) -> Trained:
-    if state.run is None:
-        return Trained(state.cell, None, 0, 0, state.failed or "not yet", 0, None, 0.0)
+    failed = state.failed or grid.without_ranks.get(state.cell, "")
+    if failed or state.run is None:
+        return Trained(state.cell, None, 0, 0, f"failed: {failed}" if failed else "not yet", 0, None, 0.0)
     outcome = grid.outcomes[state.cell]
     hits = outcome.ranked.hits[:, TEN]
     folder = state.cell.folder(out) / "model"
@@ -235,15 +240,18 @@ def _line(state: State, grid: _Grid, out: Path) -> Trained:
         len(hits),
         len(outcome.left_out),
         str(ended["why"]),
-        len([line for line in curve if "hits@10" in line]),
+        curve[-1]["epoch"] if curve else 0,
         ended.get("epoch"),
         curve[-1]["seconds"] if curve else 0.0,
     )
 
 
 def _curve(state: State, out: Path) -> Curve | None:
-    hits = [line["hits@10"] for line in read_curve(state.cell.folder(out) / "model") if "hits@10" in line]
-    return Curve(state.cell, np.array(hits)) if hits else None
+    lines = [line for line in read_curve(state.cell.folder(out) / "model") if "hits@10" in line]
+    if not lines:
+        return None
+    epochs, hits = [line["epoch"] for line in lines], [line["hits@10"] for line in lines]
+    return Curve(state.cell, np.array(epochs), np.array(hits))
 
 
 def correlations(curves: Sequence[Curve]) -> tuple[list[Cell], Floats]:
@@ -253,8 +261,8 @@ def correlations(curves: Sequence[Curve]) -> tuple[list[Cell], Floats]:
     """
     if not curves:
         return [], np.empty((0, 0))
-    length = max(len(curve.hits) for curve in curves)
-    held = np.stack([np.pad(curve.hits, (0, length - len(curve.hits)), mode="edge") for curve in curves])
+    length = max(int(curve.epochs[-1]) for curve in curves)
+    held = np.stack([curve.held(length) for curve in curves])
     moved = held - held.mean(axis=1, keepdims=True)
     norm = np.sqrt((moved**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):

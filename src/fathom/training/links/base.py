@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 import torch
 from safetensors.torch import load_model
 from torch import nn
+from transformers import AutoConfig
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.links import Links, split_links
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
+from fathom.models.loading import from_pretrained
 from fathom.scoring.similarity import Found
-from fathom.training.links.fit import Stage, fit
+from fathom.training.links.fit import NOT_SCORED, Stage, fit
 from fathom.training.links.options import LinkTraining
 
 Progress = Callable[[int, int], None]
@@ -63,6 +65,13 @@ class Predictor(ABC):
         raise NotImplementedError
 
     # ---------------------------------------------------------------------------------- what few kinds do otherwise
+
+    @classmethod
+    def check(cls, options: Any) -> None:
+        """What can be told of options without a graph, and quickly. :raises BadInput: no such language model, …"""
+        weights = getattr(options, "weights", None)
+        if weights is not None and getattr(options, "server", None) is None:
+            from_pretrained(AutoConfig, weights, {})
 
     def prepare(self, progress: Progress) -> None:  # noqa: B027
         """Make what all questions share (entity vectors, …). Called again whenever the weights have changed."""
@@ -121,9 +130,10 @@ class Predictor(ABC):
 
 
 def measured(found: Sequence[Found]) -> dict[str, float]:
-    """Hits@k (expected under ties) and MRR; a question without a rank counts as a miss."""
+    """Hits@k (expected under ties) and MRR, a question without a rank counting as a miss; the share without a score."""
     ranks = [one.ranks for one in found if one.ranks is not None]
     optimistic, pessimistic = [rank.optimistic for rank in ranks], [rank.pessimistic for rank in ranks]
     values = {f"hits@{k}": hits_at_k(optimistic, pessimistic, k).sum() / len(found) for k in (1, 3, 10)}
     values["mrr"] = reciprocal_rank([rank.realistic for rank in ranks]).sum() / len(found)
+    values[NOT_SCORED] = sum(one.unscored is not None for one in found) / len(found)
     return {name: float(value) for name, value in values.items()}

@@ -32,11 +32,12 @@ from fathom.data.links import Links
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
 from fathom.scoring.links import rank_links
 from fathom.scoring.similarity import Found
-from fathom.store.files import whole_file, write_json, write_text
+from fathom.store.files import write_json, write_text
 from fathom.training.links import KINDS, base
 from fathom.training.links.base import Progress
 from fathom.training.links.fit import WATCHED, NotANumber
 from fathom.training.links.options import Embedding
+from fathom.training.saving import whole_tensors
 
 try:
     from class_resolver.contrib.torch import optimizer_resolver
@@ -72,6 +73,10 @@ class Predictor(base.Predictor):
     scoring = "plausibility"
     options: Embedding
     network: Any
+
+    @classmethod
+    def check(cls, options: Any) -> None:
+        _kinds(options)
 
     def __init__(self, graph: KnowledgeGraph, options: Embedding, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
@@ -419,7 +424,7 @@ class _Training:
         return self.options.seconds is not None and self._seconds() >= self.options.seconds
 
     def _keep_weights(self) -> None:
-        with whole_file(self._weights) as temporary:
+        with whole_tensors(self._weights) as temporary:
             save_model(self.predictor.network, str(temporary))
 
     def _keep_checkpoint(self) -> None:
@@ -434,7 +439,7 @@ class _Training:
             "optimizer": self.loop.optimizer.state_dict(),
             "random": _random_state(),
         }
-        with whole_file(self.folder / "checkpoint.pt") as temporary:
+        with whole_tensors(self.folder / "checkpoint.pt") as temporary:
             torch.save(content, temporary)
         write_text(self.folder / "curve.jsonl", "".join(json.dumps(line) + "\n" for line in self.curve))
         self.kept = time.monotonic()

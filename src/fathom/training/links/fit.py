@@ -14,17 +14,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from fathom.errors import RunFailed
-from fathom.store.files import whole_file, write_text
+from fathom.store.files import write_text
 from fathom.training.links.options import TextTraining
 from fathom.training.loop import grouped
+from fathom.training.saving import whole_tensors
 
+NOT_SCORED = "unscored"
+"""In a line of the curve: the share of validation questions without a score."""
 WATCHED = "hits@10"
 """What early stopping looks at (Sakai et al. 2024, section 4.1)."""
 
@@ -164,12 +167,7 @@ class _Fit:
             loss = stage.loss(batch)
         value = loss.item()
         if not math.isfinite(value):
-            if self.at.best == -math.inf:
-                self._keep_weights()  # those before the step
-            raise NotANumber(
-                f"the loss is {value} in epoch {at.epoch + 1}, step {at.step + 1} ({stage.name}): use a smaller "
-                f"--learning-rate; the best model so far is kept in {self.folder}"
-            )
+            self._give_up(f"the loss is {value} in epoch {at.epoch + 1}, step {at.step + 1} ({stage.name})")
         at.losses += value
         at.step += 1
         last = at.step == stage.steps
@@ -184,6 +182,12 @@ class _Fit:
             self.scaler.step(self.optimizer)
             self.scaler.update()
             self.optimizer.zero_grad(set_to_none=True)
+
+    def _give_up(self, why: str) -> NoReturn:
+        kept = "nothing was learnt before"
+        if self.at.best > -math.inf:
+            kept = f"the best model so far is kept in {self.folder}"
+        raise NotANumber(f"{why}: use a smaller --learning-rate; {kept}")
 
     def _rate(self, stage: Stage) -> float:
         """A straight rise over the warm-up, then a straight fall to zero, as a share of the highest."""
@@ -209,6 +213,8 @@ class _Fit:
             self.learner.network.eval()
             with torch.inference_mode():
                 line |= self.learner.validate()
+            if line.get(NOT_SCORED) == 1:
+                self._give_up(f"no answer has a score that is a number after epoch {at.epoch + 1} ({stage.name})")
         line["seconds"] = round(self._seconds(), 3)
         at.curve.append(line)
         if WATCHED in line:
@@ -218,8 +224,8 @@ class _Fit:
                 at.best = line[WATCHED]
                 self._keep_weights()
         at.epoch, at.step, at.losses = at.epoch + 1, 0, 0.0
-        self._keep_checkpoint()
         write_text(self.folder / "curve.jsonl", "".join(json.dumps(entry) + "\n" for entry in at.curve))
+        self._keep_checkpoint()
 
     # ------------------------------------------------------------------------------------------------ keeping
 
@@ -230,7 +236,7 @@ class _Fit:
         return self.options.seconds is not None and self._seconds() >= self.options.seconds
 
     def _keep_weights(self) -> None:
-        with whole_file(self.folder / "weights.safetensors") as temporary:
+        with whole_tensors(self.folder / "weights.safetensors") as temporary:
             save_model(self.learner.network, str(temporary))
 
     def _keep_checkpoint(self) -> None:
@@ -243,7 +249,7 @@ class _Fit:
             "random": _random_state(),
             "state": self.learner.state(),
         }
-        with whole_file(self.folder / "checkpoint.pt") as temporary:
+        with whole_tensors(self.folder / "checkpoint.pt") as temporary:
             torch.save(content, temporary)
         self.kept = time.monotonic()
 

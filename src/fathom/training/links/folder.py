@@ -47,12 +47,14 @@ def train_links(
     predictor = chosen.load()(graph, options, None, device_of(options.device))
     manifest = _start(folder, _identity(chosen, data, graph, options, predictor))
     if manifest["ended"] is not None:
+        if manifest["ended"].get("failed"):
+            raise NotANumber(f"{manifest['ended']['why']}; to train anew choose another --out")
         return manifest
     predictor.describe(folder)
     try:
         manifest["ended"] = predictor.train(folder, progress or (lambda done, total: None))
     except NotANumber as error:
-        manifest["ended"] = {"why": str(error)}
+        manifest["ended"] = {"why": str(error), "failed": True}
         _finish(folder, manifest, predictor)
         raise
     _finish(folder, manifest, predictor)
@@ -66,7 +68,7 @@ def open_links(
 
     :param data: the graph it was trained on, or another with the same entities and relations (a world of it).
     :param asking: options to ask it with instead of those it was trained with.
-    :raises BadInput: not a model folder, a training that has not ended, another graph.
+    :raises BadInput: not a model folder, a training that has not ended or never began to learn, another graph.
     """
     path = Path(folder)
     manifest = read_manifest(path)
@@ -77,6 +79,8 @@ def open_links(
         can = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(kind.options.asking())) or "nothing"
         raise BadInput([f"--{name.replace('_', '-')}: a {kind.name} model can be asked with {can}" for name in unknown])
     options = parse_options(kind.options, {**manifest["identity"]["options"], **(asking or {}), "device": device})
+    if manifest["ended"].get("failed") and not (path / "weights.safetensors").exists():
+        raise BadInput(f"{path} holds no weights: {manifest['ended']['why']}")
     predictor = kind.load()(graph, options, path, device_of(device))
     predictor.load(path)
     predictor.identity = Identity(str(folder), None, "float32", _content_hash(path, manifest))

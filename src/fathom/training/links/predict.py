@@ -15,6 +15,9 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, all_of
 from fathom.training.links.folder import open_links
 
+FEW = 20
+"""So many names fit into a message."""
+
 
 class Predicted(NamedTuple):
     """:param split: the split that has this triple, "" where the graph does not have it."""
@@ -85,7 +88,7 @@ def _place(table: pa.Table, said: str, what: str) -> int:
     if places:
         several = ", ".join(ids[place] for place in places[:10])
         raise BadInput(f"{len(places)} have the name '{said}': give an id, one of {several}")
-    alike = [name for name in names if said.lower() in name.lower()][:5]
+    alike = [name for name in names if said.lower() in name.lower()][:FEW] or (names if len(names) <= FEW else [])
     hint = f"; there is {', '.join(alike)}" if alike else ""
     raise BadInput(f"the graph has no {what} with the id or name '{said}'{hint}")
 
