@@ -188,6 +188,11 @@ def second_premises(
     return _queryset(data, patterns, rules, pairs, queries)
 
 
+def text_of(rule: str, given: str, wording: Wording, item: Item) -> str:
+    """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`. :returns: with ``[Y]`` where the answer stands."""
+    return _numbered(_pieces(rule, given, wording, item))
+
+
 def sources(rule: str, given: str, wording: Wording) -> tuple[Source, ...]:
     """What the learnt tokens of a text begin with, in their order. :param given: one of :data:`GIVEN`, or
     :data:`REMEMBERED`."""
@@ -258,7 +263,6 @@ def _query(
 ) -> Query:
     task, _, number = item.query.id.rpartition("/")
     groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair), **premises}
-    text = _numbered(_pieces(rule, given, wording, item))
     return Query(
         id=f"{rule}/{number}/{given}/{pair}",
         relation=rule,
@@ -267,7 +271,7 @@ def _query(
         gold=gold,
         candidates=space,
         groups=groups,
-        sentences=(Sentence(text),),
+        sentences=(Sentence(text_of(rule, given, wording, item)),),
     )
 
 

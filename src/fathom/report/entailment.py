@@ -46,7 +46,7 @@ def _means(found: Entailment) -> Table:
         for mean in found.means
     )
     columns = ("model", "wording", "P1", "P2", "MRR", "low", "high", "note", "MRRₐ")
-    notes = (_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the rules")
+    notes = (_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the items")
     return Table(columns, body, f"{ALL} (figure 3)", _FORMATS, hidden=frozenset({"note"}), notes=notes)
 
 

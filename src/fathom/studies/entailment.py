@@ -70,15 +70,18 @@ class Setting(NamedTuple):
 
 
 class Line(NamedTuple):
-    """:param numbers: over items and pairs, its interval by items; None where nothing was scored."""
+    """:param numbers: over items and pairs, its interval by items; None where nothing was scored.
+    :param values: what its MRR is of, 1 / rank with the item's id."""
 
     setting: Setting
     numbers: Numbers | None
     unscored: int
+    values: list[tuple[str, float]]
 
 
 class Mean(NamedTuple):
-    """Rules (and models) alike in their weight. :param model: "" for all models together."""
+    """Every rule (and model) has the same weight. :param model: "" for all models together.
+    :param mrr: its interval by items, the rules being what they are."""
 
     model: str
     wording: str
@@ -412,13 +415,13 @@ def halves(values: Mapping[str, float]) -> Split:
 def _line(setting: Setting, rows: Sequence[_Row]) -> Line:
     told = [row for row in rows if not np.isnan(row.rank)]
     if not told:
-        return Line(setting, None, len(rows))
+        return Line(setting, None, len(rows), [])
     optimistic, pessimistic = [row.optimistic for row in told], [row.pessimistic for row in told]
     recalls = tuple(float(hits_at_k(optimistic, pessimistic, k).mean()) for k in CUTS)
-    ranks = reciprocal_rank([row.rank for row in told])
-    mrr = interval(ranks, [row.item for row in told], limits=(0.0, 1.0))
+    items, values = [row.item for row in told], reciprocal_rank([row.rank for row in told])
     mrr_all = float(reciprocal_mean_rank([row.every for row in told]).mean())
-    return Line(setting, Numbers(recalls, mrr, mrr_all, len({row.item for row in told})), len(rows) - len(told))
+    numbers = Numbers(recalls, interval(values, items, limits=(0.0, 1.0)), mrr_all, len(set(items)))
+    return Line(setting, numbers, len(rows) - len(told), list(zip(items, values.tolist(), strict=True)))
 
 
 def _effect(rows: Sequence[_Row], premises: tuple[bool, bool]) -> Difference | None:
@@ -443,27 +446,33 @@ def _effect(rows: Sequence[_Row], premises: tuple[bool, bool]) -> Difference | N
 def _means(lines: Sequence[Line]) -> list[Mean]:
     """Of each model over its rules, and of all models together where there are several."""
     models = list(dict.fromkeys(line.setting.model for line in lines))
-    cells: dict[tuple[str, str, str, str], list[tuple[str, Numbers]]] = {}
+    cells: dict[tuple[str, str, str, str], list[Line]] = {}
     for model in [*models, ""] if len(models) > 1 else models:
-        for (own, wording, rule, first, second), numbers, _ in lines:
-            if numbers is not None and model in (own, ""):
-                cells.setdefault((model, wording, first, second), []).append((rule, numbers))
-    return [
-        Mean(
-            *cell,
-            interval([own.mrr.estimate for _, own in found], [rule for rule, _ in found], limits=(0.0, 1.0)),
-            float(np.mean([own.mrr_all for _, own in found])),
-        )
-        for cell, found in cells.items()
-    ]
+        for line in lines:
+            own, wording, _, first, second = line.setting
+            if line.values and model in (own, ""):
+                cells.setdefault((model, wording, first, second), []).append(line)
+    return [Mean(*cell, _mean_of(found), _mean_of_all(found)) for cell, found in cells.items()]
+
+
+def _mean_of(lines: Sequence[Line]) -> Interval:
+    values = [value for line in lines for _, value in line.values]
+    items = [item for line in lines for item, _ in line.values]
+    weights = [1 / len(line.values) for line in lines for _ in line.values]
+    return interval(values, items, weights=weights, limits=(0.0, 1.0))
+
+
+def _mean_of_all(lines: Sequence[Line]) -> float:
+    return float(np.mean([line.numbers.mrr_all for line in lines if line.numbers]))
 
 
 def _by_wording(lines: Sequence[Line]) -> dict[str, tuple[float, float]]:
     """MRR and MRRₐ of each wording over all models, rules and settings that all wordings have (figure 4)."""
     cells: dict[tuple[str, ...], dict[str, Numbers]] = {}
-    for (model, wording, *setting), numbers, _ in lines:
-        if numbers is not None:
-            cells.setdefault((model, *setting), {})[wording] = numbers
+    for line in lines:
+        model, wording, *setting = line.setting
+        if line.numbers is not None:
+            cells.setdefault((model, *setting), {})[wording] = line.numbers
     wordings = list(dict.fromkeys(line.setting.wording for line in lines))
     whole = [found for found in cells.values() if len(found) == len(wordings)]
     if not whole:

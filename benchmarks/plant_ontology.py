@@ -1,0 +1,207 @@
+"""Does the ontology probe see what a model was told, and the entailment study whether it reasons?
+
+    python benchmarks/plant_ontology.py --out planted --minutes 4
+
+Two small masked models are trained from scratch on statements of an ontology, with half of the sub-class and half of
+the domain facts withheld (all facts of a class, or of a property, together). One of them also reads texts that reason:
+
+- of planted facts, with the premise P2 and without P1: "Zorb is a singer . Therefore, Zorb is a particular person .";
+- of facts made up at random, with P1 said: "River is a poem . Therefore, Zorb is a particular poem .": so it learns to
+  use what is said, and nothing about withheld facts.
+
+Then both are asked as a user would: the ontology probe on all facts, by words and, for the sub-class task, by learnt
+templates, and the entailment study, by words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+import fathom
+from fathom.data.entailment import Item, Wording, X, Y, items, phrase_of, text_of
+from fathom.data.formats import read
+from fathom.data.formats.choices import RULES
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import Prompt, Template
+from fathom.probes.options import EntailmentOptions
+from fathom.report.entailment import draw_heat_maps, entailment_tables
+from fathom.report.tables import render
+from fathom.scoring.tokens import Role, Tokens, encode_masked
+from fathom.studies.entailment import Plan, study
+from fathom.training.loop import Plan as Training
+from fathom.training.loop import train
+from fathom.training.small import NO_TARGET, Size, learn_tokenizer, padded, save, small_network
+
+DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
+HALVED = ("subClassOf", "domain")
+ASKED = ("subClassOf", "subPropertyOf", "domain", "range")
+"""Types of things are neither told nor asked: no rule needs them."""
+OTHERS_MASKED = 0.12
+SYLLABLES = ["ba", "do", "fi", "gu", "ka", "le", "mo", "nu", "pi", "ra", "so", "tu", "ve", "wo", "xi", "zu"]
+"""Names of things that are in no ontology."""
+
+
+def planted(data: QuerySet, seed: int) -> set[str]:
+    """Ids of what is told: of the halved tasks half of the subjects."""
+    draw = random.Random(seed)
+    told = set()
+    for task, queries in data.by_relation().items():
+        subjects = sorted({query.subject for query in queries})
+        kept = set(draw.sample(subjects, len(subjects) // 2)) if task in HALVED else set(subjects)
+        told |= {query.id for query in queries if task in ASKED and query.subject in kept}
+    return told
+
+
+def statements(data: QuerySet, told: set[str]) -> list[Prompt]:
+    """Every phrasing of every right answer."""
+    return [
+        template.fill(query.subject, data.candidates[query.candidates].name_of(gold))
+        for query in data.queries
+        if query.id in told and query.unscored is None
+        for template in data.phrasings(query)
+        for gold in query.gold
+    ]
+
+
+class Reasoning:
+    """Texts that reason, one after another, drawn from the seed."""
+
+    def __init__(self, data: QuerySet, patterns: dict[str, dict[str, str]], told: set[str], seed: int) -> None:
+        self.random = random.Random(seed)
+        self.items = {rule: items(data, patterns, rule)[0] for rule in RULES}
+        self.told = {rule: [item for item in found if item.query.id in told] for rule, found in self.items.items()}
+        self.classes = list(data.candidates["classes"].names)
+        self.patterns = {name: phrase_of(text) for name, text in patterns["subPropertyOf"].items() if phrase_of(text)}
+
+    def __iter__(self) -> Iterator[Prompt]:
+        while True:
+            rule = self.random.choice(list(RULES))
+            if self.random.random() < 0.4:
+                item, given = self.random.choice(self.told[rule]), "P2"
+                gold = self.random.choice(item.gold)
+            else:
+                item, given = self.made_up(rule), self.random.choice(("both", "P1"))
+                [gold] = item.gold
+            text = text_of(rule, given, Wording(), item).replace(X, self.name()).replace(Y, self.name())
+            yield Template(text).fill("", gold)
+
+    def made_up(self, rule: str) -> Item:
+        """An item whose P1 says something random."""
+        item = self.random.choice(self.items[rule])
+        if rule in ("rdfs5", "rdfs7"):
+            name = self.random.choice(list(self.patterns))
+            return item._replace(first=name, gold=(self.patterns[name] if rule == "rdfs7" else name,))
+        name = self.random.choice(self.classes)
+        return item._replace(first=name, gold=(name,))
+
+    def name(self) -> str:
+        return "".join(self.random.choices(SYLLABLES, k=self.random.randint(1, 3)))
+
+
+def batches(
+    facts: list[Tokens], texts: Callable[[int], list[Tokens]] | None, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Endlessly (ids, present, labels): the answer is hidden, and some of the other tokens; half of a batch reasons."""
+    draw = np.random.default_rng(seed)
+    while True:
+        rows = [facts[place] for place in draw.integers(len(facts), size=64 if texts is None else 32).tolist()]
+        rows += texts(32) if texts is not None else []
+        ids = padded([row.ids for row in rows], tokenizer.pad_token_id)
+        roles = padded([row.roles for row in rows], Role.SPECIAL)
+        hidden = (roles == Role.ANSWER) | ((draw.random(ids.shape) < OTHERS_MASKED) & (roles != Role.SPECIAL))
+        labels = np.where(hidden, ids, NO_TARGET)
+        shown = np.where(hidden, tokenizer.mask_token_id, ids)
+        present = padded([np.ones_like(row.ids) for row in rows], 0)
+        yield torch.from_numpy(shown), torch.from_numpy(present), torch.from_numpy(labels)
+
+
+def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argparse.Namespace) -> None:
+    facts = statements(data, told)
+    reasoning = iter(Reasoning(data, read_patterns(chosen.data), told, chosen.seed))
+    sample = [next(reasoning).text for _ in range(3000)]  # both models have the same vocabulary
+    names = [name for space in data.candidates.values() for name in space.names]
+    tokenizer = learn_tokenizer([*names, *(fact.text for fact in facts), *sample], 4000, "masked")
+    torch.manual_seed(chosen.seed)
+    network = small_network("masked", Size(chosen.hidden, chosen.layers, 4), tokenizer, 128)
+
+    def texts(count: int) -> list[Tokens]:
+        return encode_masked(tokenizer, [next(reasoning) for _ in range(count)])
+
+    def loss_of(batch: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        ids, present, labels = batch
+        states = network.model(input_ids=ids, attention_mask=present)[0][labels != NO_TARGET]
+        logits = network.decoder(network.head(states))
+        return torch.nn.functional.cross_entropy(logits, labels[labels != NO_TARGET])
+
+    start = time.monotonic()
+    source = batches(encode_masked(tokenizer, facts), texts if reasons else None, tokenizer, chosen.seed)
+    training = Training(100_000, 2e-3, seconds=60 * chosen.minutes)
+    [*_, last] = train(network.parameters(), source, loss_of, training)
+    save(network, tokenizer, 128, out)
+    size = sum(parameter.numel() for parameter in network.parameters())
+    print(f"{out.name}: {len(facts):,} statements, {size:,} parameters, {last.step} steps, loss {last.loss:.3f}, "
+          f"{time.monotonic() - start:.0f} s", flush=True)  # fmt: skip
+
+
+def separation(model: Path, data: QuerySet, told: set[str], out: Path, **options: object) -> None:
+    """How well 1 / rank tells what was told from what was withheld: AUROC, and both means."""
+    run = fathom.probe("ontology", model, data, out, subset=None, **options)
+    asked: dict[str, Query] = {query.id: query for query in data.queries}
+    for task in HALVED:
+        values: dict[bool, list[float]] = {True: [], False: []}
+        by_query: dict[str, list[float]] = {}
+        for row in run.table().select(["query_id", "rank", "unscored"]).to_pylist():
+            if row["unscored"] is None and asked[row["query_id"]].relation == task:
+                by_query.setdefault(row["query_id"], []).append(1 / row["rank"])
+        for query, own in by_query.items():
+            values[query in told].append(float(np.mean(own)))
+        if not values[True]:
+            continue
+        yes, no = np.array(values[True]), np.array(values[False])
+        auroc = float(((yes[:, None] > no) + 0.5 * (yes[:, None] == no)).mean())
+        print(f"  {out.name}, {task}: AUROC {auroc:.3f}; MRR {yes.mean():.3f} of {len(yes)} told, "
+              f"{no.mean():.3f} of {len(no)} withheld", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA / "ontoprobe")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=4, help="of training, for each model")
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--limit", type=int, help="test items of the study, over all tasks")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    data = read(chosen.data)
+    told = planted(data, chosen.seed)
+    models = []
+    for name, reasons in (("statements", False), ("reasoning", True)):
+        folder = chosen.out / "models" / name
+        if not folder.exists():
+            plant(data, told, reasons, folder, chosen)
+        models.append((name, lambda folder=folder: fathom.load_model(str(folder))))
+        separation(folder, data, told, chosen.out / "memory" / f"{name}-words", relations=ASKED)
+        soft = {"soft": True, "relations": ("subClassOf",)}
+        separation(folder, data, told, chosen.out / "memory" / f"{name}-learnt", **soft)
+    options = EntailmentOptions(pairs=chosen.pairs, limit=chosen.limit, seed=chosen.seed)
+    plan = Plan(chosen.data, list(RULES), [Wording()], options, chosen.out / "study")
+    found = study(models, plan, lambda name: lambda done, total: None)
+    (chosen.out / "study" / "entailment.md").write_text(render(entailment_tables(found), "md") + "\n")
+    print(render([entailment_tables(found)[place] for place in (0, -2, -1)], "text"))
+    draw_heat_maps(found, chosen.out / "study")
+
+
+if __name__ == "__main__":
+    main()
