@@ -79,7 +79,8 @@ def _type(field: FieldInfo) -> Any:
 
 def _spelling(name: str, field: FieldInfo) -> list[str]:
     flag = "--" + name.replace("_", "-")
-    return [f"{flag}/--no-{flag[2:]}"] if field.annotation is bool else [flag]
+    yes_or_no = bool in (field.annotation, *typing.get_args(field.annotation))
+    return [f"{flag}/--no-{flag[2:]}"] if yes_or_no else [flag]
 
 
 def _help(field: FieldInfo) -> str:
