@@ -1,6 +1,6 @@
 """Does the ontology probe see what a model was told, and the entailment study whether it reasons?
 
-    python benchmarks/plant_ontology.py --out planted --minutes 4
+    python benchmarks/plant_ontology.py --out planted
 
 Two small masked models are trained from scratch on statements of an ontology, with half of the sub-class and half of
 the domain facts withheld (all facts of a class, or of a property, together). One of them also reads texts that reason:
@@ -20,6 +20,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -145,8 +146,8 @@ def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argp
 
     start = time.monotonic()
     source = batches(encode_masked(tokenizer, facts), texts if reasons else None, tokenizer, chosen.seed)
-    training = Training(100_000, 2e-3, seconds=60 * chosen.minutes)
-    [*_, last] = train(network.parameters(), source, loss_of, training)
+    training = Training(chosen.steps, 4e-3)
+    [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, training)
     save(network, tokenizer, 128, out)
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{out.name}: {len(facts):,} statements, {size:,} parameters, {last.step} steps, loss {last.loss:.3f}, "
@@ -177,9 +178,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA / "ontoprobe")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=4, help="of training, for each model")
-    parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2000, help="of training, for each model")
+    parser.add_argument("--hidden", type=int, default=96)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=100, help="of the learnt template")
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--limit", type=int, help="test items of the study, over all tasks")
     parser.add_argument("--seed", type=int, default=0)
@@ -193,7 +195,7 @@ def main() -> None:
             plant(data, told, reasons, folder, chosen)
         models.append((name, lambda folder=folder: fathom.load_model(str(folder))))
         separation(folder, data, told, chosen.out / "memory" / f"{name}-words", relations=ASKED)
-        soft = {"soft": True, "relations": ("subClassOf",)}
+        soft = {"soft": True, "relations": ("subClassOf",), "epochs": chosen.epochs}
         separation(folder, data, told, chosen.out / "memory" / f"{name}-learnt", **soft)
     options = EntailmentOptions(pairs=chosen.pairs, limit=chosen.limit, seed=chosen.seed)
     plan = Plan(chosen.data, list(RULES), [Wording()], options, chosen.out / "study")

@@ -1,0 +1,554 @@
+"""The entailment study: texts as golden files, pseudowords where they should be, scores as a loop gives them, and the
+plan of runs with its halves, counts and means."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fathom.data.entailment import (
+    ABSENT,
+    GIVEN,
+    IMPLICIT,
+    REMEMBERED,
+    WORDINGS,
+    Source,
+    Wording,
+    items,
+    phrase_of,
+    sources,
+    text_of,
+)
+from fathom.data.formats import read
+from fathom.data.formats.choices import RULES
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.errors import BadInput
+from fathom.metrics.bootstrap import interval
+from fathom.models.base import Attention
+from fathom.probes.options import EntailmentOptions, OntologyOptions
+from fathom.report.entailment import draw_heat_maps, entailment_tables
+from fathom.run import run
+from fathom.scoring.memory import Budget
+from fathom.scoring.pseudowords import pseudowords
+from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way
+from fathom.store.folder import RunFolder
+from fathom.studies.entailment import Plan, halves, short_names, study
+from fathom.training.soft import Item, SoftPlan, learn, random_start
+from tests.conftest import build, make_local
+from tests.test_cli import bert, fathom, gpt2, save  # noqa: F401 - a fixture
+from tests.test_cloze import KINDS, SHAPE
+from tests.test_ontology import digest
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+GOLDEN = Path(__file__).parent / "golden" / "entailment"
+CHOSEN = ("rdfs3", "rdfs7", "rdfs9")
+"""One rule of each kind of candidates; enough for most tests."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    pytest.importorskip("pyoxigraph")
+    from fathom.building.ontology import build_ontology
+
+    out = tmp_path_factory.mktemp("ontology") / "town"
+    build_ontology([EXAMPLES / "town.ttl"], [], out, EXAMPLES / "town-patterns.tsv")
+    return out
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request, folder):
+    data = read(folder)
+    texts = [name for space in data.candidates.values() for name in space.names]
+    texts += [pattern for task in read_patterns(folder).values() for pattern in task.values()]
+    tokenizer = KINDS[request.param]([*texts, "One has to be a particular if one is Therefore, implies ."] * 3)
+    shape = SHAPE | {"max_position_embeddings": 200}
+    network = build(request.param, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+def quiet(name: str):
+    return lambda done, total: None
+
+
+def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), memory=(), **options):
+    plan = Plan(
+        folder, rules, [WORDINGS[name] for name in wordings], EntailmentOptions(**{"pairs": 2} | options), out, memory
+    )
+    return study([("tiny", lambda: model)], plan, quiet)
+
+
+# ---------------------------------------------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_texts_are_those_of_the_golden_files(folder, rule):
+    """Three items of each rule: what P2's remembering asks, and the text with both premises, one, and none."""
+    data = read(folder).select(subset="test")
+    found, left_out = items(data, read_patterns(folder), rule)
+    assert left_out == []
+    lines = []
+    for item in found[:3]:
+        lines += [f"# {item.query.id}: {item.query.subject}", f"right: {', '.join(item.gold)}"]
+        for name, wording in WORDINGS.items():
+            forms = (*GIVEN, REMEMBERED) if name in ("words", "learnt-templates") else GIVEN
+            lines += [f"{name}, {form}: {text_of(rule, form, wording, item)}" for form in forms]
+        lines.append("")
+    assert "\n".join(lines) == (GOLDEN / f"{rule}.txt").read_text(encoding="utf-8")
+
+
+def test_every_learnt_token_has_a_source():
+    """As many as there are in the text, numbered from 1 in their order."""
+    assert sources("rdfs9", "both", Wording()) == ()
+    assert sources("rdfs9", "none", Wording(conjunction=True)) == (Source("conjunction", 0),)
+    three = [[Source(task, place) for place in range(3)] for task in ("subClassOf", "type")]
+    conjunction = [Source("conjunction", 0)]
+    assert list(sources("rdfs9", "both", Wording(True, True))) == [
+        *three[0], *conjunction, *three[1], *conjunction, *three[1]
+    ]  # fmt: skip
+    assert list(sources("rdfs9", "P1", Wording(True, True))) == [*three[0], *conjunction, *three[1]]
+    assert list(sources("rdfs11", "P2", Wording(True, False))) == [*three[0], *three[0]]
+    assert sources("rdfs7", "P2", Wording(True, False)) == ()
+    assert [one.task for one in sources("rdfs5", REMEMBERED, Wording(True, True))] == ["subPropertyOf"] * 3
+
+
+def test_patterns_without_words_between_are_left_out(folder):
+    assert phrase_of("[X]'s mother is [Y] .") == "'s mother is"
+    assert phrase_of("[X] plays [Y]") == "plays"
+    for pattern in ("In [Y] lives [X] .", "[X] sees [Y] often .", "[X] [Y] .", "[X] and [X] see [Y] .", ""):
+        assert phrase_of(pattern) == ""
+    data, patterns = read(folder), read_patterns(folder)
+    changed = {task: dict(own) for task, own in patterns.items()}
+    changed["subPropertyOf"]["rows for"] = "For [Y] rows [X] ."
+    changed["subPropertyOf"]["member of"] = "[X] belongs to [Y] as well ."
+    found, left_out = items(data, changed, "rdfs7")
+    assert all(item.query.subject != "rows for" for item in found)
+    assert [line for line in left_out if "(rows for)" in line] == [
+        f"rdfs7: {next(q.id for q in data.queries if q.relation == 'subPropertyOf' and q.subject == 'rows for')} "
+        "(rows for) is left out: 'For [Y] rows [X] .' has words before [X] or behind [Y]"
+    ]
+    assert any("(swims for) is left out: no pattern of what it implies" in line for line in left_out)
+    assert items(data, changed, "rdfs5")[1] == []
+
+
+# ---------------------------------------------------------------------------------------------------- pseudowords
+
+
+def test_pseudowords_meet_both_conditions(model):
+    """d = α · distance of the nearest other token, by a loop; every word at d, every two at d or more."""
+    table = model.network.get_input_embeddings().weight.detach().double()
+    mask = model.tokenizer.mask_token_id
+    nearest = min(float((table[t] - table[mask]).norm()) for t in range(len(table)) if t != mask)
+    for alpha in (0.5, 0.9):
+        found = pseudowords(model, 20, alpha, 0, "rdfs2").double()
+        distances = (found - table[mask]).norm(dim=1).numpy()
+        np.testing.assert_allclose(distances, alpha * nearest, rtol=1e-6)
+        apart = torch.cdist(found, found, compute_mode="donot_use_mm_for_euclid_dist")
+        apart.fill_diagonal_(torch.inf)
+        assert float(apart.min()) >= alpha * nearest
+        others = torch.cdist(found, table[[t for t in range(len(table)) if t != mask]])
+        assert float(others.min()) >= (1 - alpha) * nearest - 1e-6  # the triangle inequality
+    again, other = pseudowords(model, 2, 0.5, 0, "rdfs2"), pseudowords(model, 2, 0.5, 0, "rdfs3")
+    assert torch.equal(again, pseudowords(model, 20, 0.5, 0, "rdfs2")[:2])
+    assert not torch.equal(again, other)
+
+
+def flat(rows: list[list[float]], tokens: int | None = None) -> SimpleNamespace:
+    """A model that is nothing but an embedding matrix; its first token is the mask."""
+    table = torch.tensor(rows)
+
+    class Tokenizer:
+        mask_token_id = 0
+
+        def __len__(self) -> int:
+            return tokens or len(rows)
+
+        def convert_ids_to_tokens(self, id_: int) -> str:
+            return f"t{id_}"
+
+    return SimpleNamespace(
+        tokenizer=Tokenizer(),
+        embed=lambda ids: table[ids],
+        vocabulary_size=len(rows),
+        device=table.device,
+        identity=SimpleNamespace(name="flat"),
+    )
+
+
+def test_pseudowords_in_the_plane():
+    """The mask token at (1, 1), its nearest at (1, 3): d = 1. Six points of a circle are a radius apart at most."""
+    plane = flat([[1.0, 1.0], [1.0, 3.0], [9.0, 1.0]])
+    found = pseudowords(plane, 3, 0.5, 0)
+    np.testing.assert_allclose((found - torch.tensor([1.0, 1.0])).norm(dim=1), 1.0, rtol=1e-6)
+    assert all(float((found[a] - found[b]).norm()) >= 1 for a in range(3) for b in range(a))
+    with pytest.raises(BadInput, match=r"7 pseudowords do not fit around the mask token of 'flat'.*fewer --pairs"):
+        pseudowords(plane, 7, 0.5, 0)
+
+
+def test_rows_that_no_token_has_do_not_count():
+    padded = flat([[0.0, 0.0], [0.0, 4.0], [0.0, 1.0]], tokens=2)
+    np.testing.assert_allclose(pseudowords(padded, 1, 0.5, 0).norm(dim=1), 2.0, rtol=1e-6)
+    with pytest.raises(BadInput, match="the token 't1' of 'flat' has the embedding of its mask token"):
+        pseudowords(flat([[0.0, 1.0], [0.0, 1.0]]), 1, 0.5, 0)
+
+
+# ---------------------------------------------------------------------------------------------------- scores
+
+
+def naive(model, text: str, vectors: dict[str, torch.Tensor], name: str) -> float:
+    """One candidate, one pass: mask tokens stand in for the marks, whose vectors are then put in by hand."""
+    tokenizer, table = model.tokenizer, model.network.get_input_embeddings().weight.detach()
+    own = tokenizer(f", {name}", add_special_tokens=False)["input_ids"]
+    own = own[len(tokenizer(",", add_special_tokens=False)["input_ids"]) :]
+    order = [
+        mark for mark in re.findall(r"<x>|<y>|<s\d+>|\[Y\]", text) for _ in range(len(own) if mark == "[Y]" else 1)
+    ]
+    mask = str(tokenizer.mask_token)
+    shown = re.sub(r"<x>|<y>|<s\d+>", mask, text).replace("[Y]", " ".join([mask] * len(own)))
+    ids = torch.tensor(tokenizer(shown)["input_ids"])
+    places = (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
+    inputs = table[ids]
+    for place, mark in zip(places, order, strict=True):
+        if mark != "[Y]":
+            inputs[place] = vectors[mark]
+    with torch.no_grad():
+        log_probs = torch.log_softmax(model.network(inputs_embeds=inputs[None]).logits[0], dim=-1)
+    at = [place for place, mark in zip(places, order, strict=True) if mark == "[Y]"]
+    return float(np.mean([float(log_probs[place, token]) for place, token in zip(at, own, strict=True)]))
+
+
+@pytest.mark.parametrize("wording", ["words", "learnt"])
+def test_scores_equal_a_loop(model, folder, tmp_path, wording):
+    """Each pair's own vectors, each text's own learnt tokens: within 1e-5 of one pass for the candidate; and no number
+    of the model has changed."""
+    before = digest(model)
+    found = asked(model, folder, tmp_path, wordings=[wording], epochs=2, learning_rate=0.1)
+    assert digest(model) == before
+    made = found.runs[-1]
+    assert made.path == tmp_path / "tiny" / wording
+    pairs = load_file(made.path / "artifacts" / "pseudowords.safetensors")
+    groups = {row["query_id"]: dict(row["groups"]) for row in made.queries().to_pylist()}
+    rows = made.predictions().to_pylist()
+    chosen = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))[:40]]
+    for row in chosen:
+        about = groups[row["query_id"]]
+        rule, pair = about["rule"], int(about["pair"])
+        vectors = {"<x>": pairs[rule][2 * pair], "<y>": pairs[rule][2 * pair + 1]}
+        if wording == "learnt":
+            learnt = load_file(made.path / "artifacts" / "soft" / f"{rule}-{about['given']}.safetensors")["vectors"]
+            vectors |= {f"<s{number + 1}>": vector for number, vector in enumerate(learnt)}
+        expected = [naive(model, row["prompt"], vectors, name) for name in row["top_ids"][:3]]
+        np.testing.assert_allclose(row["top_scores"][:3], expected, atol=1e-5)
+    assert {(groups[row["query_id"]]["pair"], groups[row["query_id"]]["given"]) for row in chosen} == {
+        (pair, given) for pair in "01" for given in GIVEN
+    }
+
+
+def test_fixed_vectors_stay(model):
+    """Beside learnt rows, further ones that texts refer to: they get no step and no decay, and shape the loss."""
+    names, way = Names([[7], [8, 9]]), Way(Masks.SEVERAL, Pooling.MEAN)
+    size = model.vocabulary_size
+    items_ = [Item(Slot((7, size), (size + 1, 8)), (1,))]
+    start, fixed, plan = random_start(model, 1, 0), random_start(model, 1, 1), SoftPlan(epochs=3, learning_rate=0.1)
+    kept = fixed.clone()
+    learnt = learn(model, names, way, items_, items_, start, plan, Budget(3, model.device), fixed)
+    assert learnt.vectors.shape == start.shape
+    assert torch.equal(fixed, kept)
+    assert learnt.curve[-1].loss < learnt.curve[0].loss
+    other = learn(model, names, way, items_, items_, start, plan, Budget(None, model.device), fixed * 2)
+    assert other.curve[0].loss != learnt.curve[0].loss
+
+
+# ---------------------------------------------------------------------------------------------------- the study
+
+
+def test_halves_by_hand():
+    """0.5 0.2 0.2 0.1 0.05: the better two, the worse two, and the third, which came after its equal, in neither."""
+    split = halves({"a": 0.2, "b": 0.05, "c": 0.5, "d": 0.2, "e": 0.1})
+    assert split.of == {"c": IMPLICIT, "a": IMPLICIT, "e": ABSENT, "b": ABSENT}
+    assert split.middle == "d"
+    assert (split.better, split.worse) == (pytest.approx(0.35), pytest.approx(0.075))
+    assert halves({"a": 0.1, "b": 0.2}).of == {"b": IMPLICIT, "a": ABSENT}
+    assert halves({"a": 0.1}) == ({}, pytest.approx(np.nan, nan_ok=True), pytest.approx(np.nan, nan_ok=True), "a")
+
+
+@pytest.fixture(scope="module")
+def done(folder, tmp_path_factory):
+    """A study by words of a BERT, its model and its folder."""
+    data = read(folder)
+    tokenizer = KINDS["BertForMaskedLM"]([name for space in data.candidates.values() for name in space.names] * 2)
+    shape = SHAPE | {"max_position_embeddings": 200, "vocab_size": len(tokenizer)}
+    model = make_local(build("BertForMaskedLM", **shape), tokenizer, Attention.BIDIRECTIONAL)
+    out = tmp_path_factory.mktemp("study")
+    return SimpleNamespace(found=asked(model, folder, out, list(RULES)), model=model, out=out, folder=folder)
+
+
+def test_settings_divide_the_items(done):
+    """Every item and pair stands once in each row and column of the 3×3, but for what is left out in the middle."""
+    made = RunFolder.open(done.out / "tiny" / "words")
+    assert [run_.path.name for run_ in done.found.runs] == ["memory-words", "premises-words", "words"]
+    tested = Counter(q.relation for q in read(done.folder).select(subset="test").queries)
+    seen = Counter()
+    for groups in made.queries().column("groups").to_pylist():
+        about = dict(groups)
+        seen[about["rule"], about["pair"], about["premise 1"], about["premise 2"]] += 1
+    for rule, task in RULES.items():
+        odd = tested[task] % 2
+        for pair in "01":
+
+            def count(first: str, second: str, rule=rule, pair=pair) -> int:
+                return seen[rule, pair, first, second]
+
+            everything = count("explicit", "explicit")
+            assert tested[task] - 2 * odd <= everything <= tested[task] - odd  # the two middles may be one item
+            for rows in (
+                [("explicit", "implicit"), ("explicit", "absent")],
+                [("implicit", "explicit"), ("absent", "explicit")],
+                [(first, second) for first in ("implicit", "absent") for second in ("implicit", "absent")],
+            ):
+                assert sum(count(*cell) for cell in rows) == everything
+    for line in done.found.lines:
+        total = sum(seen[line.setting.rule, pair, line.setting.first, line.setting.second] for pair in "01")
+        assert len(line.values) + line.unscored == total
+        assert line.unscored == 0
+
+
+def test_the_better_half_is_remembered_better(done):
+    """By the memorising run's own ranks, of the template that the hypothesis has; the middle is named."""
+    memory, data = done.found.runs[0], read(done.folder)
+    rows = memory.predictions().to_pylist()
+    ranks = {
+        row["query_id"]: 1 / row["rank"]
+        for row in rows
+        if not row["query_id"].startswith("subClassOf") or row["prompt"].endswith("is a particular [Y] .")
+    }
+    groups = [dict(own) for own in done.found.runs[-1].queries().column("groups").to_pylist()]
+    for task in ("subClassOf", "domain"):
+        own = [about for about in groups if about["task"] == task]
+        better = {about["item"] for about in own if about["premise 1"] == "implicit"}
+        worse = {about["item"] for about in own if about["premise 1"] == "absent"}
+        assert not better & worse
+        assert min(ranks[item] for item in better) >= max(ranks[item] for item in worse)
+        order = sorted((id_ for id_ in ranks if id_.startswith(task)), key=lambda id_: -ranks[id_])
+        assert len(order) % 2 == 1  # 19 classes and 9 domains
+        rule = next(rule for rule, its in RULES.items() if its == task)
+        [told] = [one for one in done.found.remembered if (one.rule, one.premise) == (rule, "P1")]
+        middle = order[len(order) // 2]
+        assert told.middle == (next(query.subject for query in data.queries if query.id == middle),)
+        assert told.better == pytest.approx(np.mean([ranks[id_] for id_ in order[: len(order) // 2]]))
+        assert not any(about["item"] == middle for about in own)
+
+
+def test_numbers_by_hand(done):
+    """MRR of a cell from the predictions; the mean over rules gives each rule one weight; effects are paired."""
+    made = done.found.runs[-1]
+    groups = {row["query_id"]: dict(row["groups"]) for row in made.queries().to_pylist()}
+    cells: dict[tuple[str, ...], list[tuple[str, int, float]]] = {}
+    for row in made.predictions().to_pylist():
+        about = groups[row["query_id"]]
+        key = about["rule"], about["premise 1"], about["premise 2"]
+        cells.setdefault(key, []).append((about["item"], int(about["pair"]), 1 / row["rank"]))
+    for line in done.found.lines:
+        own = cells.get((line.setting.rule, line.setting.first, line.setting.second), [])
+        if not own:
+            assert line.numbers is None
+            continue
+        assert line.numbers.mrr.estimate == pytest.approx(np.mean([value for *_, value in own]))
+        assert line.numbers.items == len({item for item, *_ in own})
+    [mean] = [one for one in done.found.means if (one.first, one.second) == ("explicit", "absent")]
+    by_rule = [np.mean([value for *_, value in cells[rule, "explicit", "absent"]]) for rule in RULES]
+    assert mean.mrr.estimate == pytest.approx(np.mean(by_rule))
+    [effect] = [one for one in done.found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
+    silent = {
+        (item, pair): value
+        for (rule, first, second), own in cells.items()
+        if rule == "rdfs9" and "explicit" not in (first, second)
+        for item, pair, value in own
+    }
+    loud = cells["rdfs9", "explicit", "explicit"]
+    expected = [value - silent[item, pair] for item, pair, value in loud]
+    assert len(silent) == len(loud)
+    assert effect.difference.difference == interval(expected, [item for item, *_ in loud], limits=(-1.0, 1.0))
+
+
+def test_second_premises_are_asked_of_each_pair(done):
+    rows = done.found.runs[1].predictions().to_pylist()
+    prompts = {(row["query_id"].split("/")[0], row["prompt"]) for row in rows}
+    assert prompts == {
+        ("rdfs2", "<x> [Y] <y> ."), ("rdfs3", "<x> [Y] <y> ."), ("rdfs5", "<x> implies [Y] ."),
+        ("rdfs7", "<x> [Y] <y> ."), ("rdfs9", "<x> is a particular [Y] ."), ("rdfs11", "<x> is a particular [Y] ."),
+    }  # fmt: skip
+    scores = {(row["query_id"].split("/")[0], row["query_id"][-1]): tuple(row["top_scores"]) for row in rows}
+    assert len(set(scores.values())) == len(RULES) * 2  # every pair of every rule says something else
+
+
+def test_tables_and_maps(done, tmp_path):
+    pytest.importorskip("matplotlib")
+    tables = entailment_tables(done.found)
+    titles = [table.title for table in tables]
+    assert titles == [
+        "all rules (figure 3)", *(f"{rule}, every setting" for rule in RULES), "what saying premises adds",
+        "how premises are remembered",
+    ]  # fmt: skip
+    assert all(len(table.rows) == 9 for table in tables[:7])
+    files = draw_heat_maps(done.found, tmp_path)
+    assert sorted(file.name for file in files) == sorted(
+        f"entailment-tiny-words-{rule}.png" for rule in (*RULES, "all-rules")
+    )
+
+
+def test_a_killed_study_goes_on(done, tmp_path, monkeypatch):
+    """Killed while the hypothesis is asked; the same call ends with the same lines, and asks nothing twice."""
+    real, shards = RunFolder.add_shard, []
+
+    def dies(self, shard, rows):
+        if self.path.name == "words" and shards:
+            raise KeyboardInterrupt
+        shards.extend([shard] if self.path.name == "words" else [])
+        real(self, shard, rows)
+
+    monkeypatch.setattr(RunFolder, "add_shard", dies)
+    with pytest.raises(KeyboardInterrupt):
+        asked(done.model, done.folder, tmp_path, list(RULES))
+    monkeypatch.setattr(RunFolder, "add_shard", real)
+    again = asked(done.model, done.folder, tmp_path, list(RULES))
+    assert again.lines == done.found.lines
+    assert again.means == done.found.means
+
+    def refuses(*_):
+        raise AssertionError("nothing is left to ask")
+
+    monkeypatch.setattr(RunFolder, "add_shard", refuses)
+    assert asked(done.model, done.folder, tmp_path, list(RULES)).effects == done.found.effects
+    with pytest.raises(BadInput, match=r"options\.alpha: there 0\.5, here 0\.4"):
+        asked(done.model, done.folder, tmp_path, list(RULES), alpha=0.4)
+
+
+def test_a_given_memorising_run_is_used(done, tmp_path):
+    memory = done.found.runs[0]
+    again = asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[memory])
+    assert again.runs[0].path == memory.path
+    assert not (tmp_path / "tiny" / "memory-words").exists()
+    assert [line for line in done.found.lines if line.setting.rule == "rdfs9"] == again.lines
+    types = run("ontology", done.model, read(done.folder), OntologyOptions(relations=("type",)), tmp_path / "types")
+    with pytest.raises(BadInput, match="it did not ask the task subClassOf"):
+        asked(done.model, done.folder, tmp_path / "b", ["rdfs9"], memory=[types])
+    with pytest.raises(BadInput, match="expected a finished run of the ontology probe"):
+        asked(done.model, done.folder, tmp_path / "c", ["rdfs9"], memory=[done.found.runs[-1]])
+
+
+def test_learnt_wordings(done, tmp_path):
+    """Templates alone are asked as the memorising run learnt them; with conjunctions all are trained on, once for each
+    way of giving premises; and the pseudowords are the same in all wordings."""
+    options = {"epochs": 2, "learning_rate": 0.1}
+    found = asked(done.model, done.folder, tmp_path, ["rdfs9"], list(WORDINGS), **options)
+    root = tmp_path / "tiny"
+    words = load_file(root / "words" / "artifacts" / "pseudowords.safetensors")
+    for name in ("learnt-templates", "learnt", "learnt-conjunction", "premises-learnt-templates"):
+        assert torch.equal(load_file(root / name / "artifacts" / "pseudowords.safetensors")["rdfs9"], words["rdfs9"])
+    memory = root / "memory-learnt-templates" / "artifacts" / "soft"
+    loaded = {task: load_file(memory / f"{task}-mask-mean.safetensors")["vectors"] for task in ("subClassOf", "type")}
+    assert not list((root / "learnt-templates" / "artifacts").glob("soft/*"))
+    pair = words["rdfs9"]
+    by_text = {row["prompt"]: row for row in RunFolder.open(root / "learnt-templates").predictions().to_pylist()[:9]}
+    text, row = next((text, row) for text, row in by_text.items() if text.count("<s") == 9)
+    rows = torch.cat([loaded["subClassOf"], loaded["type"], loaded["type"]])
+    vectors = {"<x>": pair[0], **{f"<s{number + 1}>": vector for number, vector in enumerate(rows)}}
+    assert row["top_scores"][0] == pytest.approx(naive(done.model, text, vectors, row["top_ids"][0]), abs=1e-5)
+    for given, tokens in {"both": 11, "P1": 7, "P2": 7, "none": 4}.items():
+        trained = load_file(root / "learnt" / "artifacts" / "soft" / f"rdfs9-{given}.safetensors")["vectors"]
+        assert trained.shape == (tokens, 32)
+        assert (root / "learnt" / "artifacts" / "soft" / f"rdfs9-{given}.jsonl").exists()
+    trainings = {made.path.name: made.manifest["circumstances"].get("trainings") for made in found.runs}
+    assert trainings["learnt"] == trainings["learnt-conjunction"] == 4
+    assert found.by_wording.keys() == WORDINGS.keys()
+    cells = [line.numbers for line in found.lines if line.setting.wording == "learnt" and line.numbers]
+    assert len(cells) == 9
+    assert found.by_wording["learnt"][0] == pytest.approx(np.mean([cell.mrr.estimate for cell in cells]))
+    assert [table.title for table in entailment_tables(found)][1] == "wordings (figure 4)"
+    (memory / "type-mask-mean.safetensors").unlink()
+    (root / "learnt" / "predictions" / "part-00000.parquet").unlink()
+    with pytest.raises(BadInput, match=r"type-mask-mean\.safetensors is not there: ask the ontology probe with --soft"):
+        asked(done.model, done.folder, tmp_path, ["rdfs9"], ["learnt"], **options)
+
+
+def test_several_models_have_a_mean(done):
+    """Of two models that say the same, the mean over both is that of one."""
+    plan = Plan(done.folder, list(RULES), [Wording()], EntailmentOptions(pairs=2), done.out)
+    found = study([("tiny", lambda: done.model), ("twin", lambda: done.model)], plan, quiet)
+    together = [mean.mrr.estimate for mean in found.means if mean.model == ""]
+    assert together == pytest.approx([mean.mrr.estimate for mean in found.means if mean.model == "tiny"])
+    assert len(together) == 9
+
+
+def test_limited_items(done, tmp_path):
+    """--limit draws the items whose premises are asked for; all else follows them."""
+    found = asked(done.model, done.folder, tmp_path, ["rdfs9"], limit=6)
+    assert found.runs[0].queries().num_rows == 6
+    assert {line.numbers.items for line in found.lines if line.setting.first == line.setting.second == "explicit"} == {
+        6
+    }
+    assert found.runs[1].queries().num_rows == 12
+
+
+# ---------------------------------------------------------------------------------------------------- bad input
+
+
+class TestInput:
+    def test_all_at_once(self, tmp_path, fathom):  # noqa: F811
+        code, _, error = fathom(
+            "study", "entailment", "--model", "m", "--data", "d", "--out", tmp_path / "o", "--wordings", "soft",
+            "--memory", tmp_path / "no", "--alpha", "2", "--masks", "several,one",
+        )  # fmt: skip
+        assert code == 2
+        assert "--wordings soft: there is words, learnt-conjunction, learnt-templates, learnt" in error
+        assert "is not a run" in error
+        assert "--alpha: Input should be less than 1" in error
+        assert "--masks: Tuple should have at most 1 item" in error
+        assert not (tmp_path / "o").exists()
+
+    def test_rules_and_data(self, folder, tmp_path, fathom):  # noqa: F811
+        out = ["--out", tmp_path / "o"]
+        code, _, error = fathom("study", "entailment", "--model", "m", "--data", folder, *out, "--rules", "rdfs4,rdfs9")
+        assert (code, error) == (2, "error: --rules rdfs4: there is rdfs2, rdfs3, rdfs5, rdfs7, rdfs9, rdfs11\n")
+        code, _, error = fathom("study", "entailment", "--model", "m", "--data", "geography", *out)
+        assert code == 2
+        assert "is no ontology: expected ontology/property.json, such as fathom build ontology makes" in error
+        code, _, error = fathom("study", "entailment", "--model", "a/m,b/m", "--data", folder, *out)
+        assert code == 2
+        assert "expected models whose last parts differ" in error
+        assert not (tmp_path / "o").exists()
+
+    def test_too_few_items(self, folder, tmp_path, done):
+        data = tmp_path / "small"
+        (data / "memorizing").mkdir(parents=True)
+        (data / "ontology").symlink_to(folder / "ontology")
+        for file in (folder / "memorizing").iterdir():
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            (data / "memorizing" / file.name).write_text("".join(lines[:21] if file.stem == "domain" else lines))
+        with pytest.raises(BadInput, match=r"rdfs2 needs the task domain: .* has 1 items of it to test on"):
+            asked(done.model, data, tmp_path / "o", ["rdfs2", "rdfs9"])
+
+    def test_causal_models(self, folder, tmp_path):
+        model = make_local(build("GPT2LMHeadModel", vocab_size=600, n_embd=16, n_layer=1, n_head=2))
+        with pytest.raises(BadInput, match="needs a masked model"):
+            asked(model, folder, tmp_path, ["rdfs9"])
+
+    def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):  # noqa: F811
+        save(tmp_path / "bert", bert())
+        words = ["study", "entailment", "--model", tmp_path / "bert", "--data", folder, "--out", tmp_path / "o"]
+        code, shown, _ = fathom(*words, "--rules", "rdfs5", "--pairs", "1")
+        assert code == 0
+        assert "rdfs5, every setting" in shown
+        made = {path.name for path in (tmp_path / "o").iterdir()}
+        assert {"bert", "entailment.csv", "entailment.json", "entailment.md"} <= made
+
+
+def test_short_names():
+    assert short_names(["models/a", "b/", "c"]) == {"models/a": "a", "b/": "b", "c": "c"}
