@@ -425,5 +425,5 @@ def test_training_does_not_ask_neighbours(data, weights, monkeypatch):
     predictor.network.eval()
     with torch.inference_mode():
         monkeypatch.setattr(Store, "closeness", None)
-        assert set(predictor.validate()) == {"hits@1", "hits@3", "hits@10", "mrr"}
+        assert set(predictor.validate()) == {"hits@1", "hits@3", "hits@10", "mrr", "unscored"}
     assert predictor.weight == 0.2
