@@ -6,7 +6,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: no test may reach for the network
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +140,33 @@ def own_log_probs(network: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
     with torch.no_grad():
         log_probs = torch.log_softmax(network(input_ids=tokens).logits[0, :-1].float(), dim=-1)
     return log_probs.gather(1, tokens[0, 1:, None])[:, 0]
+
+
+def write_graph_folder(
+    folder: Path, triples: Mapping[str, Sequence[str]], entities: Sequence[str], relations: str
+) -> Path:
+    """A small graph in the layout of KG-BERT. :param triples: lines of each split. :param entities: id, name, text."""
+    folder.mkdir()
+    for split, lines in triples.items():
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "entity2text.txt").write_text("\n".join(entities) + "\n")
+    (folder / "relation2text.txt").write_text(relations)
+    return folder
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Makes scripted servers on loopback and closes them."""
+    pytest.importorskip("openai", reason="needs the extra api")
+    from tests.test_server import Script
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    made = []
+
+    def make(*script, **options):
+        made.append(Script(*script, **options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()

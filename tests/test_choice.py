@@ -258,7 +258,7 @@ def test_a_reply_that_could_mean_two_options():
 
 openai = pytest.importorskip("openai", reason="needs the extra api")
 
-from tests.test_server import cached_chat_model, completion, serve, transformers_serve  # noqa: E402, F401
+from tests.test_server import cached_chat_model, completion, transformers_serve  # noqa: E402, F401
 
 
 @pytest.fixture
@@ -309,7 +309,7 @@ def rows_of(result):
     return {row["query_id"]: row for row in result.folder.predictions().to_pylist()}
 
 
-def test_a_chat_model(serve, quiz, tmp_path):  # noqa: F811
+def test_a_chat_model(serve, quiz, tmp_path):
     server = serve(each=knows)
     result = ask(server, quiz, tmp_path / "run")
     rows = rows_of(result)
@@ -334,7 +334,7 @@ def test_a_chat_model(serve, quiz, tmp_path):  # noqa: F811
     assert number.low < number.value < number.high
 
 
-def test_memorised_or_not(serve, quiz, tmp_path):  # noqa: F811
+def test_memorised_or_not(serve, quiz, tmp_path):
     """Of rdfs9 without P1, oak and cod were memorised, ant was not, and nothing is known of elm."""
     server = serve(each=knows)
     parts = [ask(server, quiz / part, tmp_path / part).folder for part in ("memorizing", "reasoning")]
@@ -354,7 +354,7 @@ def test_memorised_or_not(serve, quiz, tmp_path):  # noqa: F811
         choice([whole, parts[0]])
 
 
-def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):  # noqa: F811
+def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):
     server = serve(each=knows)
     parts = [ask(server, quiz / part, tmp_path / part).folder for part in ("memorizing", "reasoning")]
     whole = ask(server, quiz, tmp_path / "whole").folder
@@ -362,7 +362,7 @@ def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):  # noqa: F
     assert {line.premise for line in choice(parts[1:]).reasoning} == {UNKNOWN, GIVEN}
 
 
-def test_options_must_be_the_same(serve, quiz, tmp_path):  # noqa: F811
+def test_options_must_be_the_same(serve, quiz, tmp_path):
     server = serve(each=knows)
     one = ask(server, quiz / "memorizing", tmp_path / "one").folder
     file = quiz / "memorizing" / "subClassOf.jsonl"
@@ -372,13 +372,13 @@ def test_options_must_be_the_same(serve, quiz, tmp_path):  # noqa: F811
         choice([one, other])
 
 
-def test_runs_without_such_questions(serve, tmp_path):  # noqa: F811
+def test_runs_without_such_questions(serve, tmp_path):
     run = ask(serve(each=lambda body: completion("a")), "geography", tmp_path / "run", limit=3).folder
     with pytest.raises(BadInput, match="no memorising task and no rule in it"):
         choice([run])
 
 
-def test_any_data_can_be_asked(serve, tmp_path):  # noqa: F811
+def test_any_data_can_be_asked(serve, tmp_path):
     """Built from the answer spaces of an embedded data set; --options for data that has its own is refused."""
     server = serve(each=lambda body: completion("(a)"))
     result = ask(server, "geography", tmp_path / "run", limit=5, options=4)
@@ -396,7 +396,7 @@ def test_any_data_can_be_asked(serve, tmp_path):  # noqa: F811
         )
 
 
-def test_what_is_sent_and_counted(serve, quiz, tmp_path):  # noqa: F811
+def test_what_is_sent_and_counted(serve, quiz, tmp_path):
     server = serve(each=lambda body: completion("x", finish_reason="length"))
     result = ask(
         server,
@@ -415,7 +415,7 @@ def test_what_is_sent_and_counted(serve, quiz, tmp_path):  # noqa: F811
     assert "nothing was scored" in result.summary().to_json()
 
 
-def test_what_goes_wrong_and_passes(serve, quiz, tmp_path):  # noqa: F811
+def test_what_goes_wrong_and_passes(serve, quiz, tmp_path):
     """429, garbage, a hung-up line and errors that stay: the first three are asked again, the last are said."""
     server = serve(
         (429, {}, "slow down"), "{torn", None, each=lambda b: 400 if "elm" in asked_of(b) else completion("a")
@@ -429,7 +429,7 @@ def test_what_goes_wrong_and_passes(serve, quiz, tmp_path):  # noqa: F811
     assert (line.questions, line.unparsed, line.unscored) == (4, 0, 1)
 
 
-def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):  # noqa: F811
+def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):
     server = serve(each=knows)
     out = tmp_path / "run"
     cases = [
@@ -459,7 +459,7 @@ def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):  # no
     assert rows_of(fathom.probe("choice", chat, quiz, out))["subClassOf/1"]["correct"] == 1
 
 
-def test_on_the_command_line(serve, quiz, tmp_path):  # noqa: F811
+def test_on_the_command_line(serve, quiz, tmp_path):
     server = serve(each=knows)
     run = tmp_path / "run"
     typed = ["probe", "choice", "--model", "tiny", "--data", str(quiz), "--out", str(run), "--server", server.url]
@@ -480,7 +480,7 @@ fathom.probe("choice", "tiny", sys.argv[1], sys.argv[2], server=sys.argv[3], con
 """
 
 
-def test_killed_and_resumed_no_question_is_paid_for_twice(serve, quiz, tmp_path):  # noqa: F811
+def test_killed_and_resumed_no_question_is_paid_for_twice(serve, quiz, tmp_path):
     killed = threading.Event()
 
     def six_then_none(body):
@@ -508,7 +508,7 @@ def test_killed_and_resumed_no_question_is_paid_for_twice(serve, quiz, tmp_path)
     assert len(server.bodies) == asked, "a finished run asks nothing"
 
 
-def test_a_key_refused_in_the_middle_keeps_what_came(serve, quiz, tmp_path):  # noqa: F811
+def test_a_key_refused_in_the_middle_keeps_what_came(serve, quiz, tmp_path):
     server = serve(knows, knows, 401, each=knows)
     with pytest.raises(RunFailed, match="the API key was refused"):
         ask(server, quiz, tmp_path / "run", concurrency=1)

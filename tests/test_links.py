@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 import torch
 from pydantic import Field
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch import nn
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    PreTrainedTokenizerFast,
+)
 from typer.testing import CliRunner
 
 import fathom
@@ -30,9 +40,11 @@ from fathom.training.links import fit as fitting
 from fathom.training.links.base import Predictor
 from fathom.training.links.fit import NotANumber, Stage, shuffled
 from fathom.training.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom.training.links.networks import language_model
 from fathom.training.links.options import ASKING, TextTraining
 from fathom.training.links.predict import predict_links
 from fathom.training.saving import whole_tensors
+from tests.conftest import write_graph_folder
 
 CPU = torch.device("cpu")
 NAMES = {"fr": "France", "it": "Italy", "pa": "Paris", "ro": "Rome", "eu": "Europe", "no": ""}
@@ -45,14 +57,8 @@ TRIPLES = {
 
 @pytest.fixture
 def graph_folder(tmp_path) -> Path:
-    folder = tmp_path / "graph"
-    folder.mkdir()
-    for split, lines in TRIPLES.items():
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     named = [f"{id_}\t{name}" for id_, name in NAMES.items()]
-    (folder / "entity2text.txt").write_text("\n".join(named) + "\n")
-    (folder / "relation2text.txt").write_text("cap\tcapital of\nin\tlies in\n")
-    return folder
+    return write_graph_folder(tmp_path / "graph", TRIPLES, named, "cap\tcapital of\nin\tlies in\n")
 
 
 @pytest.fixture
@@ -413,14 +419,13 @@ def test_a_full_disk_does_not_end_a_training(data, tmp_path, monkeypatch):
 
 
 def test_weights_that_are_not_there_are_not_made_up(tmp_path):
-    """A bare encoder has no language-model head: a random one must not pass for pre-trained."""
-    from transformers import AutoModelForMaskedLM, BertConfig, BertModel
-
-    from fathom.training.links.networks import _check_whole
-
+    """A bare encoder has no language-model head: a random one must not pass for pre-trained. A pooler is never used."""
     config = BertConfig(vocab_size=40, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
-    BertModel(config).save_pretrained(tmp_path)
-    network, loaded = AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")))
+    for kind in (BertModel, BertForMaskedLM):
+        kind(config).save_pretrained(tmp_path / kind.__name__)
+        tokenizer.save_pretrained(tmp_path / kind.__name__)
+    bare, whole = (Options(weights=str(tmp_path / kind.__name__)) for kind in (BertModel, BertForMaskedLM))
     with pytest.raises(BadInput, match=r"lacks \d+ weights of a BertForMaskedLM, such as cls\.predictions"):
-        _check_whole("bare", network, loaded["missing_keys"])
-    _check_whole("whole", network, {"pooler.dense.weight"})
+        language_model(AutoModelForMaskedLM, bare, None, CPU)
+    assert language_model(AutoModel, whole, None, CPU).network.pooler is not None

@@ -27,7 +27,7 @@ from fathom.training.links.options import Prompted
 from fathom.training.links.predict import predict_links
 from fathom.training.links.prompted import Local, Predictor, Sampled, parsed
 from fathom.training.links.prompted_text import Bm25, Prompts, Shown, rationale
-from tests.conftest import build
+from tests.conftest import build, write_graph_folder
 
 ENTITIES = {
     "pa": ("Paris", "Paris is a city on the Seine. It is old. The capital of France"),
@@ -54,14 +54,8 @@ IDS = list(ENTITIES)
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    path = tmp_path / "graph"
-    path.mkdir()
-    for split, lines in TRIPLES.items():
-        (path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     lines = [f"{id_}\t{name}\t{said}" for id_, (name, said) in ENTITIES.items()]
-    (path / "entity2text.txt").write_text("\n".join(lines) + "\n")
-    (path / "relation2text.txt").write_text("cap\tcapital\nin\tcountry\n")
-    return path
+    return write_graph_folder(tmp_path / "graph", TRIPLES, lines, "cap\tcapital\nin\tcountry\n")
 
 
 @pytest.fixture
@@ -444,24 +438,6 @@ def test_a_call_that_failed_gives_its_reason():
 
 
 # ------------------------------------------------------------------------------------------------- behind a server
-
-
-@pytest.fixture
-def serve(monkeypatch):
-    """Makes servers on loopback and closes them."""
-    pytest.importorskip("openai", reason="needs the extra api")
-    from tests.test_server import Script
-
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    made = []
-
-    def make(*script, **options):
-        made.append(Script(*script, **options))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.close()
 
 
 def says(answer):

@@ -24,6 +24,7 @@ from fathom.training.links.folder import open_links, read_curve, train_links
 from fathom.training.links.neighbours import Grouped
 from fathom.training.links.options import SimKgc
 from fathom.training.links.simkgc import Predictor, info_nce
+from tests.conftest import write_graph_folder
 
 CPU = torch.device("cpu")
 CITIES = ["paris", "rome", "berlin", "madrid", "tokyo", "beijing", "delhi", "hanoi"]
@@ -40,16 +41,14 @@ WORDS = ["inverse", "capital", "of", "lies", "in", "a", "large", "old", "city", 
 @pytest.fixture
 def graph_folder(tmp_path):
     """``dark`` and ``dim`` have no triple in training, ``alone`` a relation with one triple, ``noname`` no name."""
-    folder = tmp_path / "graph"
-    folder.mkdir()
-    (folder / "train.tsv").write_text("\n".join([*LINES, "paris\tonce\tnoname"]) + "\n")
-    (folder / "dev.tsv").write_text("paris\tin\tfrance\n")
-    (folder / "test.tsv").write_text("rome\tin\titaly\ndark\tin\tdim\n")
+    triples = {
+        "train": [*LINES, "paris\tonce\tnoname"],
+        "dev": ["paris\tin\tfrance"],
+        "test": ["rome\tin\titaly", "dark\tin\tdim"],
+    }
     texts = [f"{name}\t{name}\ta large old city" for name in CITIES] + [f"{name}\t{name}\tland" for name in LANDS]
     texts += ["europe\teurope\t", "asia\tasia\t", "dark\tcity\told", "dim\tcity\told", "noname\t\t"]
-    (folder / "entity2text.txt").write_text("\n".join(texts) + "\n")
-    (folder / "relation2text.txt").write_text("cap\tcapital of\nin\tlies in\nonce\tonce\n")
-    return folder
+    return write_graph_folder(tmp_path / "graph", triples, texts, "cap\tcapital of\nin\tlies in\nonce\tonce\n")
 
 
 @pytest.fixture

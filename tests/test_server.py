@@ -106,21 +106,6 @@ class Script:
         self.thread.join()
 
 
-@pytest.fixture
-def serve(monkeypatch):
-    """Makes servers and closes them."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    made = []
-
-    def make(*script, **options):
-        made.append(Script(*script, **options))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.close()
-
-
 def chat(server, **options):
     return ChatServer(server.url, "tiny", **{"backoff_s": 0.001} | options)
 

@@ -109,8 +109,7 @@ def train_links(
     from fathom.training.links import folder
 
     kind = find_kind(model)
-    given = options | ({"model": model} if "model" in kind.options.model_fields else {})
-    chosen, queryset = all_of(lambda: parse_options(kind.options, given), lambda: _read(data))
+    chosen, queryset = all_of(lambda: kind.parse(model, options), lambda: _read(data))
     return folder.train_links(model, queryset, chosen, out, progress)
 
 

@@ -7,10 +7,32 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.config import JsonDict
 
 from fathom.errors import BadInput
 
 Options = TypeVar("Options", bound=BaseModel)
+
+CIRCUMSTANCE: JsonDict = {"circumstance": True}
+"""Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
+
+
+def marked(kind: type[BaseModel], mark: str) -> set[str]:
+    """Names of the fields with that mark, such as "circumstance"."""
+    return {
+        name
+        for name, field in kind.model_fields.items()
+        if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get(mark)
+    }
+
+
+def separated(value: Any) -> Any:
+    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists. Twice is once."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, int):
+        value = [value]
+    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
 
 
 def parse_options(kind: type[Options], given: dict[str, Any]) -> Options:

@@ -167,10 +167,17 @@ def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "
 
     :raises BadInput: *data* is no knowledge graph.
     """
+    graph = graph_of(data)
+    assert isinstance(data, GraphQuerySet)
+    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
+    return graph_queryset(graph, data.split or None, directions=directions, everybody=True, **about)
+
+
+def graph_of(data: QuerySet) -> KnowledgeGraph:
+    """:raises BadInput: *data* is no knowledge graph."""
     if not isinstance(data, GraphQuerySet) or data.graph is None:
         raise BadInput(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")
-    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
-    return graph_queryset(data.graph, data.split or None, directions=directions, everybody=True, **about)
+    return data.graph
 
 
 class EntityCandidates(Mapping[str, CandidateSet]):

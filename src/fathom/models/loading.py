@@ -61,7 +61,7 @@ def load(
     if quantised:
         options["device_map"] = {"": chosen}
     network, loaded = from_pretrained(auto, name, options | {"output_loading_info": True})
-    _check_weights(network, loaded.get("missing_keys", ()), name)
+    check_weights(network, loaded.get("missing_keys", ()), name)
     if adapter is not None:
         network = _with_adapter(network, adapter)
     if not quantised:
@@ -77,7 +77,7 @@ def wrap(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
     """
     attention = _attention_of_class(network)
     _check_tokenizer(tokenizer, attention, name)
-    _check_weights(network, (), name)
+    check_weights(network, (), name)
     digest = hashlib.blake2b(digest_size=8)
     digest.update(tokenizer.backend_tokenizer.to_str().encode() + network.config.to_json_string().encode())
     for key, value in network.state_dict().items():
@@ -104,7 +104,7 @@ def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, n
         )
 
 
-def _check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:
+def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:
     """:raises BadInput: weights that the checkpoint lacks would be random; some attention kernels hide a NaN."""
     if missing:
         raise BadInput(

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.config import JsonDict
 
 from fathom.errors import BadInput
+from fathom.options import CIRCUMSTANCE, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.fewshot import FewShot
@@ -16,21 +16,8 @@ if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.selection import Selection
 
 
-def _split(value: Any) -> Any:
-    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists. Twice is once."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if isinstance(value, int):
-        value = [value]
-    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_split)]
-
-CIRCUMSTANCE: JsonDict = {"circumstance": True}
-"""Marks a field that changes how a run goes but none of its numbers: it may differ when a run is resumed."""
-
+Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
+Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
 
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
@@ -66,19 +53,14 @@ class AskingOptions(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
-        hidden = {
-            name
-            for name, field in type(self).model_fields.items()
-            if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("circumstance")
-        }
-        return self.model_dump(mode="json", exclude=hidden)
+        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
 
 
 class LinkOptions(AskingOptions):
     """Options of the link probe (trained link predictors)."""
 
     limit: int | None = Field(None, ge=1, description="Only so many triples, drawn at random by --seed.")
-    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(_split)] = Field(
+    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated)] = Field(
         ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
     )
     top_k: int = Field(10, ge=1, description="How many of the best answers to record.")
@@ -198,10 +180,10 @@ class StatementOptions(FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
     templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
-    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(_split)] = Field(
+    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = Field(
         ("sum",), min_length=1, description="sum (nats per statement) and/or mean (nats per token)."
     )
-    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(_split)] = Field(
+    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = Field(
         ("full",),
         min_length=1,
         description="full: all tokens; conditional: from the answer on (causal) or the answer given the rest (masked); "
@@ -255,13 +237,13 @@ class ClozeOptions(ProbeOptions):
         description="Whom each query chooses among: data (the answers of all relations together), relation (the answer "
         "space that the data gives), or a file with one name per line.",
     )
-    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(_split)] = Field(
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
         ("several",),
         min_length=1,
         description="The slot holds as many masks as the candidate has tokens (several), or one for all; or both, with "
         "a comma between.",
     )
-    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(_split)] = Field(
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = Field(
         ("mean",),
         min_length=1,
         description="Which of a candidate's token log-probabilities make its score; or several.",
@@ -299,13 +281,13 @@ class OntologyOptions(ClozeOptions):
 class EntailmentOptions(OntologyOptions):
     """Options of the runs of ``fathom study entailment``: the ontology probe's, for texts about pseudowords."""
 
-    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(_split)] = Field(
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
         ("several",),
         min_length=1,
         max_length=1,
         description="The slot holds as many masks as the candidate has tokens (several), or one for all.",
     )
-    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(_split)] = Field(
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = Field(
         ("mean",),
         min_length=1,
         max_length=1,
@@ -337,7 +319,7 @@ class ChoiceOptions(ProbeOptions):
         le=26,
         description="Options of a question, drawn by --seed from the query's candidates: 20; data may have its own.",
     )
-    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(_split)] = Field(
+    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = Field(
         ("letter",),
         min_length=1,
         description="Causal models: likelihood of the option's letter, or of its text (nats, or nats per token).",

@@ -22,9 +22,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants
 from fathom.data.formats import read
-from fathom.data.graph_queries import link_queryset
+from fathom.data.graph_queries import graph_of, link_queryset
 from fathom.errors import BadInput, FathomError
-from fathom.options import parse_options, read_yaml
+from fathom.options import parse_options, read_yaml, separated
 from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store.files import write_json
@@ -36,13 +36,7 @@ Init = Literal["pretrained", "random"]
 INITS: tuple[Init, ...] = ("pretrained", "random")
 
 
-def _words(value: Any) -> Any:
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    return tuple(value) if isinstance(value, list) else value
-
-
-Worlds = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
 
 
 class ModelPlan(BaseModel):
@@ -58,7 +52,7 @@ class ModelPlan(BaseModel):
 
     model: str
     options: dict[str, Any] = {}
-    init: Annotated[tuple[Init, ...], BeforeValidator(_words)] = INITS
+    init: Annotated[tuple[Init, ...], BeforeValidator(separated)] = INITS
     worlds: Worlds | None = None
     random_from: str | None = None
     seconds: float | None = Field(None, gt=0)
@@ -211,14 +205,12 @@ def options_of(about: ModelPlan, plan: StudyPlan, init: str) -> Any:
     """The options of one cell. :raises BadInput: the kind has no such option."""
     kind = find(about.model)
     given: dict[str, Any] = {"seed": plan.seed, **about.options}
-    if "model" in kind.options.model_fields:
-        given["model"] = about.model
     if "init" in kind.options.model_fields:
         given["init"] = init
     seconds = about.seconds or plan.seconds
     if seconds is not None:
         given.setdefault("seconds", seconds)
-    return parse_options(kind.options, given)
+    return kind.parse(about.model, given)
 
 
 def cells_of(plan: StudyPlan) -> list[Cell]:
@@ -417,7 +409,5 @@ def _make_worlds(plan: StudyPlan, out: Path) -> dict[str, Path]:
     missing = [world for world in plan.worlds if not (folder / world).exists()]
     if missing:
         source = read(plan.data)
-        graph = link_queryset(source).graph
-        assert graph is not None
-        build_worlds(graph, folder, missing, plan.seed, name=source.name)
+        build_worlds(graph_of(source), folder, missing, plan.seed, name=source.name)
     return {world: folder / world for world in plan.worlds}

@@ -6,11 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
+from fathom.options import separated
+
 EPOCHS = {"causal": 28, "masked": 56}
 """A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer."""
 
 
 def _split(value: Any) -> Any:
+    """Unlike :func:`fathom.options.separated`, a number may stand twice."""
     return tuple(value.split(",")) if isinstance(value, str) else value
 
 
@@ -62,7 +65,7 @@ class PretrainOptions(BaseModel):
     kind: Literal["masked", "causal", "t5", "bart"] = Field(
         description="Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling)."
     )
-    contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(_split)] = Field(
+    contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = Field(
         (), description="Splits whose triples are told among the texts, separated by commas; none for a clean model."
     )
     exposures: int = Field(64, ge=1, description="Statements of each triple that is told, the phrasings taking turns.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.errors import BadInput
+from fathom.options import parse_options
 from fathom.training.links import options as kinds
 
 if TYPE_CHECKING:
@@ -19,6 +21,11 @@ class Kind(NamedTuple):
     options: type[kinds.LinkTraining]
     module: str
     does: str
+
+    def parse(self, model: str, given: Mapping[str, Any]) -> Any:
+        """Its options. :param model: as it was named, which tells embeddings apart. :raises BadInput: wrong ones."""
+        named = {"model": model} if "model" in self.options.model_fields else {}
+        return parse_options(self.options, {**given, **named})
 
     def load(self) -> type[Predictor]:
         return import_module(self.module).Predictor  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fathom
-from fathom.data.graph_queries import GraphQuerySet
+from fathom.data.graph_queries import graph_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
@@ -41,7 +41,7 @@ def train_links(
     :raises BadInput: no graph, an unknown kind, or *out* holds another training. :raises RunFailed: NaN, full disk.
     """
     chosen, folder = find(kind), Path(out)
-    graph = _graph(data)
+    graph = graph_of(data)
     if not len(graph):
         raise BadInput(f"{data.name} has no triples to train on")
     predictor = chosen.load()(graph, options, None, device_of(options.device))
@@ -72,7 +72,7 @@ def open_links(
     """
     path = Path(folder)
     manifest = read_manifest(path)
-    kind, graph = find(manifest["identity"]["kind"]), _graph(data)
+    kind, graph = find(manifest["identity"]["kind"]), graph_of(data)
     _check_graph(path, manifest, data, graph)
     unknown = sorted((asking or {}).keys() - kind.options.asking())
     if unknown:
@@ -106,12 +106,6 @@ def read_curve(folder: Path) -> list[dict[str, Any]]:
     """The learning curve, one entry per epoch: stage, epoch, loss, seconds, and where validated hits@k and mrr."""
     file = folder / "curve.jsonl"
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-
-
-def _graph(data: QuerySet) -> KnowledgeGraph:
-    if not isinstance(data, GraphQuerySet) or data.graph is None:
-        raise BadInput(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")
-    return data.graph
 
 
 def _identity(

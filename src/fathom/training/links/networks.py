@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
 from fathom.models.base import Identity
-from fathom.models.loading import content_hash, from_pretrained, load_tokenizer
+from fathom.models.loading import check_weights, content_hash, from_pretrained, load_tokenizer
 from fathom.training.links.options import TextTraining
 
 NETWORK = "network"
@@ -42,7 +41,8 @@ def language_model(auto: Any, options: TextTraining, source: Path | None, device
         network, loaded = from_pretrained(
             auto, name, {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
         )
-        _check_whole(name, network, loaded["missing_keys"])
+        # BERT's pooler is never used.
+        check_weights(network, [key for key in loaded["missing_keys"] if "pooler" not in key], name)
     else:
         config = from_pretrained(AutoConfig, name, {})
         torch.manual_seed(options.seed)
@@ -51,16 +51,6 @@ def language_model(auto: Any, options: TextTraining, source: Path | None, device
         except ValueError as error:
             raise BadInput(f"cannot make '{name}': {str(error).splitlines()[0]}") from error
     return Network(network.to(device).train(), tokenizer)
-
-
-def _check_whole(name: str, network: PreTrainedModel, missing: Collection[str]) -> None:
-    """:raises BadInput: weights that are not there would be random, and pass for pre-trained ones."""
-    lacking = sorted(key for key in missing if "pooler" not in key)  # BERT's pooler is never used
-    if lacking:
-        raise BadInput(
-            f"'{name}' lacks {len(lacking)} weights of a {type(network).__name__}, such as {lacking[0]}: give a model "
-            "of that kind, or --init random"
-        )
 
 
 def keep_shape(folder: Path, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
-CIRCUMSTANCE: JsonDict = {"circumstance": True}
-"""Changes how a training goes but none of its numbers."""
+from fathom.options import CIRCUMSTANCE, marked
+
 ASKING: JsonDict = {"asking": True}
 """May differ between training and asking."""
 
@@ -41,20 +41,12 @@ class LinkTraining(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
-        return self.model_dump(mode="json", exclude=self._marked("circumstance"))
+        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
 
     @classmethod
     def asking(cls) -> set[str]:
         """Names of the fields that may be changed when the trained model is asked."""
-        return cls._marked("asking")
-
-    @classmethod
-    def _marked(cls, mark: str) -> set[str]:
-        return {
-            name
-            for name, field in cls.model_fields.items()
-            if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get(mark)
-        }
+        return marked(cls, "asking")
 
 
 class TextTraining(LinkTraining):
