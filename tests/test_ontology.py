@@ -27,6 +27,8 @@ from fathom.report.summary import summarise
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.store.folder import RunFolder
+from fathom.studies.names import short_names
 from fathom.studies.ontology import ontology as study
 from fathom.training import soft
 from fathom.training.soft import Item, SoftPlan, learn, random_start, word_start
@@ -582,6 +584,24 @@ def test_causal_models_take_part(tmp_path):
         assert by_model["c", template].numbers.mrr.estimate == by_model["m", template].numbers.mrr.estimate
         assert by_model["c", template].numbers.mrr_all == by_model["m", template].numbers.mrr_all
     assert found.comparisons == []
+
+
+def test_models_have_short_names_that_tell_them_apart(tmp_path):
+    models = {
+        "a": ("runs/small", "1"),
+        "a elsewhere": ("/moved/small/", "1"),
+        "other": ("new/large", "2"),
+        "other's namesake": ("old/large", "3"),
+        "before": ("mine", "44444444444"),
+        "trained anew": ("mine", "55555555555"),
+    }
+    runs = []
+    for folder, (name, content) in models.items():
+        (tmp_path / folder).mkdir()
+        manifest = {"format": 1, "identity": {"model": {"name": name, "content_hash": content}}}
+        (tmp_path / folder / "manifest.json").write_text(json.dumps(manifest))
+        runs.append(RunFolder.open(tmp_path / folder))
+    assert short_names(runs) == ["small", "small", "new/large", "old/large", "mine@44444444", "mine@55555555"]
 
 
 def test_losses_are_compared_where_all_else_is_equal(model, tmp_path):

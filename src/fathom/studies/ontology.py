@@ -18,6 +18,7 @@ from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.store.folder import RunFolder
 from fathom.studies.facts import candidate_digests
+from fathom.studies.names import short_names
 
 CUTS = (1, 5, 10, 25, 50)
 EACH_ITEM = "(a sentence for each item)"
@@ -101,9 +102,8 @@ def ontology(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int 
     :raises BadInput: runs that are unfinished, without full ranks, or of other items or candidates; two of one setting.
     """
     faults: list[str] = []
-    names = _short_names(runs)
     read: list[_Read] = []
-    for run, name in zip(runs, names, strict=True):
+    for run, name in zip(runs, short_names(runs), strict=True):
         try:
             read.append(_read(run, name))
         except BadInput as error:
@@ -131,16 +131,6 @@ class _Read(NamedTuple):
     queries: dict[str, dict[str, dict[str, Any]]]
     table: pa.Table
     space_of: dict[str, str]
-
-
-def _short_names(runs: Sequence[RunFolder]) -> list[str]:
-    """Models by the last part of their name, by all of it where two differ in the rest alone."""
-    about = [run.manifest["identity"]["model"] for run in runs]
-    short = [str(model["name"]).rstrip("/").rpartition("/")[2] for model in about]
-    hashes: dict[str, set[str]] = {}
-    for name, model in zip(short, about, strict=True):
-        hashes.setdefault(name, set()).add(str(model.get("content_hash")))
-    return [name if len(hashes[name]) == 1 else str(model["name"]) for name, model in zip(short, about, strict=True)]
 
 
 def _read(run: RunFolder, model: str) -> _Read:
