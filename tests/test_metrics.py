@@ -11,6 +11,7 @@ from scipy import stats
 
 from fathom.metrics import bootstrap, confidence, ranking
 from fathom.metrics.consistency import consistency
+from fathom.metrics.generation import mean_f1
 
 
 @pytest.fixture
@@ -234,6 +235,57 @@ def test_notes_say_when_to_be_careful() -> None:
     assert "equal" in bootstrap.interval([0, 0, 0], list("abc")).note
     single = bootstrap.interval([0.5], ["a"], limits=(0, 1))
     assert single == (0.5, 0, 1, 1, "a single value: no interval")
+
+
+def test_equal_values_at_an_end_have_wilsons_interval() -> None:
+    # z = 1.96, z² = 3.8415. 0 of 13: the upper end is z² / (13 + z²) = 3.8415 / 16.8415 = 0.2281; 13 of 13 mirrors it.
+    for labels in (["items"] * 13, [str(n) for n in range(13)]):
+        none = bootstrap.interval([0] * 13, labels, limits=(0, 1))
+        assert none[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
+        assert "Wilson" in none.note
+        every = bootstrap.interval([1] * 13, labels, limits=(0, 1))
+        assert every[:3] == pytest.approx((1, 1 - 0.2281, 1), abs=5e-5)
+    theirs = stats.binomtest(0, 13).proportion_ci(method="wilson")
+    assert (none.low, none.high) == pytest.approx((theirs.low, theirs.high))
+    # From −1 to 1 it is twice as wide; at 90 % z² = 2.7055: 2.7055 / 15.7055 = 0.1723.
+    assert bootstrap.interval([1] * 13, ["a"] * 13, limits=(-1, 1)).low == pytest.approx(1 - 2 * 0.2281, abs=1e-4)
+    assert bootstrap.interval([0] * 13, ["a"] * 13, 0.9, limits=(0, 1)).high == pytest.approx(0.1723, abs=5e-5)
+    # A function of means that is at its end: F1 of nothing right.
+    assert mean_f1([0] * 13, [0] * 13, ["a"] * 13)[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
+
+
+def test_wilsons_interval_knows_clusters_and_weights() -> None:
+    # 100 values of 5 clusters: t(99) = 1.9842, t(4) = 2.7764, so 100 · (1.9842 / 2.7764)² = 51.07 independent values:
+    # 3.8415 / (51.07 + 3.8415) = 0.06996.
+    found = bootstrap.interval([0] * 100, [f"P{n % 5}" for n in range(100)], limits=(0, 1))
+    assert (found.low, found.clusters) == (0, 5)
+    assert found.high == pytest.approx(0.06996, abs=5e-5)
+    # Weights 3, 1, 1, 1: (3 + 1 + 1 + 1)² / (9 + 1 + 1 + 1) = 3 values; 3.8415 / 6.8415 = 0.5615.
+    weighted = bootstrap.interval([0] * 4, ["a"] * 4, weights=[3, 1, 1, 1], limits=(0, 1))
+    assert weighted.high == pytest.approx(0.5615, abs=5e-5)
+
+
+def test_equal_values_elsewhere_say_that_they_have_no_interval() -> None:
+    for limits in ((0.0, 1.0), (-math.inf, math.inf), (0.5, math.inf)):
+        found = bootstrap.interval([0.5] * 6, list("aabbcc"), limits=limits)
+        assert found[:3] == (0.5, 0.5, 0.5)
+        assert "all values are equal" in found.note
+    same = bootstrap.paired_difference([1, 0] * 10, [1, 0] * 10, list("ab") * 10, limits=(-1, 1))
+    assert same.difference[:3] == (0, 0, 0)
+    assert (same.difference.note[:20], same.p_value) == ("all values are equal", 1)
+
+
+def test_clusters_with_the_same_mean_have_their_values_resampled() -> None:
+    # Each cluster is half right, so no resample of clusters differs; the values do, as they would in one cluster.
+    values, labels = [1, 0] * 12, [f"P{n // 6}" for n in range(24)]
+    found = bootstrap.interval(values, labels, limits=(0, 1))
+    alone = bootstrap.interval(values, ["one"] * 24, limits=(0, 1))
+    assert found[:3] == alone[:3]
+    assert found.low < 0.35
+    assert found.high > 0.65
+    assert (found.clusters, found.note) == (4, "all clusters have the same mean: their values were resampled instead")
+    thirds = bootstrap.interval([0.1, 0.2, 0.3, 0.3, 0.1, 0.2], list("aaabbb"))  # 0.2 but for rounding
+    assert thirds.low < 0.19
 
 
 def test_interval_is_cut_at_its_limits() -> None:

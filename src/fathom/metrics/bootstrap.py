@@ -3,6 +3,10 @@
 Queries of a relation share template and answer space, so resampling queries one by one would give intervals that are
 too narrow. Relations (clusters) are resampled instead: the cluster bootstrap of a ratio of sums (Cameron, Gelbach and
 Miller 2008, section 3).
+
+Where every value is the same, no resample differs, and [x, x] would claim a certainty that nobody has. Values that all
+stand at an end of what they can be (0 of 13 right) get Wilson's interval instead (1927), of fewer values where they come
+from few clusters (Korn and Graubard 1998); others that are all equal keep [x, x], and the note says so.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 FEW_CLUSTERS = 10
 _CELLS = 4_000_000  # weights drawn at a time: 32 MB
+_ALL_AT_END = "all values are equal: Wilson's interval, as the bootstrap cannot see how sure this is"
+_SAME_MEANS = "all clusters have the same mean: their values were resampled instead"
 
 
 class Interval(NamedTuple):
@@ -59,11 +65,12 @@ def interval(
 
     Percentile intervals of few clusters are too narrow: the deviations from the estimate are widened by
     √(G/(G−1)) · t(G−1)/z, with G clusters. One cluster alone: the values themselves are resampled, and the note says
-    so. The order of values does not matter.
+    so; likewise where all clusters have the same mean. The order of values does not matter.
 
     :param values: [n]. :param clusters: label of each, [n].
     :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
-    :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there.
+    :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there. Where all values stand at one
+        of them, the interval is Wilson's.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
     return _bootstrap(_itself, [values], clusters, confidence, resamples, seed, weights, limits)[0]
@@ -155,7 +162,12 @@ def _bootstrap(
     note = _note(len(given), max(table, key=np.ptp))
     if len(labels) == 1:
         return Interval(estimate, limits[0], limits[1], 1, note), np.empty(0)
-    if len(given) == 1:  # sorted, so that the order of the values does not decide which are drawn
+    if not any(map(np.ptp, table)) and estimate in limits and np.isfinite(limits).all():
+        low, high = _wilson_at_end(estimate, limits, _effective_number(shares, len(given), confidence), confidence)
+        return Interval(estimate, low, high, len(given), _ALL_AT_END), np.full(resamples, estimate)
+    if one_by_one := len(given) > 1 and any(map(np.ptp, table)) and _same_means(table, shares, unit):
+        note = _SAME_MEANS
+    if len(given) == 1 or one_by_one:  # sorted, so that the order of the values does not decide which are drawn
         order = np.lexsort((shares, *table))
         table, shares, unit = [column[order] for column in table], shares[order], np.arange(len(labels))
     below: Floats = np.bincount(unit, shares).astype(float)
@@ -166,6 +178,35 @@ def _bootstrap(
     # A skewed ratio of few clusters can leave the estimate outside its own percentiles.
     low, high = min(float(low), estimate), max(float(high), estimate)
     return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(given), note), spread
+
+
+def _same_means(table: Sequence[Floats], shares: Floats, unit: npt.NDArray[np.int64]) -> bool:
+    """Whether the clusters are so alike that no resample of them differs, but for rounding."""
+    below = np.bincount(unit, shares)
+    means = [np.bincount(unit, shares * column) / below for column in table]
+    return all(
+        np.ptp(mean) <= 1e-12 * max(1.0, float(np.abs(column).max())) for mean, column in zip(means, table, strict=True)
+    )
+
+
+def _effective_number(weights: Floats, clusters: int, confidence: float) -> float:
+    """How many independent values tell as much (Korn and Graubard 1998, with a design effect of 1, since equal values
+    show none): fewer where weights differ (Kish), and where clusters are few, as few degrees of freedom tell less."""
+    number = float(np.sum(weights) ** 2 / np.sum(weights**2))
+    if clusters == 1:
+        return number
+    quantile = (1 + confidence) / 2
+    return number * float(stats.t.ppf(quantile, len(weights) - 1) / stats.t.ppf(quantile, clusters - 1)) ** 2
+
+
+def _wilson_at_end(end: float, limits: tuple[float, float], number: float, confidence: float) -> tuple[float, float]:
+    """Wilson's interval of 0 or all of *number*, between *limits*: it is z² / (n + z²) wide.
+
+    Of values other than 0 and 1 it is the more cautious: each that is not at the end counts as if it were at the other.
+    """
+    z_squared = float(stats.norm.ppf((1 + confidence) / 2)) ** 2
+    width = (limits[1] - limits[0]) * z_squared / (number + z_squared)
+    return (end, end + width) if end == limits[0] else (end - width, end)
 
 
 def _check(items: Floats, labels: npt.NDArray[np.str_] | npt.NDArray[np.object_], weights: Floats) -> None:
