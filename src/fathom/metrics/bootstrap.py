@@ -5,8 +5,8 @@ too narrow. Relations (clusters) are resampled instead: the cluster bootstrap of
 Miller 2008, section 3).
 
 Where every value is the same, no resample differs, and [x, x] would claim a certainty that nobody has. Values that all
-stand at an end of what they can be (0 of 13 right) get Wilson's interval instead (1927), of fewer values where they come
-from few clusters (Korn and Graubard 1998); others that are all equal keep [x, x], and the note says so.
+stand at an end of what they can be (0 of 13 right) get Wilson's interval instead (1927), of fewer values where clusters
+are few (Korn and Graubard 1998); others that are all equal keep [x, x], and the note says so.
 """
 
 from __future__ import annotations
