@@ -14,10 +14,11 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from fathom.data.choices import LIMITED, Choices, choices, shown
+from fathom.data.choices import OPTIONS, Choices, choices, shown
 from fathom.data.formats import locate, read
 from fathom.data.formats.choices import MEMORIZING, REASONING, RULES
 from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
+from fathom.data.ontology_wording import LIMITED
 from fathom.data.queries import Query
 from fathom.data.selection import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
@@ -35,7 +36,7 @@ class _Words(NamedTuple):
 
 
 def build_choices(
-    data: str | Path, out: Path, options: int = 20, seed: int = 0, subset: str = "test"
+    data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str = "test"
 ) -> dict[str, int]:
     """Write the folder *out*. :returns: how many questions each of its files has.
 

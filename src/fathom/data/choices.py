@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from string import ascii_lowercase
 
+from fathom.data.ontology_wording import LIMITED, QUESTIONS, TEMPLATES
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
@@ -24,23 +25,13 @@ GAP = "___"
 """What stands for the answer in a question made of a statement."""
 NO_WORDS = "nothing puts the query into words: no question, no template and no sentence"
 HEAD_ASKED = "a question asks for the tail, this query for the head"
-LIMITED = "One has to be a particular [Y] if "
-"""How statements on domain and range begin."""
+OPTIONS = 20
+"""Of a question, as in the paper: the right one and 19 others."""
 
-_QUESTIONS = {
-    "type": "What is the type of [X]?",
-    "subClassOf": "What is the superclass of [X]?",
-    "subPropertyOf": "What does [X] imply?",
-}
-_STATEMENTS = {
-    r"What is the (?:type|superclass) of (?!it if )(.+)\?": (
-        "[X] is a [Y] .",
-        "[X] has class [Y] .",
-        "[X] is a particular [Y] .",
-    ),
-    r"What does (.+) imply\?": ("[X] implies [Y] .",),
-    r"What is the relation between (.+)\?": ("the relation between [X] is [Y] .",),
-}
+_BETWEEN = "What is the relation between [X]?", ("the relation between [X] is [Y] .",)
+"""Asked of properties by their sentence patterns: "What is the relation between X and Y?" """
+_STATED = (*((question, TEMPLATES[task]) for task, question in QUESTIONS.items()), _BETWEEN)
+"""Questions with the statements that complete them."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +139,8 @@ def question_of(data: QuerySet, query: Query) -> str:
     relation = data.relations[query.relation]
     if query.direction == "head":
         return ""
-    if relation.id in _QUESTIONS:
-        return _QUESTIONS[relation.id].replace(SUBJECT, query.subject)
+    if relation.id in QUESTIONS:
+        return QUESTIONS[relation.id].replace(SUBJECT, query.subject)
     if query.sentences and query.sentences[0].text.startswith(LIMITED):
         clause = query.sentences[0].text.removeprefix(LIMITED).removesuffix(".").strip()
         return f"What is the type of it if {re.sub(r'[Tt]hat$', 'it', clause)}?"
@@ -170,8 +161,8 @@ def statements_of(question: str) -> tuple[str, ...]:
     limited = re.fullmatch(r"What is the type of it if (.+)\?", asked)
     if limited:
         return (f"{premises}{therefore}{LIMITED}{re.sub(r' it$', ' that', limited[1])} .",)
-    for pattern, statements in _STATEMENTS.items():
-        if found := re.fullmatch(pattern, asked):
+    for wording, statements in _STATED:
+        if found := re.fullmatch(re.escape(wording).replace(re.escape(SUBJECT), "(.+)"), asked):
             return tuple(f"{premises}{therefore}{statement.replace(SUBJECT, found[1])}" for statement in statements)
     return ()
 

@@ -30,9 +30,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fathom.data.choices import LIMITED
 from fathom.data.formats.choices import RULES
-from fathom.data.formats.ontoprobe import CLASSES, PROPERTIES, with_article
+from fathom.data.formats.ontoprobe import CLASSES, PROPERTIES
+from fathom.data.ontology_wording import LIMITED, with_article
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
 

@@ -87,7 +87,9 @@ def build_ontology(
     tasks = {task: _shuffled(rows, task, seed) for task, rows in _tasks(classes.found, properties).items()}
     enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
     few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
-    least = f"{LEAST_ITEMS} items are needed (10 to train, 10 to validate, 1 to test)"
+    least = (
+        f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
+    )
     if not enough:
         where = ", ".join(source.name for source in sources)
         raise BadInput([f"{where}: too few items for every task: {least}; {', '.join(few)}", *notes.lines])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from fathom.building.ontology.hierarchy import chain, cycles, edges_of
+from fathom.building.ontology.hierarchy import chain, cycles, edges_of, loops
 from fathom.building.ontology.sources import Progress, Row, Source, query_text, rows_of
 from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
@@ -77,8 +77,8 @@ def gather_classes(sources: Sequence[Source], instances: int, seed: int, notes: 
             if source not in holders[row["class"]]:
                 holders[row["class"]].append(source)
     label_of = _good_labels(sorted(holders), _labels(rows, "class"), "classes", notes)
-    edges = edges_of((row["class"], row["super"]) for row in rows_of(sources, "superclasses"))
-    _note_cycles(edges, label_of, "classes", notes)
+    steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
+    edges = _edges(steps, label_of, "classes", notes)
     found = []
     nameless = 0
     for done, (iri, label) in enumerate(label_of.items()):
@@ -112,8 +112,8 @@ def gather_properties(
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
     label_of = _good_labels(groups, best, "properties", notes)
     steps = ((row["property"], row["super"]) for row in rows_of(sources, "superproperties"))
-    edges = edges_of((home[below], home[above]) for below, above in steps if below in home and above in home)
-    _note_cycles(edges, label_of, "properties", notes)
+    known = [(home[below], home[above]) for below, above in steps if below in home and above in home]
+    edges = _edges(known, label_of, "properties", notes)
     sides = _Sides(sources, classes, home, notes)
     pattern_of, by_default = {}, set()
     for iri, label in label_of.items():
@@ -272,10 +272,17 @@ def _labelled(iris: Iterable[str], label_of: Mapping[str, str]) -> tuple[str, ..
     return tuple(label_of[iri] for iri in iris if iri in label_of)
 
 
-def _note_cycles(edges: Mapping[str, Sequence[str]], label_of: Mapping[str, str], kind: str, notes: Notes) -> None:
+def _edges(
+    steps: Sequence[tuple[str, str]], label_of: Mapping[str, str], kind: str, notes: Notes
+) -> dict[str, list[str]]:
+    """The hierarchy, and notes on what is odd in it. :param steps: (below, above)."""
+    edges = edges_of(steps)
+    alone = [label_of.get(iri, iri) for iri in loops(steps)]
+    notes.add_all(alone, f"{kind} are said to be above themselves: that step is left out")
     for cycle in cycles(edges):
         names = [label_of.get(iri, iri) for iri in (*cycle, cycle[0])]
         notes.add(f"a cycle in the hierarchy of {kind}: {' → '.join(names)}; chains end where it comes back")
+    return edges
 
 
 def _one_line(text: str) -> str:

@@ -9,12 +9,17 @@ Edges = Mapping[str, Collection[str]]
 
 
 def edges_of(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """One step up by node; that a class is below itself says nothing and is left out."""
+    """One step up by node; steps from a node to itself are left out (:func:`loops`)."""
     edges: dict[str, list[str]] = {}
     for below, above in pairs:
         if below != above and above not in edges.setdefault(below, []):
             edges[below].append(above)
     return edges
+
+
+def loops(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Nodes that are said to be above themselves, which says nothing of them."""
+    return list(dict.fromkeys(below for below, above in pairs if below == above))
 
 
 def chain(start: str, edges: Edges) -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.data.faults import Faults, read_json, read_json_lines
+from fathom.data.ontology_wording import TEMPLATES, domain_sentence, range_sentence
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 
@@ -31,16 +32,6 @@ LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
 CLASSES, PROPERTIES = "classes", "properties"
 """Names of the candidate sets."""
 CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
-
-_OF_CLASS = ("[X] is a [Y] .", "[X] has class [Y] .", "[X] is a particular [Y] .")
-TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    "type": _OF_CLASS,
-    "subClassOf": _OF_CLASS,
-    "subPropertyOf": ("[X] implies [Y] .",),
-    "domain": (),
-    "range": (),
-}
-"""Manual templates (table 3); of domain and range see :func:`domain_sentence` and :func:`range_sentence`."""
 
 
 class OntologyClass(NamedTuple):
@@ -119,33 +110,6 @@ def clean(name: str) -> str:
 def has_words(name: str) -> bool:
     """Whether there is a letter or a digit; punctuation alone says nothing to a tokenizer."""
     return any(sign.isalnum() for sign in name)
-
-
-def domain_sentence(pattern: str, range_label: str | None) -> str:
-    """What asks for a property's domain (table 3), as the reference code words it.
-
-    "[X] plays for [Y] ." of range "sports team" → "One has to be a particular [Y] if one plays for a sports team .";
-    "[X]'s mother is [Y] ." → "… if one has mother ."
-    """
-    owned = re.match(r"\[X\]'s (.+?) (?:is|are|contains?) ", pattern)
-    clause = f"one has {owned[1]} ." if owned else pattern.replace(SUBJECT, "one")
-    return f"One has to be a particular {ANSWER} if {clause.replace(ANSWER, _some(range_label))}"
-
-
-def range_sentence(pattern: str, domain_label: str | None) -> str:
-    """What asks for a property's range (table 3), as the reference code words it.
-
-    "[X] plays for [Y] ." of domain "athlete" → "One has to be a particular [Y] if an athlete plays for that .";
-    "[X]'s mother is [Y] ." → "… if one is an animal's mother ."
-    """
-    owned = re.fullmatch(r"(\[X\].+?) (?:is|are|contains?) \[Y\] ?\.", pattern)
-    clause = f"one is {owned[1]} ." if owned else pattern.replace(ANSWER, "that")
-    return f"One has to be a particular {ANSWER} if {clause.replace(SUBJECT, _some(domain_label))}"
-
-
-def with_article(label: str) -> str:
-    """ "an athlete", "a person"."""
-    return f"{'an' if label[0].lower() in 'aeiou' else 'a'} {label}"
 
 
 def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
@@ -316,10 +280,3 @@ def _note_odd_items(file: Path, items: Sequence[Item], faults: Faults) -> None:
         faults.note(
             file, None, f"{again} items ask about a name asked before: there the other's answers count as wrong"
         )
-
-
-def _some(label: str | None) -> str:
-    """ "an athlete", "a person", or "something" where the class is not known."""
-    if label is None:
-        return "something"
-    return with_article(label)
