@@ -106,13 +106,13 @@ def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, lon
         shape = {"d_model": width, "max_position_embeddings": max(512, longest), "init_std": width**-0.5}
         return BartForConditionalGeneration(BartConfig(**shape, **sides, **start, **shared))
     # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
-    # Positions are rotary, so spare ones are free: other probes write longer prompts.
+    # Positions are rotary, so spare ones are free: prompts of other probes are longer than any text that is read here.
     shared |= {
         "hidden_size": width,
         "intermediate_size": 2 * width,
         "num_hidden_layers": size.layers,
         "num_attention_heads": size.heads,
-        "max_position_embeddings": max(512, longest),
+        "max_position_embeddings": max(2048, longest),
         "initializer_range": width**-0.5,
     }
     if kind == "causal":
