@@ -19,6 +19,7 @@ from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.ranking import told_hits_at_k
 from fathom.store.folder import RunFolder
+from fathom.studies.names import short_names
 
 GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised", "not known"
 """How P1 comes to the model; *not known* where its memorising question was not asked or has no answer."""
@@ -69,8 +70,9 @@ def choice(runs: Sequence[RunFolder]) -> Found:
     """
     _check_options(runs)
     asked: dict[tuple[str, str], dict[str, _Question]] = {}
-    for run in runs:
-        for key, question in _questions(run):
+    for run, model in zip(runs, short_names(runs), strict=True):
+        for scoring, question in _questions(run):
+            key = (model, scoring)
             of_model = asked.setdefault(key, {})
             if question.id in of_model:
                 raise BadInput(
@@ -84,8 +86,11 @@ def choice(runs: Sequence[RunFolder]) -> Found:
     return found
 
 
-def _questions(run: RunFolder) -> Iterable[tuple[tuple[str, str], _Question]]:
-    """Model and scoring, and what came of each question in it."""
+def _questions(run: RunFolder) -> Iterable[tuple[str, _Question]]:
+    """Scoring, and what came of each question in it.
+
+    :raises BadInput: no memorising and no reasoning question.
+    """
     queries = run.queries()
     groups = {
         id_: dict(found)
@@ -97,7 +102,7 @@ def _questions(run: RunFolder) -> Iterable[tuple[tuple[str, str], _Question]]:
             f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
             "or on what fathom build choices makes"
         )
-    table, model = run.predictions(), _short(str(run.manifest["identity"]["model"]["name"]))
+    table = run.predictions()
     optimistic, pessimistic = _numbers(table, "rank_optimistic"), _numbers(table, "rank_pessimistic")
     hits = told_hits_at_k(optimistic, pessimistic, _numbers(table, "rank_above"), _numbers(table, "correct"), 1)
     reasons = table.column("unscored").to_pylist()
@@ -110,7 +115,7 @@ def _questions(run: RunFolder) -> Iterable[tuple[tuple[str, str], _Question]]:
         if query in groups:
             why = [reasons[place] or "no rank was recorded" for place in own if np.isnan(hits[place])]
             credit = float("nan") if why else float(hits[own].mean())
-            yield (model, scoring), _Question(query, groups[query], credit, "".join(why[:1]))
+            yield scoring, _Question(query, groups[query], credit, "".join(why[:1]))
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
@@ -183,8 +188,3 @@ def _line(key: tuple[str, str], task: str, premise: str, parts: Mapping[str, Seq
         len(every) - len(told) - unparsed,
         sum(values) / len(every),
     )
-
-
-def _short(model: str) -> str:
-    """The last part of a folder's name."""
-    return model.rstrip("/").rpartition("/")[2] or model
