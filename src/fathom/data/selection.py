@@ -47,7 +47,7 @@ class Selection:
     :param single_token: only queries and candidates whose (gold answer's) name is one token.
     :param after_space: count the tokens of a name as it stands in a sentence, after a space; else as the paper on DEER
         does, alone.
-    :param limit: so many queries, drawn at random by *seed*.
+    :param limit: so many queries, drawn at random by *seed*; a reasoning question with what asks for its premise.
     :param candidates: "asked": of a graph's entities, only the heads and tails of the queries that are asked.
     :param reading: how facts that have both are asked: see :mod:`fathom.data.readings`. :param sentences: how many of a
         fact's sentences. :param any_surface: also sentences in which other words than the answer's name stood.
@@ -246,12 +246,40 @@ def _narrow(
     if selection.counts_tokens and count_tokens is not None:
         _by_tokens(tally, selection, count_tokens)
     if selection.limit is not None and selection.limit < len(tally.pool):
-        drawn = sorted(random.Random(selection.seed).sample(range(len(tally.pool)), selection.limit))
-        tally.narrow("limit", tally.pool.take(drawn))
+        tally.narrow("limit", tally.pool.take(_drawn(tally.pool, selection.limit, selection.seed)))
     if not len(tally.pool):
         gone = ", ".join(f"--{name.replace('_', '-')}" for name in tally.left_out)
         raise BadInput(f"no query of {data.name} is left after {gone or 'reading it'}")
     return data, tally.pool, tally.left_out
+
+
+def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
+    """Places of *limit* queries, in ascending order.
+
+    A reasoning question comes with the query that asks for its premise, where the pool has it: nothing else tells
+    whether the model remembers it. Both count; such a pair is not drawn where a single place is left.
+    """
+    generator, premises = random.Random(seed), _premises(pool)
+    if not premises:
+        return sorted(generator.sample(range(len(pool)), limit))
+    drawn: set[int] = set()
+    for place in generator.sample(range(len(pool)), len(pool)):
+        more = {place, premises.get(place, place)} - drawn
+        if len(drawn) + len(more) <= limit:
+            drawn |= more
+    return sorted(drawn)
+
+
+def _premises(pool: _Pool) -> dict[int, int]:
+    """Places of reasoning questions whose premise is not given in words, each with the place of what asks for it."""
+    if not isinstance(pool, _Plain):
+        return {}
+    place_of = {query.id: place for place, query in enumerate(pool.kept)}
+    return {
+        place: place_of[query.groups["premise"]]
+        for place, query in enumerate(pool.kept)
+        if query.groups.get("p1") != "explicit" and query.groups.get("premise") in place_of
+    }
 
 
 def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]]:

@@ -313,6 +313,12 @@ class EntailmentOptions(OntologyOptions):
 class ChoiceOptions(ProbeOptions):
     """Options of the choice probe (multiple choice)."""
 
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="Only so many questions, drawn at random by --seed; a reasoning question comes with the memorising "
+        "one that asks for its premise, and both count.",
+    )
     options: int | None = Field(
         None,
         ge=2,
@@ -360,10 +366,10 @@ class ChoiceOptions(ProbeOptions):
 
     def as_asked(self, data: QuerySet) -> QuerySet:
         """Each query with options of its own. :raises BadInput: --options for data that has them."""
-        from fathom.data.choices import check_options, choices
+        from fathom.data.choices import OPTIONS, check_options, choices
 
         check_options(data, self.options)
-        return choices(data, self.options or 20, self.seed)
+        return choices(data, self.options or OPTIONS, self.seed)
 
     def connecting(self) -> dict[str, Any]:
         """What :class:`fathom.models.server.ChatServer` is to be told besides its URL and the model's name."""
