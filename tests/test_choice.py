@@ -22,6 +22,7 @@ from fathom.data.faults import Faults
 from fathom.data.formats import read
 from fathom.data.formats.choices import is_choices, read_choices, split_prompt
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.selection import Selection, select
 from fathom.data.templates import Sentence, Template
 from fathom.errors import BadInput, RunFailed
 from fathom.models.base import Attention, token_log_probs
@@ -140,6 +141,7 @@ def test_prompts_and_options():
     assert split_prompt("What is it? (a) x") is None
     many = shown("What?", [f"n{n}" for n in range(26)])
     assert split_prompt(many) == ("What?", tuple(f"n{n}" for n in range(26)))
+    assert split_prompt(f"{many}, (aa) n26") is None
 
 
 # Files
@@ -234,15 +236,30 @@ def test_faults_of_files(tmp_path):
         ("(b) sports league", 1), ("b) Sports League.", 1), ("b: sports league", 1), ("**(b)** sports league", 1),
         ("sports league", 1), ("Sports league.", 1), ("“sports league”", 1), ("bank", 2),
         ("The answer is (b).", 1), ("Answer: b", 1), ("the correct answer is sports league", 1), ("Option b", 1),
-        ("robot", 3), ("(d) robot", 3),
+        ("robot", 3), ("(d) robot", 3), ("A", 0), ("a.", 0), ("**a**", 0), ("**a**.", 0), ("‘b’", 1), ("(A) Work", 0),
         # Letters and texts that do not agree, letters that are none, and whatever else is said.
         ("(b) bank", None), ("e", None), ("(z)", None), ("", None), ("a or b", None), ("(a), (b)", None),
         ("As a language model I think b", None), ("league", None), ("b because it is", None), ("I do not know", None),
         ("sports league and bank", None), ("b\n\nA league is", None), ("The answer is", None), ("1", None),
+        ("I think a or b", None), ("I think b", None), ("a robot", None), ("a, b", None), ("work or bank", None),
+        ("a sports league", None), ("sports", None), ("The answer isb", None), ("ı", None), ("ſ", None), ("К", None),
     ],
 )  # fmt: skip
 def test_what_a_reply_names(reply, place):
     assert chosen(reply, NAMES) == place
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        # 26 options are called (a) to (z), and no word loses its last letter to one of them.
+        ("z", 25), ("(S)", 18), ("answers", None), ("Options", None), ("I", 8), ("I think n1", None),
+        # n1 is the beginning of n10 to n19: all of a text is compared.
+        ("n1", 1), ("(b) n1", 1), ("n10.", 10), ("(b) n10", None), ("n", 13), ("aa", None),
+    ],
+)  # fmt: skip
+def test_replies_to_as_many_options_as_there_are_letters(reply, place):
+    assert chosen(reply, [f"n{n}" for n in range(26)]) == place
 
 
 def test_a_reply_that_could_mean_two_options():
@@ -360,6 +377,47 @@ def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):
     whole = ask(server, quiz, tmp_path / "whole").folder
     assert choice(parts) == choice([whole])
     assert {line.premise for line in choice(parts[1:]).reasoning} == {UNKNOWN, GIVEN}
+
+
+def test_models_whose_folders_are_called_alike_stay_two(serve, quiz, tmp_path):
+    """One remembers and never reasons, the other reasons and remembers nothing: neither is told the other's memory."""
+    server = serve(models={"data": [{"id": "one/tiny"}, {"id": "two/tiny"}]}, each=knows)
+    runs = [
+        fathom.probe("choice", name, quiz / part, tmp_path / part, server=server.url).folder
+        for name, part in (("one/tiny", "memorizing"), ("two/tiny", "reasoning"))
+    ]
+    found = choice(runs)
+    assert {line.model for line in found.memorizing} == {"one/tiny"}
+    assert {(line.model, line.premise) for line in found.reasoning} == {("two/tiny", UNKNOWN), ("two/tiny", GIVEN)}
+    again = fathom.probe("choice", "two/tiny", quiz / "memorizing", tmp_path / "again", server=server.url).folder
+    both = choice([*runs, again])
+    assert [(line.model, line.questions) for line in both.memorizing] == [("one/tiny", 4), ("two/tiny", 4)]
+    assert {line.model for line in choice([runs[0]]).memorizing} == {"tiny"}, "short where nothing is mistaken"
+
+
+@pytest.mark.parametrize("limit", range(1, 13))
+def test_a_sample_has_the_questions_that_ask_for_its_premises(quiz, limit):
+    """Of 4 memorising, 4 reasoning questions that need one of these, and 4 that have their premise in words."""
+    data, needed = read(quiz), {f"rdfs9-02/{n}": f"subClassOf/{n}" for n in range(4)}
+    drawn = [{query.id for query in select(data, Selection(limit=limit, seed=seed)).data.queries} for seed in range(30)]
+    for ids in drawn:
+        assert len(ids) == limit
+        assert {premise for id_, premise in needed.items() if id_ in ids} <= ids
+    assert limit == 12 or len({frozenset(ids) for ids in drawn}) > 5
+    # What needs no other question comes alone, and what is drawn first does not decide what else is.
+    assert set().union(*drawn) == ({query.id for query in data.queries} - (needed.keys() if limit == 1 else set()))
+    part = select(data, Selection(relations=["rdfs9"], limit=min(limit, 8))).data
+    assert len(part.queries) == min(limit, 8), "questions that are left out already are not fetched"
+
+
+def test_a_sample_knows_what_was_remembered(serve, quiz, tmp_path):
+    """With --limit no premise is unknown but for a memorising question without an answer (elm's)."""
+    server = serve(each=knows)
+    for seed in range(4):
+        run = ask(server, quiz, tmp_path / str(seed), limit=6, seed=seed).folder
+        lines = [line for line in choice([run]).reasoning if line.premise == UNKNOWN]
+        elm = "rdfs9-02/3" in run.queries().column("query_id").to_pylist()
+        assert [line.questions for line in lines] == [1] * elm
 
 
 def test_options_must_be_the_same(serve, quiz, tmp_path):

@@ -56,9 +56,9 @@ SEVERAL = Way(Masks.SEVERAL, Pooling.MEAN)
 Answer = dict[str, Any]
 """Columns of :mod:`fathom.store.predictions` that say what came of one query in one scoring."""
 
-_LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)(?: is)?\s*:?\s*", re.IGNORECASE)
+_LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*:?\s*", re.IGNORECASE)
 _EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
-_LETTER = re.compile(r"\(?([a-z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.IGNORECASE | re.DOTALL)
+_LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.DOTALL)
 
 
 class _Shard(NamedTuple):
@@ -232,7 +232,7 @@ def _named(said: str, keys: Sequence[str]) -> list[int]:
 
 
 def _bare(text: str) -> str:
-    return text.strip().strip("*\"'“”`").strip()
+    return text.strip().strip("*\"'“”‘’„«»`").strip()
 
 
 class _Likelihoods:

@@ -19,7 +19,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from fathom.data.choices import Choices, statements_of
+from fathom.data.choices import MOST, Choices, statements_of
 from fathom.data.faults import Faults, open_text, read_json_lines
 from fathom.data.formats.ontoprobe import TASKS
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
@@ -93,7 +93,10 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
 
 
 def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
-    """The question and its options; None where there are no two. The letters must follow each other from (a) on."""
+    """The question and its options; None where there are no two, or more than there are letters.
+
+    The letters must follow each other from (a) on.
+    """
     question, mark, rest = prompt.partition(" (a) ")
     options = []
     for letter in ascii_lowercase[1:]:
@@ -103,6 +106,8 @@ def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
             break
         rest = behind
     else:
+        if ", (aa) " in rest:
+            return None
         options.append(rest.strip())
     return (question.strip(), tuple(options)) if mark and len(options) > 1 and all(options) else None
 
@@ -131,7 +136,8 @@ def _items(file: Path, faults: Faults) -> list[Item]:
     for number, (line, row) in enumerate(read_json_lines(file, {"prompt": str, "gold": str}, faults)):
         parts = split_prompt(row["prompt"])
         if parts is None:
-            faults.add(file, line, f"expected a prompt 'question (a) …, (b) …', found {row['prompt'][:60]!r}")
+            expected = f"expected a prompt 'question (a) …, (b) …' of 2 to {MOST} options"
+            faults.add(file, line, f"{expected}, found {row['prompt'][:60]!r}")
             continue
         question, options = parts
         named = [row["gold"] in (option, f"({ascii_lowercase[at]}) {option}") for at, option in enumerate(options)]
