@@ -7,6 +7,8 @@ import math
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -296,6 +298,36 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
     failed = [state.failed for state in found if state.failed]
     assert len(failed) == 1
     assert "ended with code -9" in failed[0]
+
+
+def test_a_killed_study_leaves_no_training_behind(plan_file, tmp_path):
+    pytest.importorskip("pykeen")
+    plan_file.write_text(
+        "data: graph\nworlds: [base]\nmodels:\n  m: {model: TransE, epochs: 10000000, patience: null}\n"
+    )
+    out = tmp_path / "out"
+    code = "import sys; from fathom.cli import app; app(sys.argv[1:])"
+    typed = [sys.executable, "-c", code, "kgc", "study", str(plan_file), "--out", str(out), "--workers", "2"]
+    study = subprocess.Popen(typed, process_group=0)
+    waits_for(lambda: list(out.rglob("checkpoint.pt")))
+    study.terminate()
+    study.wait()
+    waits_for(lambda: not processes_of(study.pid))
+
+
+def waits_for(there, seconds=120):
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def processes_of(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_worlds_keep_the_questions(plan_file, tmp_path):

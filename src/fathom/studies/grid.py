@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import shutil
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -328,8 +330,17 @@ def _deaf_to_interrupts() -> Iterator[None]:
 def _attempt_alone(job: Job) -> None:
     import torch
 
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _attempt(job)
+
+
+def _end_with_parent() -> None:
+    """A study that is killed leaves no training behind: the same command would begin a second one in its folder."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _attempt(job: Job) -> str:
