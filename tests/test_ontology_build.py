@@ -10,6 +10,7 @@ import bz2
 import gzip
 import json
 import re
+import shlex
 import sys
 import threading
 import time
@@ -217,7 +218,9 @@ def test_example(town):
     }
     assert "mother" in town.defaults
     assert "flows into" not in town.defaults
-    assert town.notes == ["2 properties have no domain among the classes: location, participant of"]
+    assert town.notes == [
+        "2 properties have no domain among the classes, and are not in the task domain: location, participant of"
+    ]
     written = {entry["rdfs:label"]: entry for entry in json.loads((town.out / "ontology/property.json").read_text())}
     assert written["mother"]["pattern_is_default"] is True
     assert written["flows into"]["pattern_is_default"] is False
@@ -505,7 +508,10 @@ def test_classes_without_good_labels_are_left_out(tmp_path):
     notes = notes_of(
         tmp_path, ':Bare a o:Class . :Dots a o:Class ; r:label " … " . :Twin a o:Class ; r:label "class  3" .'
     )
-    assert "1 classes without an English label are left out: http://e.org/Bare" in notes
+    assert (
+        "1 classes without an English label (rdfs:label, @en or without a language) are left out: http://e.org/Bare"
+        in notes
+    )
     assert "1 classes with a label without letters or digits are left out: http://e.org/Dots ('…')" in notes
     assert (
         "1 classes have the label of another and are left out: 'class 3' (http://e.org/Twin, not http://e.org/C3)"
@@ -520,11 +526,36 @@ def test_chains_pass_through_classes_without_labels(tmp_path):
 
 def test_properties_without_domain_and_small_tasks_are_said(tmp_path):
     notes = notes_of(tmp_path, ':p a o:ObjectProperty ; r:label "touches" ; r:range :C1 ; r:domain :Elsewhere .')
-    assert "1 properties have no domain among the classes: touches" in notes
+    assert "1 properties have no domain among the classes, and are not in the task domain: touches" in notes
     assert "are not in the list of classes: http://e.org/Elsewhere" in notes
     assert "tasks left out: type has 0, subPropertyOf has 0, domain has 0, range has 1; 21 items are needed" in notes
     assert sorted(file.name for file in (tmp_path / "out" / "memorizing").iterdir()) == ["subClassOf.jsonl"]
     assert set(read(tmp_path / "out").by_relation()) == {"subClassOf"}
+
+
+def test_what_nobody_declares_is_said(tmp_path):
+    classes = ":C3 r:subClassOf :Vague , o:Thing . :Vague r:label 'vague' . :loose r:domain :C1 ."
+    properties = """:p a o:ObjectProperty ; r:label 'touches' ; r:subPropertyOf :looser .
+    :q a o:ObjectProperty ; r:label 'likes' ."""
+    notes = notes_of(tmp_path, f"{classes} {properties}")
+    # C25 is above class 24 and is no class either; owl:Thing is RDF's own.
+    undeclared = "nothing says that they are an owl:Class or rdfs:Class: http://e.org/C25, http://e.org/Vague"
+    assert f"2 names in rdfs:subClassOf are left out, as {undeclared}" in notes
+    assert "2 names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts" in notes
+    assert (
+        "nothing says that they are an owl:ObjectProperty or rdf:Property: http://e.org/loose, http://e.org/l" in notes
+    )
+    unused = "2 properties are left out, as they have no domain, range, super-property or sub-property: touches, likes"
+    assert unused in notes
+
+
+def test_file_without_classes(tmp_path):
+    (tmp_path / "own.ttl").write_text("", encoding="utf-8")
+    with pytest.raises(BadInput) as caught:
+        build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out")
+    first, second = caught.value.faults
+    assert first.endswith("range has 0; load more with --input, or see what was left out")
+    assert second == "no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label"
 
 
 def test_exactly_21_items_are_enough(tmp_path):
@@ -805,7 +836,15 @@ def test_command(tmp_path, fathom):
     code, out, err = fathom("build", "ontology", "--input", TOWN, "--out", tmp_path / "out", "--instances", "1")
     assert code == 0, err
     assert "subPropertyOf     25     10   10     5" in out
-    assert "note: 2 properties have no domain among the classes: location, participant of" in err
+    assert "note: 2 properties have no domain among the classes, and are not in the task domain: location" in err
+    next_line = out.splitlines()[-1]
+    assert next_line.startswith(f"written to {tmp_path / 'out'}; to ask it: fathom probe ontology --data ")
+    save(tmp_path / "bert", bert())
+    words = shlex.split(next_line.partition("to ask it: fathom ")[2])
+    for place in (tmp_path / "bert", tmp_path / "run"):
+        words[words.index("…")] = str(place)
+    code, _, err = fathom(*words, "--limit", "20")
+    assert code == 0, err
     code, _, err = fathom("build", "ontology", "--input", TOWN, "--out", tmp_path / "out", "--endpoint", "ftp://a")
     assert code == 2
     assert "--endpoint ftp://a: expected an address" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -45,5 +46,5 @@ def ontology(
         typer.echo(f"note: {note}", err=True)
     typer.echo(render(ontology_tables(built), str(format)))
     if format == Format.TEXT:
-        ask = f"fathom probe cloze --data {out} --subset test --pool relation --model …"
+        ask = f"fathom probe ontology --data {shlex.quote(str(out))} --model … --out …"
         typer.echo(f"\nwritten to {out}; to ask it: {ask}")

@@ -91,8 +91,9 @@ def build_ontology(
         f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
     )
     if not enough:
+        advice = f"load more with --input{', or see what was left out' if notes.lines else ''}"
         where = ", ".join(source.name for source in sources)
-        raise BadInput([f"{where}: too few items for every task: {least}; {', '.join(few)}", *notes.lines])
+        raise BadInput([f"{where}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes.lines])
     if few:
         notes.add(f"tasks left out: {', '.join(few)}; {least}")
     counts = {task: len(enough.get(task, ())) for task in TASKS}

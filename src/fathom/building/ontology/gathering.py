@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -13,6 +13,12 @@ from fathom.building.ontology.sources import Progress, Row, Source, query_text, 
 from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
+_OF_RDF = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/2002/07/owl#",
+)
+"""Vocabularies whose own terms (owl:Thing) are not expected in an ontology."""
 _MANY = 5
 """How many names a note gives as examples."""
 
@@ -77,7 +83,13 @@ def gather_classes(sources: Sequence[Source], instances: int, seed: int, notes: 
             if source not in holders[row["class"]]:
                 holders[row["class"]].append(source)
     label_of = _good_labels(sorted(holders), _labels(rows, "class"), "classes", notes)
+    if not rows:
+        notes.add("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
+    notes.add_all(
+        _outside((iri for step in steps for iri in step), holders),
+        "names in rdfs:subClassOf are left out, as nothing says that they are an owl:Class or rdfs:Class",
+    )
     edges = _edges(steps, label_of, "classes", notes)
     found = []
     nameless = 0
@@ -111,7 +123,7 @@ def gather_properties(
         groups[home[iri]].append(iri)
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
     label_of = _good_labels(groups, best, "properties", notes)
-    steps = ((row["property"], row["super"]) for row in rows_of(sources, "superproperties"))
+    steps = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
     known = [(home[below], home[above]) for below, above in steps if below in home and above in home]
     edges = _edges(known, label_of, "properties", notes)
     sides = _Sides(sources, classes, home, notes)
@@ -128,8 +140,18 @@ def gather_properties(
             found.append(OntologyProperty(tuple(groups[iri]), label, domain, range_, above, pattern_of[label]))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     sides.tell(len(label_of))
-    notes.add_all([entry.label for entry in found if not entry.domain], "properties have no domain among the classes")
-    notes.add_all([entry.label for entry in found if not entry.range], "properties have no range among the classes")
+    for side in ("domain", "range"):
+        lacking = [entry.label for entry in found if getattr(entry, side) is None]
+        notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
+    notes.add_all(
+        [label for label in label_of.values() if label not in used],
+        "properties are left out, as they have no domain, range, super-property or sub-property",
+    )
+    notes.add_all(
+        _outside((*sides.of, *(iri for step in steps for iri in step)), home),
+        "names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts, numbers or "
+        "dates, or nothing says that they are an owl:ObjectProperty or rdf:Property",
+    )
     notes.add_all(
         [row["property"] for row in rows_of(sources, "bare_constraints")],
         "properties have type constraints without qualifiers, as in truthy dumps, so that their classes are not known; "
@@ -149,7 +171,10 @@ class _Sides:
         self._constrained: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         self._outside: dict[str, None] = {}
         self._ambiguous: dict[str, None] = {}
+        self.of: dict[str, None] = {}
+        """Whatever has an ``rdfs:domain`` or ``rdfs:range``."""
         for row in rows_of(sources, "domains"):
+            self.of[row["property"]] = None
             self._add(self._stated, home.get(row["property"]), row)
         constraints = list(rows_of(sources, "constraints"))
         labels = _labels(constraints, "class")
@@ -262,10 +287,15 @@ def _good_labels(iris: Iterable[str], labels: Mapping[str, _Label | None], kind:
             same.append(f"{label.text!r} ({iri}, not {taken[clean(label.text)]})")
         else:
             good[iri], taken[clean(label.text)] = label.text, iri
-    notes.add_all(lacking, f"{kind} without an English label are left out")
+    notes.add_all(lacking, f"{kind} without an English label (rdfs:label, @en or without a language) are left out")
     notes.add_all(unreadable, f"{kind} with a label without letters or digits are left out")
     notes.add_all(same, f"{kind} have the label of another and are left out")
     return good
+
+
+def _outside(iris: Iterable[str], known: Collection[str]) -> list[str]:
+    """Those that are not known, each once, but for RDF's own terms."""
+    return sorted({iri for iri in iris if iri not in known and not iri.startswith(_OF_RDF)})
 
 
 def _labelled(iris: Iterable[str], label_of: Mapping[str, str]) -> tuple[str, ...]:
