@@ -180,6 +180,7 @@ class ChatServer:
         except _Failure as failure:
             if not failure.is_final:
                 return failure
+            self._stopped.set()  # before this thread takes the next call
             kept = f"; {len(self.journal)} answers are kept in {self.journal.path}" if self.journal is not None else ""
             raise RunFailed(f"{self.base_url}: {failure}{kept}") from failure
         if self.journal is not None:
