@@ -75,7 +75,7 @@ KINDS = {"BertForMaskedLM": wordpiece, "RobertaForMaskedLM": byte_pairs}
 
 @pytest.fixture(scope="module", params=KINDS)
 def model(request):
-    tokenizer = KINDS[request.param]([*NAMES, *TEMPLATES, *(subject for subject, _ in FACTS)] * 3)
+    tokenizer = KINDS[request.param]([*NAMES, *TEMPLATES, *(subject for subject, _ in FACTS), "Atlantis"] * 3)
     network = build(request.param, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **SHAPE)
     return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
 
@@ -222,6 +222,41 @@ def test_names_without_tokens_are_listed_and_never_ranked(model, tmp_path):
     assert rows["Uganda"]["num_candidates"] == len(NAMES)
     assert rows["Uganda"]["rank"] is not None
     assert (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text().splitlines()[1].startswith("data\tc7")
+
+
+def test_names_of_unknown_tokens_are_never_ranked(tmp_path):
+    """ "zzz" and "??? yyy" are not in the vocabulary: as candidates they say nothing, nor as the subject of a sentence.
+
+    "New York" is known by half, and ranked. "Rome" stands twice, under two ids: both are ranked, and tie.
+    """
+    words = ["is", "a", "Rome", "Lima", "New", "Ann", "Bo", "."]
+    model = ScriptedModel(words, {"a": {"Rome": 8.0, "<unk>": 9.0}}, masked=True)
+    names = ("zzz", "??? yyy", "New York", "Rome", "Lima", "Rome")
+    space = CandidateSet("data", tuple(f"c{n}" for n in range(len(names))), names)
+    facts = {"Ann": ("c3",), "Bo": ("c0",), "Xyz": ("c4",), "Ann Xyz": ("c0", "c4")}
+    queries = [Query(f"in/{name}", "in", name, name, gold, "data") for name, gold in facts.items()]
+    relation = Relation("in", "in", (Template("[X] is a [Y] ."),), "1:N")
+    folder = run("cloze", model, QuerySet("d", tuple(queries), {"data": space}, {"in": relation}), ClozeOptions(),
+                 tmp_path / "r")  # fmt: skip
+    rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
+    assert {name: row["unscored"] for name, row in rows.items()} == {
+        "Ann": None,
+        "Bo": "the gold answer tokenises to <unk> only",
+        "Xyz": "the subject tokenises to <unk> only",
+        "Ann Xyz": None,
+    }
+    assert (rows["Ann"]["rank_optimistic"], rows["Ann"]["rank_pessimistic"], rows["Ann"]["num_candidates"]) == (1, 2, 4)
+    assert set(rows["Ann"]["top_ids"]) == {"c2", "c3", "c4", "c5"}
+    # One gold answer is left to rank, and ranks below both Romes and New York, whose <unk> is likely.
+    assert np.isnan(rows["Ann Xyz"]["gold_ranks"][0])
+    assert rows["Ann Xyz"]["gold_ranks"][1] == rows["Ann Xyz"]["rank"] == 4
+    noted = folder.manifest["circumstances"]
+    assert noted["excluded data"] == "2 of 6 candidates: 2 × tokenises to <unk> only"
+    assert noted["tied data"] == "2 of 6 candidates: each has the very tokens of another"
+    listed = (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text().splitlines()
+    assert listed[1:] == [f"data\tc{n}\t{names[n]}\ttokenises to <unk> only" for n in range(2)]
+    notes = summarise(folder).tables[0].notes
+    assert {"excluded data: " + noted["excluded data"], "tied data: " + noted["tied data"]} <= set(notes)
 
 
 def test_two_slots_are_no_cloze(model, tmp_path):

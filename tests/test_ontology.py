@@ -83,6 +83,7 @@ def model(request):
         *CLASSES,
         *TEMPLATES,
         *(name for names in THINGS.values() for name in names),
+        *map(str.capitalize, DOMAINS),
         "One has to be particular if",
     ]
     tokenizer = KINDS[request.param](texts * 3)
@@ -492,6 +493,46 @@ def test_metrics_of_the_probe_by_hand(tmp_path):
     assert values["hits@25"] == values["hits@50"] == 1
     assert values["mrr"] == pytest.approx((1 + 1 / 5.5) / 2)
     assert values["mrr_all"] == pytest.approx((1 / 2 + 1 / 6.5) / 2)
+
+
+def test_a_line_for_each_task(tmp_path):
+    """Bob, to learn from, was a poem; Ann is a singer and a person, Ina a lake; the model says singer, lake, person.
+
+    Ann's ranks are 1 and 3 (the other filtered: 1), Ina's 2: R@1 1/2, R@5 1, MRR (1 + 1/2) / 2, MRRₐ (1/2 + 1/2) / 2.
+    With two templates and two poolings each has a line, and a column that tells it.
+    """
+    plain = asked(tmp_path / "plain", KNOWS, templates=(0,))
+    [table] = summarise(plain).tables
+    model, baseline = table.objects()
+    assert table.columns[:2] == ("task", "by")
+    assert table.columns[2:7] == ("R@1", "R@5", "R@10", "R@25", "R@50")
+    assert (model["task"], model["by"], model["n"], model["unscored"]) == ("type", "model", 2, 0)
+    assert (model["R@1"], model["R@5"], model["MRR"], model["MRRₐ"]) == pytest.approx((0.5, 1, 0.75, 0.5))
+    assert model["low"] < 0.75 < model["high"]
+    assert (baseline["by"], baseline["R@1"], baseline["n"]) == ("frequency", 0, 2)
+    assert any("scoring:mask-mean|templates:0|" in note for note in table.notes)
+    [table] = summarise(asked(tmp_path / "both", KNOWS, reduction=("mean", "max"))).tables
+    told = [(row["template"], row["pooling"], row["by"]) for row in table.objects()]
+    words = [template for template in ("[X] is a [Y] .", "[X] has class [Y] .") for _ in range(2)]
+    assert told == [*zip(words, ("mean", "max") * 2, ["model"] * 4, strict=True), (None, None, "frequency")]
+    assert "masks" not in table.columns
+
+
+def test_what_cannot_be_scored_stands_in_the_table(tmp_path):
+    """Nobody in the vocabulary is called Xyz: of two items one has a rank."""
+    names = ("singer", "lake")
+    golds = {"Ann": ("singer",), "Xyz": ("lake",)}
+    queries = tuple(Query(f"type/{name}", "type", name, name, gold, "classes") for name, gold in golds.items())
+    relation = Relation("type", "type", (Template("[X] is a [Y] ."),), "1:N")
+    every = {"test": frozenset(query.id for query in queries)}
+    data = QuerySet(
+        "two", queries, {"classes": CandidateSet("classes", names, names)}, {"type": relation}, subsets=every
+    )
+    folder = run("ontology", ScriptedModel(WORDS, KNOWS, masked=True), data, OntologyOptions(), tmp_path / "r")
+    [table] = summarise(folder).tables
+    [line] = table.objects()  # nothing to learn from: no baseline
+    assert (line["n"], line["unscored"], line["R@1"]) == (1, 1, 1)
+    assert "1 × unscored: the subject tokenises to <unk> only" in table.notes
 
 
 def test_published_folder(shared_data, bert_cased, tmp_path):

@@ -20,9 +20,9 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import ClozeOptions
 from fathom.scoring.memory import Budget
-from fathom.scoring.names import tokens_in_place, what_counts
+from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
-from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import Likelihood, text_likelihoods
 from fathom.store.files import write_text
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
@@ -88,20 +88,26 @@ class SlotProbe:
         return list(self._shards)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """List the candidates that have no tokens, if there are any: they cannot be ranked."""
+        """List the candidates that have no tokens, or none that says anything: they cannot be ranked."""
         lines = [
-            f"{name}\t{space.ids[place]}\t{' '.join(space.names[place].split())}"
+            f"{name}\t{space.ids[place]}\t{' '.join(space.names[place].split())}\t{reason}"
             for name, space in self._spaces().items()
-            for place in np.flatnonzero(self._names(name, " ").lengths == 0).tolist()
+            for reason, places in self._excluded(name).items()
+            for place in places
         ]
         if lines:
-            write_text(artifacts / "excluded.tsv", "\n".join(["set\tid\tname", *lines]) + "\n")
+            write_text(artifacts / "excluded.tsv", "\n".join(["set\tid\tname\treason", *lines]) + "\n")
 
     def circumstances(self) -> dict[str, Any]:
         noted: dict[str, Any] = {"halvings": self.budget.halvings, "sequences": self._passes}
         for name in self._spaces():
-            if empty := int((self._names(name, " ").lengths == 0).sum()):
-                noted[f"excluded {name}"] = f"{empty} of {len(self._names(name, ' '))} candidates: no tokens"
+            names = self._names(name, " ")
+            if excluded := self._excluded(name):
+                count = int((names.lengths == 0).sum())
+                reasons = ", ".join(f"{len(places)} × {reason}" for reason, places in excluded.items())
+                noted[f"excluded {name}"] = f"{count} of {len(names)} candidates: {reasons}"
+            if names.twins:
+                noted[f"tied {name}"] = f"{names.twins} of {len(names)} candidates: each has the very tokens of another"
         return noted
 
     def ask(self, shard: str) -> list[Row]:
@@ -164,7 +170,17 @@ class SlotProbe:
         return {name: self.queryset.candidates[name] for name in used}
 
     def _tokenised(self, space: str, before: str) -> Names:
-        return Names(tokens_in_place(self.model.tokenizer, self.queryset.candidates[space].names, before))
+        tokens = tokens_in_place(self.model.tokenizer, self.queryset.candidates[space].names, before)
+        return Names(tokens, only_unknown(self.model.tokenizer, tokens))
+
+    def _excluded(self, space: str) -> dict[str, list[int]]:
+        """Reason → places of the candidates that are not ranked for it."""
+        names = self._names(space, " ")
+        found = {
+            "no tokens": np.flatnonzero((names.lengths == 0) & ~names.unknown).tolist(),
+            said_unknown(self.model.tokenizer): np.flatnonzero(names.unknown).tolist(),
+        }
+        return {reason: places for reason, places in found.items() if places}
 
     def _prompt(self, query: Query, number: int, answer: str) -> str:
         template = self.queryset.phrasings(query)[number]
@@ -182,7 +198,9 @@ class SlotProbe:
             for query in askable
         ]
         asked = []
-        for query, prompt, slot in zip(askable, prompts, self._encoded(askable, prompts), strict=True):
+        slots = self._encoded(askable, prompts)
+        unknown = subjects_unknown(self.model.tokenizer, prompts, slots)
+        for query, prompt, slot, strange in zip(askable, prompts, slots, unknown, strict=True):
             if slot is None:
                 reasons[query.id] = f"the sentence has {len(prompt.answer)} slots for the answer, a cloze has one"
                 continue
@@ -190,6 +208,8 @@ class SlotProbe:
             names = self._names(space.name, before)
             if fault := self._fault(query, slot, names, space):
                 reasons[query.id] = fault
+            elif strange:
+                reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"
             else:
                 asked.append(_Asked(query, slot, before))
         return asked, reasons
@@ -199,8 +219,10 @@ class SlotProbe:
         return encode_slots(self.model.tokenizer, prompts)
 
     def _fault(self, query: Query, slot: Slot, names: Names, space: CandidateSet) -> str | None:
-        if not names.lengths[space.places(query.gold)].any():
-            return "the gold answer has no tokens"
+        gold = space.places(query.gold)
+        if not names.lengths[gold].any():
+            why = said_unknown(self.model.tokenizer) if names.unknown[gold].any() else "has no tokens"
+            return f"the gold answer {why}"
         longest, window = slot.tokens(max(names.masks(self.ways))), self.model.max_tokens
         if window is not None and longest > window:
             return f"a prompt of up to {longest} tokens is longer than the model's window of {window}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fathom.report.entities import picture
 from fathom.report.tables import Cell, Table
-from fathom.studies.ontology import CUTS, Comparison, Line, Numbers, Ontology, Setting
+from fathom.store.folder import RunFolder
+from fathom.studies.ontology import CUTS, EACH_ITEM, Comparison, Line, Numbers, Ontology, Setting, one_run
 
 RECALLS = tuple(f"R@{k}" for k in CUTS)
 _FORMATS = dict.fromkeys(RECALLS, ".1%") | dict.fromkeys(("MRR", "low", "high", "MRRₐ"), ".3f")
@@ -15,6 +17,12 @@ _MEASURED = (*RECALLS, "MRR", "low", "high", "MRRₐ", "items")
 _LEGEND = (
     "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high 95 % of "
     "resamples of the items; MRRₐ: 1 / mean unfiltered rank of all right answers"
+)
+
+
+_BY = (
+    "frequency: the baseline, the answers of the training items, the most frequent first; n: items with a rank; "
+    "intervals of all numbers: metrics.json"
 )
 
 
@@ -54,6 +62,41 @@ def _task(found: Ontology, task: str) -> Table:
         body = (("frequency baseline", *(None,) * 5, *_measured(found.baselines[task]), 0), *body)
     columns = ("model", "template", "masks", "pooling", "loss", "seed", *_MEASURED, "unscored")
     return Table(columns, body, f"{task}, every setting (tables 8 to 12)", _FORMATS)
+
+
+def task_table(run: RunFolder, notes: Sequence[str]) -> Table:
+    """One run of the ontology probe: a line for each task, and below it the frequency baseline.
+
+    What a run has several of (templates, numbers of masks, poolings) is a column, and each of them has a line.
+    """
+    lines, baselines = one_run(run)
+    tasks = list(dict.fromkeys(line.setting.task for line in lines))
+    several = {
+        "template": len({(line.setting.task, line.template) for line in lines}) > len(tasks),
+        "masks": len({line.setting.masks for line in lines}) > 1,
+        "pooling": len({line.setting.pooling for line in lines}) > 1,
+    }
+    told = [name for name, there in several.items() if there]
+    body: list[tuple[Cell, ...]] = []
+    for task in tasks:
+        for line in lines:
+            if line.setting.task == task:
+                own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
+                note = line.numbers.mrr.note if line.numbers else "nothing was scored"
+                measured = _measured(line.numbers)[:-1]
+                count = line.numbers.items if line.numbers else 0
+                body.append((task, "model", *map(own.get, told), *measured, count, line.unscored, note))
+        if task in baselines:
+            base = baselines[task]
+            nothing = (None,) * len(told)
+            body.append((task, "frequency", *nothing, *_measured(base)[:-1], base.items, None, base.mrr.note))
+    columns = ("task", "by", *told, *_MEASURED[:-1], "n", "unscored", "note")
+    return Table(columns, tuple(body), "Results", _FORMATS, hidden=frozenset({"note"}), notes=(_LEGEND, _BY, *notes))
+
+
+def _template(line: Line) -> str:
+    """Sentences of each item's own have nothing in common but their number."""
+    return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"
 
 
 def _order(line: Line) -> tuple[Any, ...]:

@@ -28,8 +28,10 @@ from fathom.metrics.generation import mean_f1
 from fathom.metrics.perplexity import corpus_perplexity, mean_perplexity
 from fathom.probes import PROBES
 from fathom.report.errors import bins_of, confident, error_table, reliability_table
+from fathom.report.ontology_study import task_table
 from fathom.report.rows import Floats, Ints, Rows, Run
 from fathom.report.tables import Cell, Table, to_json, to_markdown, to_text
+from fathom.store.folder import RunFolder
 
 __all__ = [
     "Breakdown",
@@ -119,16 +121,19 @@ class Breakdown(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """:param queries: how many the run is of, asked or not."""
+    """:param queries: how many the run is of, asked or not. :param notes: on candidates that are left out or tie.
+    :param tasks: of the ontology probe, in place of the headline's numbers: they would mix tasks."""
 
     queries: int
     headlines: tuple[Headline, ...]
     breakdowns: tuple[Breakdown, ...] = ()
+    notes: tuple[str, ...] = ()
+    tasks: Table | None = None
 
     @property
     def tables(self) -> list[Table]:
-        """The headline, then the breakdowns that were asked for."""
-        return [_headline_table(self), *map(_parts_table, self.breakdowns)]
+        """The headline, or the tasks, then the breakdowns that were asked for."""
+        return [self.tasks or _headline_table(self), *map(_parts_table, self.breakdowns)]
 
     def to_text(self) -> str:
         return "\n\n".join(map(to_text, self.tables))
@@ -137,7 +142,7 @@ class Summary:
         return "\n\n".join(map(to_markdown, self.tables))
 
     def to_json(self) -> str:
-        """The headline's rows as a list of objects."""
+        """The first table's rows as a list of objects."""
         return to_json(self.tables[0])
 
 
@@ -153,7 +158,11 @@ def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
     _check_keys(rows, [key for keys in crossed for key in keys])
     headlines = tuple(_headline(rows, scoring) for scoring in rows.scorings)
     breakdowns = tuple(Breakdown(keys, tuple(_parts(rows, keys))) for keys in crossed)
-    return Summary(len(rows.query_ids), headlines, breakdowns)
+    notes = tuple(_of_candidates(run.manifest))
+    tasks = None
+    if isinstance(run, RunFolder) and rows.identity.get("probe") == "ontology":
+        tasks = _task_table(run, headlines, notes)
+    return Summary(len(rows.query_ids), headlines, breakdowns, notes, tasks)
 
 
 def recipe(run: Run, metric: str, scoring: str, templates: Iterable[int]) -> str:
@@ -469,7 +478,26 @@ def _headline_table(summary: Summary) -> Table:
     legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
     legend = f"{summary.queries:,} queries; {legend}"
     hidden = frozenset({"note", "recipe"})
-    return Table(columns, tuple(body), "Results", {}, tuple(formats), hidden, (legend, *notes))
+    return Table(columns, tuple(body), "Results", {}, tuple(formats), hidden, (legend, *summary.notes, *notes))
+
+
+def _of_candidates(manifest: Mapping[str, Any]) -> list[str]:
+    """What a probe that fills a slot noted of candidates that it could not rank, or not tell apart."""
+    if manifest["identity"].get("probe") not in ("cloze", "ontology"):
+        return []
+    noted = manifest.get("circumstances", {})
+    return [f"{what}: {said}" for what, said in noted.items() if what.startswith(("excluded ", "tied "))]
+
+
+def _task_table(run: RunFolder, headlines: Sequence[Headline], notes: Sequence[str]) -> Table:
+    found = recipe(
+        run,
+        "R@K,MRR,MRRₐ",
+        ",".join(line.scoring for line in headlines),
+        sorted({number for line in headlines for number in line.templates}),
+    )
+    reasons = dict.fromkeys(f"{count} × unscored: {why}" for line in headlines for why, count in _alike(line.reasons))
+    return task_table(run, (*notes, *reasons, found))
 
 
 def _notes(line: Headline, queries: int) -> list[str]:

@@ -44,6 +44,20 @@ def _tokens_behind(
     return [ids[len(before) :] if keeps else next(alone) for ids, keeps in zip(found, kept, strict=True)]
 
 
+def only_unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+    """Whether each text is nothing but the token for what the vocabulary lacks: it says nothing, as all its like.
+
+    :param tokens: of each text, [n]. :returns: [n]; false for texts without tokens.
+    """
+    unknown = tokenizer.unk_token_id
+    return np.array([bool(ids) and all(id_ == unknown for id_ in ids) for ids in tokens], dtype=bool)
+
+
+def said_unknown(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The reason to leave such a text out."""
+    return f"tokenises to {tokenizer.unk_token} only"
+
+
 def single_tokens(
     tokenizer: PreTrainedTokenizerBase, names: Sequence[str], *, leading_space: bool
 ) -> NDArray[np.int64]:

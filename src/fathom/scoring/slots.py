@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -120,6 +121,27 @@ def _with_stand_ins(prompt: Prompt, mask: str) -> tuple[Prompt, list[int]]:
     return Prompt(text, moved(prompt.subject), moved(prompt.answer)), [int(match[1]) for match in found]
 
 
+def subjects_unknown(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], slots: Sequence[Slot | None]
+) -> list[bool]:
+    """Whether all that a sentence has of its subject are tokens for what the vocabulary lacks (see
+    :func:`fathom.scoring.names.only_unknown`); false where no place of the sentence is its subject's.
+
+    :param slots: of the *prompts*, in which those without such a token are seen at once.
+    """
+    unknown = tokenizer.unk_token_id
+    maybe = [
+        place
+        for place, slot in enumerate(slots)
+        if prompts[place].subject and slot is not None and unknown in slot.before + slot.after
+    ]
+    found = [False] * len(prompts)
+    for place, tokens in zip(maybe, encode_masked(tokenizer, [prompts[place] for place in maybe]), strict=True):
+        own = tokens.ids[tokens.roles == Role.SUBJECT]
+        found[place] = bool(own.size) and bool(np.all(own == unknown))
+    return found
+
+
 class _Alike(NamedTuple):
     """Candidates of n tokens. :param places: theirs, shape (c,). :param tokens: shape (c, n)."""
 
@@ -128,10 +150,12 @@ class _Alike(NamedTuple):
 
 
 class Names:
-    """Candidates as tokens. :param tokens: of each candidate; one without any is never scored."""
+    """Candidates as tokens. :param tokens: of each candidate; one without any is never scored.
+    :param unknown: which have no token that says anything, [n]: they are not scored either, and their length is 0."""
 
-    def __init__(self, tokens: Sequence[Sequence[int]]) -> None:
-        self.lengths = np.array([len(ids) for ids in tokens], dtype=np.int64)
+    def __init__(self, tokens: Sequence[Sequence[int]], unknown: NDArray[np.bool_] | None = None) -> None:
+        self.unknown = np.zeros(len(tokens), dtype=bool) if unknown is None else unknown
+        self.lengths = np.where(self.unknown, 0, np.array([len(ids) for ids in tokens], dtype=np.int64))
         self.alike: dict[int, _Alike] = {}
         for length in np.unique(self.lengths[self.lengths > 0]).tolist():
             places = np.flatnonzero(self.lengths == length)
@@ -139,6 +163,12 @@ class Names:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @cached_property
+    def twins(self) -> int:
+        """How many have all their tokens in common with another, and so tie with it in every sentence."""
+        counts = [np.unique(of.tokens, axis=0, return_counts=True)[1] for of in self.alike.values()]
+        return int(sum(count[count > 1].sum() for count in counts))
 
     def masks(self, ways: Sequence[Way]) -> list[int]:
         """The numbers of masks that *ways* need the slot to hold."""

@@ -105,6 +105,7 @@ def ontology(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int 
     read: list[_Read] = []
     for run, name in zip(runs, short_names(runs), strict=True):
         try:
+            _check_whole(run)
             read.append(_read(run, name))
         except BadInput as error:
             faults += error.faults
@@ -121,6 +122,12 @@ def ontology(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int 
     return Ontology(lines, _baselines(read, seed), best, _comparisons(lines), _examples(read, best, list(examples)))
 
 
+def one_run(run: RunFolder) -> tuple[list[Line], dict[str, Numbers]]:
+    """The numbers of one run of the ontology probe, of what is finished of it, and the baseline of each task."""
+    read = _read(run, *short_names([run]))
+    return _lines(read), _baselines([read], seed=0)
+
+
 class _Read(NamedTuple):
     """A run. :param queries: of each task its queries, by id. :param table: predictions without all their scores.
     :param space_of: candidate set of each task."""
@@ -133,7 +140,8 @@ class _Read(NamedTuple):
     space_of: dict[str, str]
 
 
-def _read(run: RunFolder, model: str) -> _Read:
+def _check_whole(run: RunFolder) -> None:
+    """:raises BadInput: it is unfinished, or has no rank of some right answers."""
     if not run.is_complete():
         raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
     table = run.predictions()
@@ -144,11 +152,14 @@ def _read(run: RunFolder, model: str) -> _Read:
             f"{run.path} lacks the ranks of all right answers: ask with the ontology probe, or with the statement "
             "probe without --max-rank"
         )
+
+
+def _read(run: RunFolder, model: str) -> _Read:
     queries: dict[str, dict[str, dict[str, Any]]] = {}
     for row in run.queries().select(["query_id", "relation", "gold", "candidates"]).to_pylist():
         queries.setdefault(row["relation"] or "", {})[row["query_id"]] = row
     space_of = {task: next(iter(rows.values()))["candidates"] for task, rows in queries.items()}
-    return _Read(run, model, run.manifest["identity"], queries, table.drop_columns(["scores"]), space_of)
+    return _Read(run, model, run.manifest["identity"], queries, run.predictions().drop_columns(["scores"]), space_of)
 
 
 def _check_comparable(read: Sequence[_Read]) -> None:
