@@ -650,6 +650,29 @@ def test_masked_models_need_statements(tmp_path):
         fathom.probe("choice", ScriptedModel(["x"], {}, masked=True), tmp_path / "own", tmp_path / "run")
 
 
+def test_options_that_a_masked_model_cannot_tell_are_unscored(tmp_path):
+    """Words that the vocabulary lacks are one token, <unk>, whatever they are."""
+
+    def line(*names):
+        return {"prompt": shown("What is the superclass of ant?", names), "gold": names[0]}
+
+    file = write(
+        tmp_path / "quiz" / "subClassOf.jsonl",
+        line("insect", "boat"),
+        line("insect", "Qwx"),
+        line("Qwx", "insect"),
+        line("insect Qwx", "boat"),
+        line("insect Qwx", "insect Zyx"),
+        line("boat", "insect Qwx", "insect Zyx"),
+    )
+    model = ScriptedModel(["ant", "is", "a", "has", "class", "particular", "insect", "boat", "."], {}, 64, masked=True)
+    rows = fathom.probe("choice", model, file, tmp_path / "run").folder.predictions().to_pylist()
+    reasons = {row["query_id"]: row["unscored"] for row in rows}
+    unknown, same = "an option tokenises to <unk> only", "another option has the very tokens of the right one"
+    # Two wrong options that tie decide nothing.
+    assert list(reasons.values()) == [None, unknown, unknown, None, same, None]
+
+
 def test_masked_statements_too_long_are_unscored(quiz, tmp_path):
     words = [
         "X",
@@ -667,6 +690,10 @@ def test_masked_statements_too_long_are_unscored(quiz, tmp_path):
         "Therefore",
         "has",
         "class",
+        "ants",
+        "oaks",
+        "cods",
+        "elms",
     ]
     # "X is a ant . Therefore , X is a <mask> ." has 12 tokens, and 13 with "particular".
     model = ScriptedModel(words, {}, 12, masked=True)

@@ -30,9 +30,9 @@ from fathom.probes.wording import completed
 from fathom.scoring.answers import answer_key
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.names import tokens_in_place, what_counts
+from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
-from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import (
     Reduction,
     Score,
@@ -337,15 +337,17 @@ class _Masks:
         mask = str(self.model.tokenizer.mask_token)
         prompts = [self._filled(query, number, mask) for query in queries]
         slots = encode_slots(self.model.tokenizer, prompts)
+        unknown = subjects_unknown(self.model.tokenizer, prompts, slots)
         found: dict[str, Answer] = {}
-        alike: dict[str, list[int]] = {}
-        for place, (query, prompt, slot) in enumerate(zip(queries, prompts, slots, strict=True)):
+        alike: dict[str, list[tuple[Query, Slot]]] = {}
+        for query, prompt, slot, strange in zip(queries, prompts, slots, unknown, strict=True):
             if slot is None:
                 found[query.id] = {"unscored": f"the statement has {len(prompt.answer)} places for the answer, not one"}
+            elif strange:
+                found[query.id] = {"unscored": f"the subject {said_unknown(self.model.tokenizer)}"}
             else:
-                alike.setdefault(what_counts(prompt.text[: prompt.answer[0].start]), []).append(place)
-        for before, places in alike.items():
-            together = [(queries[place], slot) for place in places if (slot := slots[place]) is not None]
+                alike.setdefault(what_counts(prompt.text[: prompt.answer[0].start]), []).append((query, slot))
+        for before, together in alike.items():
             found |= self._together(together, before)
         return [[found[query.id]] for query in queries]
 
@@ -364,8 +366,12 @@ class _Masks:
         spaces = [self.data.candidates[query.candidates] for query, _ in asked]
         everybody = list(dict.fromkeys(name for space in spaces for name in space.names))
         tokens = dict(zip(everybody, tokens_in_place(self.model.tokenizer, everybody, before), strict=True))
-        lengths = [np.array([len(tokens[name]) for name in space.names]) for space in spaces]
-        faults = [self._fault(slot, own) for (_, slot), own in zip(asked, lengths, strict=True)]
+        options = [[tokens[name] for name in space.names] for space in spaces]
+        lengths = [np.array([len(ids) for ids in own]) for own in options]
+        faults = [
+            self._fault(slot, own, space.places(query.gold))
+            for (query, slot), space, own in zip(asked, spaces, options, strict=True)
+        ]
         scores = [np.full(len(space), np.nan) for space in spaces]
         for length in np.unique(np.concatenate(lengths)).tolist():
             rows = [row for row, own in enumerate(lengths) if faults[row] is None and length in own]
@@ -385,11 +391,15 @@ class _Masks:
             for row, (query, _) in enumerate(asked)
         }
 
-    def _fault(self, slot: Slot, lengths: NDArray[np.int64]) -> str | None:
-        """:param lengths: tokens of its options, shape (options,)."""
-        if not lengths.all():
+    def _fault(self, slot: Slot, options: Sequence[Sequence[int]], gold: Sequence[int]) -> str | None:
+        """:param options: the tokens of each. :param gold: places of the right ones."""
+        if not all(options):
             return "an option has no tokens"
-        longest, window = slot.tokens(int(lengths.max())), self.model.max_tokens
+        if only_unknown(self.model.tokenizer, options).any():
+            return f"an option {said_unknown(self.model.tokenizer)}"
+        if any(options.count(options[place]) > 1 for place in gold):
+            return "another option has the very tokens of the right one"
+        longest, window = slot.tokens(max(map(len, options))), self.model.max_tokens
         if window is not None and longest > window:
             return f"a statement of up to {longest} tokens is longer than the model's window of {window}"
         return None
