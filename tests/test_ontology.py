@@ -333,7 +333,9 @@ class TestInput:
         code, _, error = fathom("probe", "ontology", *asked, "--out", tmp_path / "no")
         assert code == 2, error
         assert not (tmp_path / "no").exists()
-        told = error.split("type: ")[1].strip()
+        said, _, told = error.strip().partition(": fathom ")
+        assert said.endswith("is causal: ask it by statements")
+        told = f"fathom {told}"
         assert told.startswith(f"fathom probe statement --model {tmp_path / 'gpt2'} --data … --out … ")
         typed = told.replace("--data …", f"--data {facts}").replace("--out …", f"--out {tmp_path / 'causal'}")
         assert fathom(*shlex.split(typed)[1:])[0] == 0
@@ -352,7 +354,9 @@ class TestInput:
         assert keys[0] == keys[1]
 
     def test_soft_templates_need_masks(self, tmp_path):
-        with pytest.raises(BadInput, match="learnt templates need masks; by words, type: fathom probe statement"):
+        with pytest.raises(
+            BadInput, match="is causal: learnt templates need masks, so ask it by words: fathom"
+        ):
             run("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True), tmp_path / "r")
 
     def test_a_task_without_items_to_learn_from(self, model, tmp_path):
@@ -679,6 +683,33 @@ class TestStudyInput:
             study([one, asked(tmp_path / "again", KNOWS)])
         with pytest.raises(BadInput, match="--examples type/9: no such query; expected ids such as type/Ann"):
             study([one], ["type/9"])
+
+    def test_the_flags_that_chose_other_items_are_named(self, tmp_path):
+        """With a limit the other relations matter, too, since it draws from all; without one they do not."""
+        words = sorted({word for text in (*CLASSES, *TEMPLATES, *THINGS["lake"], *DOMAINS) for word in text.split()})
+        names = [name for things in THINGS.values() for name in things]
+        model = ScriptedModel([*words, *{word for name in names for word in name.split()} - {*words}], {}, masked=True)
+        ways = {
+            "every": {},
+            "limited": {"limit": 4},
+            "types": {"limit": 4, "relations": ("type",)},
+            "others": {"relations": ("type",), "subset": "dev"},
+            "seed": {"limit": 4, "seed": 1},
+        }
+        runs = {
+            name: run("ontology", model, town(), OntologyOptions(**options), tmp_path / name)
+            for name, options in ways.items()
+        }
+
+        def advice(*names: str) -> set[str]:
+            with pytest.raises(BadInput, match="asked different items of type") as error:
+                study([runs[name] for name in names])
+            return {fault.split("ask both with the same ")[1] for fault in error.value.faults}
+
+        assert advice("limited", "types") == {"--relations"}
+        assert advice("every", "limited") == {"--limit"}
+        assert advice("every", "others") == {"--subset"}
+        assert advice("types", "seed") == {"--relations and --seed"}
 
     def test_runs_without_full_ranks(self, tmp_path):
         stopped = asked(tmp_path / "stopped", {}, masked=False, max_rank=2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -83,8 +84,10 @@ class Probe(SlotProbe):
         same = {name: getattr(options, name) for name in StatementOptions.model_fields if hasattr(options, name)}
         flags = [_flag(name, value) for name, value in same.items() if value != getattr(usual, name)]
         wanted = [flag for flag in flags if not flag.startswith("--reduction")]
-        soft = "learnt templates need masks; by words, " if options.soft else ""
-        return f"{soft}type: fathom probe statement --model {model.identity.name} --data … --out … {' '.join(wanted)}"
+        how = "learnt templates need masks, so ask it by words" if options.soft else "ask it by statements"
+        less = " (--own-templates are left out)" if options.own_templates else ""
+        command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]
+        return f"{how}{less}: {' '.join(command)}"
 
     def resolved(self) -> dict[str, Any]:
         own = {relation: [template.text for template in templates] for relation, templates in sorted(self.own.items())}
@@ -226,4 +229,4 @@ def _flag(name: str, value: Any) -> str:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
-    return f"--{flag} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+    return f"--{flag} {shlex.quote(','.join(map(str, value)) if isinstance(value, tuple) else str(value))}"

@@ -21,6 +21,11 @@ from fathom.studies.facts import candidate_digests
 from fathom.studies.names import short_names
 
 CUTS = (1, 5, 10, 25, 50)
+SELECTING = (
+    "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "limit",
+    "seed",
+)  # fmt: skip
+"""Options that choose which items are asked. A limit draws, by seed, from all relations that are asked."""
 EACH_ITEM = "(a sentence for each item)"
 SHOWN = 5
 
@@ -173,7 +178,7 @@ def _check_comparable(read: Sequence[_Read]) -> None:
             if other.queries[task].keys() != queries.keys():
                 faults.append(
                     f"{other.run.path} and {one.run.path} asked different items of {task}: ask both with the same "
-                    "--subset, --limit and --seed"
+                    + _listed(_differing(other, one))
                 )
             elif digest != digests[one.space_of[task]]:
                 faults.append(
@@ -182,6 +187,20 @@ def _check_comparable(read: Sequence[_Read]) -> None:
                 )
     if faults:
         raise BadInput(faults)
+
+
+def _differing(one: _Read, other: _Read) -> list[str]:
+    """The flags that choose items and had other values in the other run; the usual ones where none had."""
+    options, others = (read.identity.get("options", {}) for read in (one, other))
+    found = [name for name in SELECTING if options.get(name) != others.get(name)]
+    if not (options.get("limit") or others.get("limit")):
+        found = [name for name in found if name not in ("relations", "seed")]
+    return [f"--{name.replace('_', '-')}" for name in found or ("data", "relations", "subset", "limit", "seed")]
+
+
+def _listed(flags: Sequence[str]) -> str:
+    *first, last = flags
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _lines(one: _Read) -> list[Line]:

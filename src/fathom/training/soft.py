@@ -55,8 +55,13 @@ class SoftPlan:
 
 
 class Epoch(NamedTuple):
-    """A point of the learning curve. :param loss: mean over batches. :param mrr: of the best gold answer, and
-    :param mrr_all: of the mean rank of all of them, both on the validation items after the epoch."""
+    """A point of the learning curve. :param epoch: from 1. :param loss: mean over its batches, each before its step.
+
+    On the validation items after the epoch, all ranks unfiltered:
+
+    :param mrr: mean of 1 / rank of the best gold answer.
+    :param mrr_all: mean of 1 / mean rank of all gold answers; the vectors of the epoch where it is highest are kept.
+    """
 
     epoch: int
     loss: float
