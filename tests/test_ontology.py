@@ -354,9 +354,7 @@ class TestInput:
         assert keys[0] == keys[1]
 
     def test_soft_templates_need_masks(self, tmp_path):
-        with pytest.raises(
-            BadInput, match="is causal: learnt templates need masks, so ask it by words: fathom"
-        ):
+        with pytest.raises(BadInput, match="is causal: learnt templates need masks, so ask it by words: fathom"):
             run("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True), tmp_path / "r")
 
     def test_a_task_without_items_to_learn_from(self, model, tmp_path):
