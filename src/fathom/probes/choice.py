@@ -210,9 +210,10 @@ class _Chat:
 def chosen(reply: str, names: Sequence[str]) -> int | None:
     """The place of the option that a reply names; None where it names none, or not one alone.
 
-    Understood are a letter ("b", "(B)", "b."), an option's text ("sports league"), and both together where they agree,
-    each also behind "The answer is" and between quotation marks or asterisks; letter case does not matter. A reply that
-    says anything besides is not understood: nobody guesses what it means.
+    Understood are a letter ("b", "(B)", "b."), an option's whole text ("sports league", as :func:`answer_key` evens it
+    out), and both together where they agree, each also behind "The answer is", "Option" and the like, and between
+    quotation marks or asterisks; letter case does not matter. A reply that says anything besides is not understood:
+    nobody guesses what it means.
     """
     said = _bare(_EMPHASIS.sub(r"\1", reply))
     lead = _LEAD.match(said)
@@ -222,13 +223,13 @@ def chosen(reply: str, names: Sequence[str]) -> int | None:
 
 
 def _named(said: str, keys: Sequence[str]) -> list[int]:
-    """:param keys: of the options."""
-    by_text = [place for place, key in enumerate(keys) if key == answer_key(said)]
+    """Places of the options that *said* names, by their text or their letter. :param keys: of the options."""
+    found = [place for place, key in enumerate(keys) if key == answer_key(said)]
     letter = _LETTER.fullmatch(said)
     place = ascii_lowercase.index(letter[1].lower()) if letter else len(keys)
     if letter and place < len(keys) and (not letter[2] or answer_key(_bare(letter[2])) == keys[place]):
-        by_text.append(place)
-    return by_text
+        found.append(place)
+    return found
 
 
 def _bare(text: str) -> str:
@@ -251,9 +252,7 @@ class _Likelihoods:
         return f"{self._asked(query)} {ANSWER}"
 
     def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
-        found: dict[str, list[list[Answer]]] = {
-            kind: self._scored(queries, kind) for kind in ("letter", "text") if self._wanted(kind)
-        }
+        found = {kind: self._scored(queries, kind) for kind in {name.partition("-")[0] for name in self.scorings}}
         return [
             [found[name.partition("-")[0]][place][name == "text-mean"] for name in self.scorings]
             for place in range(len(queries))
@@ -262,15 +261,15 @@ class _Likelihoods:
     def circumstances(self) -> dict[str, Any]:
         return {"statements": self.statements, "halvings": self.budget.halvings}
 
-    def _wanted(self, kind: str) -> bool:
-        return any(name.partition("-")[0] == kind for name in self.scorings)
-
     def _asked(self, query: Query) -> str:
         names = self.data.candidates[query.candidates].names
         return f"{shown(self.data.questions[query.id], names)}\n{ASK}"
 
     def _scored(self, queries: Sequence[Query], kind: str) -> list[list[Answer]]:
-        """Of each query the answer by the sum of an option's token scores, and by their mean."""
+        """Of each query the answer by the sum of an option's token scores, and by their mean.
+
+        :param kind: what stands behind the question: "letter", or "text".
+        """
         spaces = [self.data.candidates[query.candidates] for query in queries]
         prompts: list[Prompt] = []
         for query, space in zip(queries, spaces, strict=True):
@@ -292,12 +291,11 @@ class _Likelihoods:
     def _both(
         self, query: Query, space: CandidateSet, scored: Sequence[tuple[Tokens, NDArray[np.float32] | None]]
     ) -> list[Answer]:
-        longest = max(len(tokens.ids) for tokens, _ in scored)
+        """:param scored: of each option all tokens of question and answer, and their scores; None where too long."""
         if any(log_probs is None for _, log_probs in scored):
-            window = self.model.max_tokens
-            return [
-                {"unscored": f"question and answer of {longest} tokens are longer than the model's window of {window}"}
-            ] * 2
+            longest, window = max(len(tokens.ids) for tokens, _ in scored), self.model.max_tokens
+            why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
+            return [{"unscored": why}] * 2
         both = []
         for reduction in Reduction:
             values = [
