@@ -24,7 +24,7 @@ from fathom.data.links import Links, split_links
 from fathom.errors import BadInput, RunFailed
 from fathom.scoring.links import rank_links
 from fathom.scoring.search import Answers
-from fathom.training.links import find, genkgc, kgt5
+from fathom.training.links import find, generative, genkgc, kgt5
 from fathom.training.links.decoding import Decoder, Encoded, Plan, search
 from fathom.training.links.fit import fit
 from fathom.training.links.generative import GenerativePredictor
@@ -263,7 +263,8 @@ def test_the_loss_is_that_of_the_right_names_tokens(tmp_path: Path) -> None:
     """Mean of −log p over the tokens of the names and their end tokens; smoothed, 1 − ε of it and ε of all tokens'."""
     made = predictor("kgt5", tmp_path)
     made.network.eval()
-    batch = made._batch(np.array([0, 1]))  # (e0, r0, ?) is e3, (?, r0, e3) is e0
+    numbers = np.array([0, 1])
+    batch = made._batch(numbers, made._read(numbers))  # (e0, r0, ?) is e3, (?, r0, e3) is e0
     assert made.questions(np.array([0, 3]), np.array([0, 0]), [False, True]) == [
         "predict tail: w4 | w22 |",
         "predict head: w4 w7 | w22 |",
@@ -278,8 +279,35 @@ def test_the_loss_is_that_of_the_right_names_tokens(tmp_path: Path) -> None:
         right = -sum(float(log_probs[row, at, labels[row][at]]) for row, at in places) / 5
         everything = -sum(float(log_probs[row, at].mean()) for row, at in places) / 5
         assert float(made._loss(batch)) == pytest.approx(right, abs=1e-5)
+        own = made.network(input_ids=batch.ids, attention_mask=batch.mask, labels=batch.labels).loss
+        assert float(own) == pytest.approx(right, abs=1e-5)
         made.options = made.options.model_copy(update={"label_smoothing": 0.1})
         assert float(made._loss(batch)) == pytest.approx(0.9 * right + 0.1 * everything, abs=1e-5)
+
+
+def test_an_epoch_asks_everything_once_in_batches_alike_in_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generative, "WINDOW", 4)
+    names = ["w4 " * (1 + number % 7) + f"w{5 + number}" for number in range(12)]
+    over = graph(names, [(at % 12, at % 2, (at * 5 + 1) % 12) for at in range(26)])
+    made = predictor("kgt5", tmp_path, over, batch_size=5, max_tokens=64)
+    count = 2 * len(made._training)
+    epochs = [[read(batch) for batch in made._batches(count, epoch)] for epoch in (0, 0, 1)]
+    everything = sorted(made._read(np.arange(count)))
+    for epoch in epochs:
+        assert sorted(len(batch) for batch in epoch) == [1, *[5] * 9]  # 46 questions
+        assert sorted(itertools.chain.from_iterable(epoch)) == everything
+        for window in (epoch[:4], epoch[4:8], epoch[8:]):  # at most touching, in whatever order
+            spans = sorted((min(map(len, batch)), max(map(len, batch))) for batch in window)
+            assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
+    assert epochs[0] == epochs[1] != epochs[2]
+    spread = [[len(batch[0]) for batch in epoch[:4]] for epoch in epochs]
+    assert any(one != sorted(one) for one in spread)
+
+
+def read(batch: generative.Batch) -> list[list[int]]:
+    return [ids[real].tolist() for ids, real in zip(batch.ids, batch.mask.bool(), strict=True)]
 
 
 def two_rings() -> KnowledgeGraph:
@@ -308,21 +336,27 @@ def test_it_learns_a_small_graph(kind: str, said: dict[str, Any], tmp_path: Path
     assert np.mean([one.ranks.optimistic == 1 for one in found]) > 0.75
 
 
-@pytest.mark.parametrize("kind", ["kgt5", "genkgc"])
-def test_a_killed_training_goes_on_to_the_same_curve(kind: str, tmp_path: Path) -> None:
-    curves = {}
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("kgt5", {"checkpoint_minutes": 1e-9}), ("kgt5", {"optimizer": "adamw"}), ("genkgc", {})],
+)
+def test_a_killed_training_goes_on_to_the_same_curve(kind: str, said: dict[str, Any], tmp_path: Path) -> None:
+    """With the state kept at each step the second batch of three is where the epoch goes on, else the epoch's first."""
+    curves, weights = {}, {}
     for name, last in (("whole", None), ("killed", 9)):
         (tmp_path / name).mkdir()
         for failing in [last, None] if last else [None]:
-            made = predictor(kind, tmp_path / "weights", two_rings(), epochs=3, batch_size=8, patience=None)
+            made = predictor(kind, tmp_path / "weights", two_rings(), epochs=3, batch_size=8, patience=None, **said)
             if failing:
                 _fail_at(made, failing)
             with pytest.raises(KeyboardInterrupt) if failing else nullcontext():
                 fit(made, tmp_path / name)
         lines = (tmp_path / name / "curve.jsonl").read_text().splitlines()
         curves[name] = [_without_seconds(line) for line in lines]
+        weights[name] = made.network.state_dict()
     assert len(curves["whole"]) == 3
     assert curves["killed"] == curves["whole"]
+    assert all(torch.equal(weight, weights["killed"][key]) for key, weight in weights["whole"].items())
 
 
 def _fail_at(made: GenerativePredictor, step: int) -> None:
@@ -477,9 +511,29 @@ def test_a_network_of_another_kind_is_refused(init: Literal["pretrained", "rando
 
 
 def test_defaults_are_those_of_the_published_scripts() -> None:
-    """scripts/kgc/{kgt5,genkgc}.sh of LambdaKG (Xie et al. 2023)."""
-    given = Kgt5(weights="t5-small"), GenKgc(weights="facebook/bart-base")
+    """scripts/kgc/{kgt5,genkgc}.sh of LambdaKG (Xie et al. 2023); Adafactor: KGT5's own main_accelerate.py."""
+    given = Kgt5(weights="t5-small"), Kgt5(weights="t5-small", optimizer="adamw"), GenKgc(weights="facebook/bart-base")
     assert [(one.epochs, one.batch_size, one.learning_rate, one.beams) for one in given] == [
+        (40, 96, 1e-2, 10),
         (40, 96, 1e-4, 10),
         (10, 64, 1e-4, 10),
     ]
+    assert given[0].optimizer == "adafactor"
+    assert Kgt5(weights="t5-small", optimizer="adamw", learning_rate=1e-3).learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(("optimizer", "rate"), [("adafactor", 2e-2), ("adamw", 1e-3)])
+def test_a_step_of_adafactor_is_a_share_of_the_weight(
+    optimizer: Literal["adafactor", "adamw"], rate: float, tmp_path: Path
+) -> None:
+    """The first update has the root mean square 1 (the second moment is the gradient's own): times the weight's own
+    root mean square where steps are relative, times 1 where they are not."""
+    made = predictor("kgt5", tmp_path, epochs=1, optimizer=optimizer, learning_rate=rate, weight_decay=0.0)
+    [stage] = made.stages()
+    bias = torch.nn.Parameter(torch.tensor([3.0, 4.0, 0.0, 0.0, 0.0]))  # root mean square: √(25 / 5)
+    chosen = stage.optimizer([{"params": [bias], "weight_decay": 0.0}], rate)
+    bias.grad = torch.tensor([1.0, -2.0, 5.0, -0.1, 7.0])
+    chosen.step()
+    moved = bias.detach() - torch.tensor([3.0, 4.0, 0.0, 0.0, 0.0])
+    size = rate * math.sqrt(5) if optimizer == "adafactor" else rate
+    assert moved.tolist() == pytest.approx([-size, size, -size, size, -size], rel=1e-3)

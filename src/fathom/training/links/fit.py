@@ -36,6 +36,22 @@ class NotANumber(RunFailed):
     """The loss is NaN or infinite: going on would not help. The best weights so far are kept."""
 
 
+Optimizer = Callable[[list[dict[str, Any]], float], torch.optim.Optimizer]
+"""Makes an optimizer of groups of parameters and the highest learning rate."""
+
+
+def adamw(groups: list[dict[str, Any]], learning_rate: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999))
+
+
+def adafactor(groups: list[dict[str, Any]], learning_rate: float) -> torch.optim.Optimizer:
+    """Shazeer & Stern 2018: *learning_rate* is relative, a share of each parameter's root mean square (section 8)."""
+    from transformers import Adafactor
+
+    made: torch.optim.Optimizer = Adafactor(groups, lr=learning_rate, scale_parameter=True, relative_step=False)
+    return made
+
+
 @dataclass(frozen=True)
 class Stage:
     """One part of a training.
@@ -54,6 +70,7 @@ class Stage:
     epochs: int
     learning_rate: float
     watched: bool = True
+    optimizer: Optimizer = adamw
 
 
 class Learner(Protocol):
@@ -130,9 +147,8 @@ class _Fit:
         self.learner.network.requires_grad_(False)
         for weight in stage.parameters:
             weight.requires_grad_(True)
-        self.optimizer = torch.optim.AdamW(
-            grouped(stage.parameters, self.options.weight_decay), lr=stage.learning_rate, betas=(0.9, 0.999)
-        )
+        groups = grouped(stage.parameters, self.options.weight_decay)
+        self.optimizer = stage.optimizer(groups, stage.learning_rate)
         if saved is not None:
             self.optimizer.load_state_dict(saved["optimizer"])
         while self.at.epoch < stage.epochs:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSeq2SeqLM
@@ -27,7 +28,7 @@ from fathom.scoring.search import Answers
 from fathom.scoring.similarity import Found
 from fathom.training.links.base import Predictor
 from fathom.training.links.decoding import Decoder, Plan, search
-from fathom.training.links.fit import Stage, shuffled
+from fathom.training.links.fit import Optimizer, Stage, adamw, shuffled
 from fathom.training.links.networks import identity_of, keep_shape, language_model
 from fathom.training.links.options import Generative
 from fathom.training.links.texts import graph_texts
@@ -41,6 +42,8 @@ TOGETHER = 64
 VALIDATING = 4
 """In validation, a search widens to so many times ``--beams`` at most."""
 NO_TARGET = -100
+WINDOW = 32
+"""Batches whose questions are drawn together and then dealt out by length, so that little of a batch is padding."""
 
 
 class Batch(NamedTuple):
@@ -89,29 +92,49 @@ class GenerativePredictor(Predictor):
                 list(self.network.parameters()),
                 options.epochs,
                 options.learning_rate,
+                optimizer=self._optimizer(),
             )
         ]
+
+    def _optimizer(self) -> Optimizer:
+        return adamw
 
     @property
     def _training(self) -> range:
         return self.graph.splits.get("train", range(len(self.graph)))
 
     def _batches(self, count: int, epoch: int) -> Iterator[Batch]:
-        for some in shuffled(count, self.options.batch_size, self.options.seed, epoch):
-            yield self._batch(some)
+        size, seed = self.options.batch_size, self.options.seed
+        for number, window in enumerate(shuffled(count, WINDOW * size, seed, epoch), start=1):
+            read = self._read(window)
+            order = np.argsort([len(ids) for ids in read], kind="stable")
+            # So that an epoch does not go from short to long again and again.
+            for start in np.random.default_rng((seed, epoch, number)).permutation(range(0, len(window), size)):
+                some = order[start : start + size]
+                yield self._batch(window[some], [read[place] for place in some.tolist()])
 
-    def _batch(self, some: Places) -> Batch:
-        """:param some: numbers of questions; twice the number of a training triple asks for its tail, one more for
-        its head."""
+    def _given(self, some: Places) -> tuple[Places, Places, Places, NDArray[np.bool_]]:
+        """The entity given, the relation, the answer, and whether that is the head.
+
+        :param some: numbers of questions; twice the number of a training triple asks for its tail, one more for its
+            head.
+        """
         rows, inverse = some // 2 + self._training.start, some % 2 == 1
         columns = (self.graph.head, self.graph.relation, self.graph.tail)
         head, relation, tail = (column[rows].astype(np.int64) for column in columns)
-        texts = self.questions(np.where(inverse, tail, head), relation, inverse.tolist())
-        ids, mask = self._encode(texts)
-        names = [self._names[place] for place in np.where(inverse, head, tail).tolist()]
+        return np.where(inverse, tail, head), relation, np.where(inverse, head, tail), inverse
+
+    def _read(self, some: Places) -> list[list[int]]:
+        """Tokens of training questions. :param some: their numbers."""
+        given, relation, _, inverse = self._given(some)
+        return self._token_ids(self.questions(given, relation, inverse.tolist()))
+
+    def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
+        """:param some: numbers of training questions. :param read: their tokens."""
+        names = [self._names[place] for place in self._given(some)[2].tolist()]
         labels = self._padded(names, NO_TARGET)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
-        return Batch(ids, mask, before.clamp(min=0), labels)
+        return Batch(*self._with_mask(read), before.clamp(min=0), labels)
 
     def _loss(self, batch: Batch) -> Tensor:
         logits = self.network(
@@ -220,9 +243,6 @@ class GenerativePredictor(Predictor):
     def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         found = self.tokenizer(list(texts), truncation=True, max_length=self._longest, verbose=False)["input_ids"]
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
-
-    def _encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        return self._with_mask(self._token_ids(texts))
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         padded = self._padded(ids, -1)

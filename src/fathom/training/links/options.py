@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from fathom.options import CIRCUMSTANCE, marked
@@ -214,8 +214,25 @@ class Generative(TextTraining):
 class Kgt5(Generative):
     """Saxena et al. 2022."""
 
+    optimizer: Literal["adafactor", "adamw"] = Field(
+        "adafactor",
+        description="adafactor: steps relative to the size of each weight, as T5's weights need them; adamw.",
+    )
+    learning_rate: float = Field(
+        1e-2,
+        gt=0,
+        description="Highest learning rate; adafactor: as a share of each parameter's root mean square. With adamw "
+        "1e-4 by default.",
+    )
     epochs: int = Field(40, ge=0, description="At most so many passes over the training triples.")
     batch_size: int = Field(96, ge=1, description="Questions per step.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_learning_rate(cls, said: Any) -> Any:
+        if isinstance(said, dict) and said.get("optimizer") == "adamw":
+            return {"learning_rate": 1e-4, **said}
+        return said
 
 
 class GenKgc(Generative):
