@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,10 +28,11 @@ from fathom.data.formats import read
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
 
 
-def save(folder: Path, network, **without) -> Path:
-    """A model folder with a word tokenizer of the geography facts."""
+def save(folder: Path, network, *more: str, **without) -> Path:
+    """A model folder with a word tokenizer of the geography facts, and of *more* texts."""
     texts = [t.text for r in read("geography").relations.values() for t in r.templates]
     words = {word for text in texts for word in text.replace(".", " .").split()}
+    words |= {form for word in re.findall(r"\w+", " ".join(more)) for form in (word, word[0].upper() + word[1:])}
     vocabulary = {word: number for number, word in enumerate([*SPECIAL.values(), *sorted(words)])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -48,10 +50,10 @@ def gpt2(**more) -> GPT2LMHeadModel:
     return GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2, **more))
 
 
-def bert() -> BertForMaskedLM:
+def bert(vocabulary: int = 100) -> BertForMaskedLM:
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    return BertForMaskedLM(BertConfig(vocab_size=100, **shape))
+    return BertForMaskedLM(BertConfig(vocab_size=vocabulary, **shape))
 
 
 @pytest.fixture(scope="module")

@@ -50,8 +50,9 @@ def _both_readings(folder: Path) -> None:
     """What the comparison of templates with natural sentences needs: a masked model, and facts that have both."""
     from tests.test_cli import bert, save
 
-    save(folder / "bert", bert())
     answers = {"France": "Paris", "Japan": "Tokyo", "Peru": "Lima", "Chad": "Lome"}
+    named = [file.read_text(encoding="utf-8") for file in (ROOT / "docs" / "examples").glob("town*")]
+    save(folder / "bert", bert(2000), *named, *answers, *answers.values(), "Iran Spain Asia Europe")
     facts = [
         {"subject": subject, "relation": "capital", "answer": answer, "sentences": [f"{subject} is ruled from [Y]."]}
         for subject, answer in answers.items()

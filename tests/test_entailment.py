@@ -29,6 +29,7 @@ from fathom.data.entailment import (
 from fathom.data.formats import read
 from fathom.data.formats.choices import RULES
 from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import interval
 from fathom.models.base import Attention
@@ -66,6 +67,7 @@ def folder(tmp_path_factory) -> Path:
 def model(request, folder):
     data = read(folder)
     texts = [name for space in data.candidates.values() for name in space.names]
+    texts += [capitalized(query.subject) for query in data.queries]
     texts += [pattern for task in read_patterns(folder).values() for pattern in task.values()]
     tokenizer = KINDS[request.param]([*texts, "One has to be a particular if one is Therefore, implies ."] * 3)
     shape = SHAPE | {"max_position_embeddings": 200}
@@ -540,8 +542,15 @@ class TestInput:
         with pytest.raises(BadInput, match="needs a masked model"):
             asked(model, folder, tmp_path, ["rdfs9"])
 
-    def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):  # noqa: F811
+    def test_a_model_without_words_for_any_name(self, folder, tmp_path, fathom):  # noqa: F811
         save(tmp_path / "bert", bert())
+        words = ["study", "entailment", "--model", tmp_path / "bert", "--data", folder, "--out", tmp_path / "o"]
+        code, _, error = fathom(*words, "--rules", "rdfs5", "--pairs", "1")
+        assert code == 2
+        assert "rdfs5: bert ranks no item of the task subPropertyOf (fathom metrics " in error
+
+    def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):  # noqa: F811
+        save(tmp_path / "bert", bert(2000), *(file.read_text() for file in EXAMPLES.glob("town*")))
         words = ["study", "entailment", "--model", tmp_path / "bert", "--data", folder, "--out", tmp_path / "o"]
         code, shown, _ = fathom(*words, "--rules", "rdfs5", "--pairs", "1")
         assert code == 0

@@ -261,7 +261,7 @@ def fathom(monkeypatch, capsys):
 
 
 def test_the_cloze_probe_asks_it(tmp_path, town, fathom):
-    save(tmp_path / "bert", bert())
+    save(tmp_path / "bert", bert(2000), *(file.read_text() for file in (TOWN, PATTERNS)))
     asked = ["--data", town.out, "--subset", "test", "--pool", "relation"]
     code, _, err = fathom("probe", "cloze", "--model", tmp_path / "bert", *asked, "--out", tmp_path / "run")
     assert code == 0, err
@@ -839,7 +839,7 @@ def test_command(tmp_path, fathom):
     assert "note: 2 properties have no domain among the classes, and are not in the task domain: location" in err
     next_line = out.splitlines()[-1]
     assert next_line.startswith(f"written to {tmp_path / 'out'}; to ask it: fathom probe ontology --data ")
-    save(tmp_path / "bert", bert())
+    save(tmp_path / "bert", bert(2000), *(file.read_text() for file in (TOWN, PATTERNS)))
     words = shlex.split(next_line.partition("to ask it: fathom ")[2])
     for place in (tmp_path / "bert", tmp_path / "run"):
         words[words.index("…")] = str(place)

@@ -281,6 +281,11 @@ class _Asked:
         of_second: dict[tuple[str, int, str], str] = {}
         for rule in self.plan.rules:
             own = {id_: value for id_, value in first_ranks.items() if id_.rpartition("/")[0] == RULES[rule]}
+            if not own:
+                raise BadInput(
+                    f"{rule}: {self.name} ranks no item of the task {RULES[rule]} (fathom metrics {memory.path} says "
+                    "why): leave the rule out of --rules"
+                )
             found = halves(own)
             first |= found.of
             self._remember(templates, rule, "P1", len(own), found.better, found.worse, [self._called(found.middle)])
