@@ -42,7 +42,7 @@ def wordpiece(texts: list[str]) -> PreTrainedTokenizerBase:
     core = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     core.normalizer, core.pre_tokenizer = normalizers.BertNormalizer(lowercase=False), pre_tokenizers.BertPreTokenizer()
     core.train_from_iterator(
-        texts, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special, show_progress=False)
+        texts, trainers.WordPieceTrainer(vocab_size=250, special_tokens=special, show_progress=False)
     )
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return PreTrainedTokenizerFast(
