@@ -55,6 +55,7 @@ class PlantOptions(BaseModel):
 
 LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
 """Encoder-decoders have so many on either side. BART is asked for every token of a text, which takes longest."""
+LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3}
 
 
 class PretrainOptions(BaseModel):
@@ -85,5 +86,11 @@ class PretrainOptions(BaseModel):
     vocabulary: int = Field(6000, ge=400, description="Tokens of the vocabulary, which is learnt from the texts.")
     max_tokens: int = Field(96, ge=8, description="Of a text; what is longer is cut.")
     batch_tokens: int = Field(2048, ge=96, description="Tokens per step, padding among them.")
-    learning_rate: float = Field(2e-3, gt=0, description="Highest learning rate.")
+    learning_rate: float = Field(
+        default_factory=lambda given: LEARNING_RATE[given["kind"]],
+        gt=0,
+        description="Highest learning rate; by default "
+        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; t5: as a share of each weight "
+        "matrix's root mean square (Adafactor).",
+    )
     seed: int = Field(0, ge=0, description="Seed of every random choice.")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from fathom.errors import RunFailed
 from fathom.store.files import write_text
 from fathom.training.links.options import TextTraining
-from fathom.training.loop import grouped
+from fathom.training.loop import Optimizer, adamw, grouped
 from fathom.training.saving import whole_tensors
 
 NOT_SCORED = "unscored"
@@ -36,20 +37,8 @@ class NotANumber(RunFailed):
     """The loss is NaN or infinite: going on would not help. The best weights so far are kept."""
 
 
-Optimizer = Callable[[list[dict[str, Any]], float], torch.optim.Optimizer]
-"""Makes an optimizer of groups of parameters and the highest learning rate."""
-
-
-def adamw(groups: list[dict[str, Any]], learning_rate: float) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999))
-
-
-def adafactor(groups: list[dict[str, Any]], learning_rate: float) -> torch.optim.Optimizer:
-    """Shazeer & Stern 2018: *learning_rate* is relative, a share of each parameter's root mean square (section 8)."""
-    from transformers import Adafactor
-
-    made: torch.optim.Optimizer = Adafactor(groups, lr=learning_rate, scale_parameter=True, relative_step=False)
-    return made
+ADAMW: Optimizer = partial(adamw, betas=(0.9, 0.999))
+"""With PyTorch's own betas, as in the papers' code."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ class Stage:
     epochs: int
     learning_rate: float
     watched: bool = True
-    optimizer: Optimizer = adamw
+    optimizer: Optimizer = ADAMW
 
 
 class Learner(Protocol):

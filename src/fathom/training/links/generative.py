@@ -28,10 +28,11 @@ from fathom.scoring.search import Answers
 from fathom.scoring.similarity import Found
 from fathom.training.links.base import Predictor
 from fathom.training.links.decoding import Decoder, Plan, search
-from fathom.training.links.fit import Optimizer, Stage, adamw, shuffled
+from fathom.training.links.fit import ADAMW, Stage, shuffled
 from fathom.training.links.networks import identity_of, keep_shape, language_model
 from fathom.training.links.options import Generative
 from fathom.training.links.texts import graph_texts
+from fathom.training.loop import Optimizer
 
 FULL_UP_TO = 5_000
 """Entities of a graph up to which every rank is searched for, unless told otherwise."""
@@ -97,7 +98,7 @@ class GenerativePredictor(Predictor):
         ]
 
     def _optimizer(self) -> Optimizer:
-        return adamw
+        return ADAMW
 
     @property
     def _training(self) -> range:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.data.links import Places
-from fathom.training.links.fit import Optimizer, adafactor, adamw
+from fathom.training.links.fit import ADAMW
 from fathom.training.links.generative import GenerativePredictor
 from fathom.training.links.options import Kgt5
+from fathom.training.loop import Optimizer, adafactor
 
 
 class Predictor(GenerativePredictor):
@@ -22,8 +23,7 @@ class Predictor(GenerativePredictor):
     options: Kgt5
 
     def _optimizer(self) -> Optimizer:
-        """T5's word vectors have entries of about 1, its matrices of 0.03 to 0.1: one step for all fits neither."""
-        return adafactor if self.options.optimizer == "adafactor" else adamw
+        return adafactor if self.options.optimizer == "adafactor" else ADAMW
 
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
         texts = self.texts

@@ -20,7 +20,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.store.files import whole_folder, write_json
-from fathom.training.loop import Plan, Point, train
+from fathom.training.loop import Plan, Point, adafactor, adamw, train
 from fathom.training.options import PretrainOptions
 from fathom.training.pretraining.objectives import (
     SENTINELS,
@@ -72,8 +72,9 @@ def pretrain(
         network = small_network(
             options.kind, Size(options.hidden_size, options.layers, options.heads), tokenizer, LONGEST
         )
-        network.eval()  # without dropout, as little is read twice; the configuration keeps it for those who fine-tune
-        plan = Plan(len(batches.rows), options.learning_rate, seconds=options.seconds)
+        network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
+        optimizer = adafactor if options.kind == "t5" else adamw
+        plan = Plan(len(batches.rows), options.learning_rate, seconds=options.seconds, optimizer=optimizer)
         curve = train(
             network.parameters(), batches, lambda batch: loss_of(network, options.kind, batch), plan, on_progress
         )
