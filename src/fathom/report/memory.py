@@ -149,12 +149,12 @@ def _bars(found: Memory, model: str, line: float | None, path: Path) -> Path | N
     owner = found.plan.models[model].random_from
     mine = [c for c in found.cells if c.cell.model == model or (c.cell.model == owner and c.cell.init == "random")]
     worlds = [world for world in found.plan.worlds if any(c.cell.world == world for c in mine)]
-    inits = list(dict.fromkeys(c.cell.init for c in mine))
+    inits = sorted({c.cell.init for c in mine})  # pretrained, random: the same colours in every figure
 
     def draw(axes: Any) -> None:
         width = 0.8 / max(1, len(inits))
         for number, init in enumerate(inits):
-            axes.bar([], [], width, color=f"C{number}", label=init or model)
+            axes.bar(0, 0, width, color=f"C{number}", label=init or model)  # the legend shows no bar that is not there
             for place, world in enumerate(worlds):
                 x = place + (number - (len(inits) - 1) / 2) * width
                 there = [c for c in mine if c.cell.world == world and c.cell.init == init]
@@ -185,6 +185,7 @@ def _draw_curves(curves: Sequence[Curve], model: str, path: Path) -> Path | None
             colour = f"C{worlds.index(curve.cell.world) % 10}"
             label = " ".join(part for part in (curve.cell.world, curve.cell.init) if part)
             axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=label)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title(model)
         axes.legend(fontsize=6)
 
