@@ -231,15 +231,27 @@ def test_estimate_is_the_weighted_mean() -> None:
 
 def test_notes_say_when_to_be_careful() -> None:
     assert bootstrap.interval([0, 1, 1, 0], list("abcd")).note == "only 4 clusters: the interval is rough"
-    assert bootstrap.interval([0, 1, 1, 0], list("aaaa")).note == "only 1 cluster: its values were resampled instead"
-    assert "equal" in bootstrap.interval([0, 0, 0], list("abc")).note
-    single = bootstrap.interval([0.5], ["a"], limits=(0, 1))
-    assert single == (0.5, 0, 1, 1, "a single value: no interval")
+    assert bootstrap.interval([0, 1, 1, 0], None).note == "only 4 clusters: the interval is rough"
+    assert "same mean" in bootstrap.interval([0, 0, 0], list("abc")).note
+
+
+def test_one_cluster_tells_nothing_of_others() -> None:
+    for values in ([0.5], [0, 1, 1, 0], [1, 1, 1]):
+        found = bootstrap.interval(values, ["a"] * len(values), limits=(0, 1))
+        assert found[1:] == (0, 1, 1, "only 1 cluster: no interval")
+    unlimited = bootstrap.interval([1, 2], list("aa"))
+    assert unlimited[:3] == (1.5, -math.inf, math.inf)
+
+
+def test_without_clusters_each_value_is_one() -> None:
+    values = [0.1, 0.2, 0.4, 0.7]  # in order, as they are numbered by size
+    assert bootstrap.interval(values, None) == bootstrap.interval(values, list("abcd"))
+    assert bootstrap.interval(values[::-1], None)[:3] == pytest.approx(bootstrap.interval(values, None)[:3])
 
 
 def test_equal_values_at_an_end_have_wilsons_interval() -> None:
     # z = 1.96, z² = 3.8415. 0 of 13: the upper end is z² / (13 + z²) = 3.8415 / 16.8415 = 0.2281; 13 of 13 mirrors it.
-    for labels in (["items"] * 13, [str(n) for n in range(13)]):
+    for labels in (None, [str(n) for n in range(13)]):
         none = bootstrap.interval([0] * 13, labels, limits=(0, 1))
         assert none[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
         assert "Wilson" in none.note
@@ -248,44 +260,30 @@ def test_equal_values_at_an_end_have_wilsons_interval() -> None:
     theirs = stats.binomtest(0, 13).proportion_ci(method="wilson")
     assert (none.low, none.high) == pytest.approx((theirs.low, theirs.high))
     # From −1 to 1 it is twice as wide; at 90 % z² = 2.7055: 2.7055 / 15.7055 = 0.1723.
-    assert bootstrap.interval([1] * 13, ["a"] * 13, limits=(-1, 1)).low == pytest.approx(1 - 2 * 0.2281, abs=1e-4)
-    assert bootstrap.interval([0] * 13, ["a"] * 13, 0.9, limits=(0, 1)).high == pytest.approx(0.1723, abs=5e-5)
+    assert bootstrap.interval([1] * 13, None, limits=(-1, 1)).low == pytest.approx(1 - 2 * 0.2281, abs=1e-4)
+    assert bootstrap.interval([0] * 13, None, 0.9, limits=(0, 1)).high == pytest.approx(0.1723, abs=5e-5)
     # A function of means that is at its end: F1 of nothing right.
-    assert mean_f1([0] * 13, [0] * 13, ["a"] * 13)[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
+    assert mean_f1([0] * 13, [0] * 13, None)[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
 
 
-def test_wilsons_interval_knows_clusters_and_weights() -> None:
-    # 100 values of 5 clusters: t(99) = 1.9842, t(4) = 2.7764, so 100 · (1.9842 / 2.7764)² = 51.07 independent values:
-    # 3.8415 / (51.07 + 3.8415) = 0.06996.
-    found = bootstrap.interval([0] * 100, [f"P{n % 5}" for n in range(100)], limits=(0, 1))
-    assert (found.low, found.clusters) == (0, 5)
-    assert found.high == pytest.approx(0.06996, abs=5e-5)
-    # Weights 3, 1, 1, 1: (3 + 1 + 1 + 1)² / (9 + 1 + 1 + 1) = 3 values; 3.8415 / 6.8415 = 0.5615.
-    weighted = bootstrap.interval([0] * 4, ["a"] * 4, weights=[3, 1, 1, 1], limits=(0, 1))
-    assert weighted.high == pytest.approx(0.5615, abs=5e-5)
+def test_wilsons_interval_counts_clusters() -> None:
+    # Ten values of each of 40 items tell what 40 values do: 1 − 3.8415 / 43.8415 = 0.9124.
+    found = bootstrap.interval([1] * 400, [f"item {n % 40}" for n in range(400)], limits=(0, 1))
+    assert found[:4] == pytest.approx((1, 0.9124, 1, 40), abs=5e-5)
+    assert found.low == pytest.approx(bootstrap.interval([1] * 40, None, limits=(0, 1)).low)
+    # Clusters of 3, 1, 1 and 1: (3 + 1 + 1 + 1)² / (9 + 1 + 1 + 1) = 3 of them; 3.8415 / 6.8415 = 0.5615.
+    for values, labels, weights in (([0] * 6, list("aaabcd"), None), ([0] * 4, None, [3, 1, 1, 1])):
+        unequal = bootstrap.interval(values, labels, weights=weights, limits=(0, 1))
+        assert unequal.high == pytest.approx(0.5615, abs=5e-5)
 
 
-def test_equal_values_elsewhere_say_that_they_have_no_interval() -> None:
-    for limits in ((0.0, 1.0), (-math.inf, math.inf), (0.5, math.inf)):
-        found = bootstrap.interval([0.5] * 6, list("aabbcc"), limits=limits)
-        assert found[:3] == (0.5, 0.5, 0.5)
-        assert "all values are equal" in found.note
-    same = bootstrap.paired_difference([1, 0] * 10, [1, 0] * 10, list("ab") * 10, limits=(-1, 1))
-    assert same.difference[:3] == (0, 0, 0)
-    assert (same.difference.note[:20], same.p_value) == ("all values are equal", 1)
-
-
-def test_clusters_with_the_same_mean_have_their_values_resampled() -> None:
-    # Each cluster is half right, so no resample of clusters differs; the values do, as they would in one cluster.
-    values, labels = [1, 0] * 12, [f"P{n // 6}" for n in range(24)]
-    found = bootstrap.interval(values, labels, limits=(0, 1))
-    alone = bootstrap.interval(values, ["one"] * 24, limits=(0, 1))
-    assert found[:3] == alone[:3]
-    assert found.low < 0.35
-    assert found.high > 0.65
-    assert (found.clusters, found.note) == (4, "all clusters have the same mean: their values were resampled instead")
-    thirds = bootstrap.interval([0.1, 0.2, 0.3, 0.3, 0.1, 0.2], list("aaabbb"))  # 0.2 but for rounding
-    assert thirds.low < 0.19
+def test_clusters_of_the_same_mean_elsewhere_say_that_they_have_no_interval() -> None:
+    half, thirds = [1, 0] * 3, [0.1, 0.2, 0.3, 0.3, 0.1, 0.2]  # thirds: 0.2 but for rounding
+    for values, labels, mean in (([0.5] * 6, "aabbcc", 0.5), (half, "aabbcc", 0.5), (thirds, "aaabbb", 0.2)):
+        for limits in ((0.0, 1.0), (-math.inf, math.inf), (mean, math.inf)):
+            found = bootstrap.interval(values, list(labels), limits=limits)
+            assert found[:3] == pytest.approx((mean, mean, mean))
+            assert found.note == "all clusters have the same mean: the bootstrap cannot see how sure this is"
 
 
 def test_interval_is_cut_at_its_limits() -> None:
@@ -311,7 +309,27 @@ def test_paired_difference(draw: np.random.Generator) -> None:
     assert shifted.difference.low < 1.1
     assert shifted.difference.high > 0.9
     assert shifted.p_value == pytest.approx(2 / 2001)  # no resample on the far side: 2 · (0 + 1) / (2000 + 1)
-    assert bootstrap.paired_difference([1], [0], ["a"]).p_value == 1
+
+
+def test_p_value_where_no_resample_differs_is_of_all_flips_of_signs() -> None:
+    # Of the 2^k ways to give k clusters signs, two are as extreme as all alike: 2 / 2^k.
+    half = bootstrap.paired_difference([1, 1], [0.5, 0.5], ["a", "b"], limits=(-1, 1))
+    assert (half.difference[:3], half.p_value) == ((0.5, 0.5, 0.5), 0.5)
+    # Wilson's of two values, from −1 to 1: 1 − 2 · 3.8415 / 5.8415 = −0.3152, so zero is in it.
+    whole = bootstrap.paired_difference([1, 1], [0, 0], ["a", "b"], limits=(-1, 1))
+    assert whole.difference[:3] == pytest.approx((1, -0.3152, 1), abs=5e-5)
+    assert whole.p_value == 0.5
+    assert bootstrap.paired_difference([1] * 20, [0] * 20, list("abcdefghij") * 2).p_value == 2 / 2**10
+    # Clusters that differ by nothing, though their pairs do; but for rounding, 0.1 + 0.2 − 0.3 is 5.6e-17.
+    for values in ([1, -1, 1, -1], [0.3, -0.3, 0.3, -0.3]):
+        assert bootstrap.paired_difference(values, [0] * 4, list("aabb")).p_value == 1
+    assert bootstrap.paired_difference([0.1, 0.2, -0.3] * 2, [0] * 6, list("aaabbb")).p_value == 1
+
+
+def test_paired_difference_of_one_cluster_is_not_known() -> None:
+    for values in ([1], [1, 2, 3]):
+        found = bootstrap.paired_difference(values, [0] * len(values), ["a"] * len(values), limits=(-3, 3))
+        assert (found.difference.low, found.difference.high, found.p_value) == (-3, 3, 1)
 
 
 def test_paired_p_value_is_near_students_on_single_item_clusters(draw: np.random.Generator) -> None:

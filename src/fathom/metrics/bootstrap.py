@@ -4,26 +4,30 @@ Queries of a relation share template and answer space, so resampling queries one
 too narrow. Relations (clusters) are resampled instead: the cluster bootstrap of a ratio of sums (Cameron, Gelbach and
 Miller 2008, section 3).
 
-Where every value is the same, no resample differs, and [x, x] would claim a certainty that nobody has. Values that all
-stand at an end of what they can be (0 of 13 right) get Wilson's interval instead (1927), of fewer values where clusters
-are few (Korn and Graubard 1998); others that are all equal keep [x, x], and the note says so.
+Where all clusters have the same mean, no resample differs, and [x, x] would claim a certainty that nobody has. If that
+mean is an end of what the values can be (0 of 13 right), the interval is Wilson's (1927), of as many values as there
+are clusters: how alike those of one cluster are cannot be told from them, so they count as one. Elsewhere [x, x] stays,
+and the note says so. One cluster alone tells nothing of others: its interval is all that the quantity can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 Floats = npt.NDArray[np.float64]
+Clusters = Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_] | None
 
 FEW_CLUSTERS = 10
+_ROUNDING = 1e-12  # of the largest value: means that differ by less are equal
 _CELLS = 4_000_000  # weights drawn at a time: 32 MB
-_ALL_AT_END = "all values are equal: Wilson's interval, as the bootstrap cannot see how sure this is"
-_SAME_MEANS = "all clusters have the same mean: their values were resampled instead"
+_ONE_CLUSTER = "only 1 cluster: no interval"
+_AT_END = "all clusters have the same mean: Wilson's interval, with each as one value"
+_SAME_MEANS = "all clusters have the same mean: the bootstrap cannot see how sure this is"
 
 
 class Interval(NamedTuple):
@@ -54,7 +58,7 @@ class TTest(NamedTuple):
 
 def interval(
     values: npt.ArrayLike,
-    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    clusters: Clusters,
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -64,13 +68,12 @@ def interval(
     """Percentile interval of the mean of *values* under resampling of whole clusters.
 
     Percentile intervals of few clusters are too narrow: the deviations from the estimate are widened by
-    √(G/(G−1)) · t(G−1)/z, with G clusters. One cluster alone: the values themselves are resampled, and the note says
-    so; likewise where all clusters have the same mean. The order of values does not matter.
+    √(G/(G−1)) · t(G−1)/z, with G clusters. The order of values does not matter.
 
-    :param values: [n]. :param clusters: label of each, [n].
+    :param values: [n]. :param clusters: label of each, [n]; None makes each value a cluster of its own.
     :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
-    :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there. Where all values stand at one
-        of them, the interval is Wilson's.
+    :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there. It is the limits themselves
+        where there is one cluster, and Wilson's where all values stand at one of them.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
     return _bootstrap(_itself, [values], clusters, confidence, resamples, seed, weights, limits)[0]
@@ -79,7 +82,7 @@ def interval(
 def interval_of(
     function: Callable[..., Floats],
     columns: Sequence[npt.ArrayLike],
-    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    clusters: Clusters,
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -97,7 +100,7 @@ def interval_of(
 def paired_difference(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
-    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    clusters: Clusters,
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -106,14 +109,17 @@ def paired_difference(
 ) -> Difference:
     """:func:`interval` of a − b, item by item, and how often the (widened) resamples fall on the far side of zero.
 
-    The p-value is 2 · min(share ≤ 0, share ≥ 0), each share as (count + 1) / (resamples + 1), so never 0.
+    The p-value is 2 · min(share ≤ 0, share ≥ 0), each share as (count + 1) / (resamples + 1). Where no resample
+    differs, it is that of the exact test that flips the signs of clusters: 2 / 2^G of G clusters, 1 of no difference.
     """
     left, right = np.asarray(a, float), np.asarray(b, float)
     if left.shape != right.shape:
         raise ValueError(f"pairs need equal lengths: {left.size} and {right.size}")
-    found, means = _bootstrap(_itself, [left - right], clusters, confidence, resamples, seed, weights, limits)
+    difference = left - right
+    found, means = _bootstrap(_itself, [difference], clusters, confidence, resamples, seed, weights, limits)
     if not means.size:
-        return Difference(found, 1.0)  # a single pair: nothing can be said
+        none = abs(found.estimate) <= _ROUNDING * np.abs(difference).max()
+        return Difference(found, 1.0 if none else 2.0 ** (1 - found.clusters))
     tail = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
     return Difference(found, min(1.0, 2 * (tail + 1) / (len(means) + 1)))
 
@@ -145,58 +151,50 @@ def _itself(mean: Floats) -> Floats:
 def _bootstrap(
     function: Callable[..., Floats],
     columns: Sequence[npt.ArrayLike],
-    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    clusters: Clusters,
     confidence: float,
     resamples: int,
     seed: int,
     weights: npt.ArrayLike | None,
     limits: tuple[float, float],
 ) -> tuple[Interval, Floats]:
-    """The interval, and *function* of the resampled means, widened, shape [resamples]; none for a single value."""
-    table, labels = [np.asarray(column, float) for column in columns], np.asarray(clusters)
+    """The interval, and *function* of the resampled means, widened, shape [resamples]; none where none would differ."""
+    table = [np.asarray(column, float) for column in columns]
     shares = np.ones_like(table[0]) if weights is None else np.asarray(weights, float)
+    labels = np.arange(table[0].size) if clusters is None else np.asarray(clusters)
     for column in table:
         _check(column, labels, shares)
-    given, unit = np.unique(labels, return_inverse=True)
-    estimate = float(function(*(np.sum(shares * column) / np.sum(shares) for column in table)))
-    note = _note(len(given), max(table, key=np.ptp))
-    if len(labels) == 1:
-        return Interval(estimate, limits[0], limits[1], 1, note), np.empty(0)
-    if not any(map(np.ptp, table)) and estimate in limits and np.isfinite(limits).all():
-        low, high = _wilson_at_end(estimate, limits, _effective_number(shares, len(given), confidence), confidence)
-        return Interval(estimate, low, high, len(given), _ALL_AT_END), np.full(resamples, estimate)
-    if one_by_one := len(given) > 1 and any(map(np.ptp, table)) and _same_means(table, shares, unit):
-        note = _SAME_MEANS
-    if len(given) == 1 or one_by_one:  # sorted, so that the order of the values does not decide which are drawn
-        order = np.lexsort((shares, *table))
-        table, shares, unit = [column[order] for column in table], shares[order], np.arange(len(labels))
+    if clusters is None:  # numbered by size, so that the order of the values does not decide which are drawn
+        labels = np.argsort(np.lexsort((shares, *table)))
+    _, unit = np.unique(labels, return_inverse=True)
     below: Floats = np.bincount(unit, shares).astype(float)
+    above: list[Floats] = [np.bincount(unit, shares * column).astype(float) for column in table]
+    estimate = float(function(*(np.sum(shares * column) / np.sum(shares) for column in table)))
+    if len(below) == 1:
+        return Interval(estimate, *limits, 1, _ONE_CLUSTER), np.empty(0)
+    if all(_equal(total / below, column) for total, column in zip(above, table, strict=True)):
+        return _without_resamples(estimate, below, confidence, limits), np.empty(0)
     # One seed, so every column meets the same resamples.
-    means = [_resampled(np.bincount(unit, shares * column).astype(float), below, resamples, seed) for column in table]
+    means = [_resampled(total, below, resamples, seed) for total in above]
     spread = estimate + _widening(len(below), confidence) * (function(*means) - estimate)
     low, high = np.quantile(spread, [(1 - confidence) / 2, (1 + confidence) / 2])
     # A skewed ratio of few clusters can leave the estimate outside its own percentiles.
     low, high = min(float(low), estimate), max(float(high), estimate)
-    return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(given), note), spread
+    note = f"only {len(below)} clusters: the interval is rough" if len(below) < FEW_CLUSTERS else ""
+    return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(below), note), spread
 
 
-def _same_means(table: Sequence[Floats], shares: Floats, unit: npt.NDArray[np.int64]) -> bool:
+def _equal(means: Floats, values: Floats) -> bool:
     """Whether the clusters are so alike that no resample of them differs, but for rounding."""
-    below = np.bincount(unit, shares)
-    means = [np.bincount(unit, shares * column) / below for column in table]
-    return all(
-        np.ptp(mean) <= 1e-12 * max(1.0, float(np.abs(column).max())) for mean, column in zip(means, table, strict=True)
-    )
+    return bool(np.ptp(means) <= _ROUNDING * np.abs(values).max())
 
 
-def _effective_number(weights: Floats, clusters: int, confidence: float) -> float:
-    """How many independent values tell as much (Korn and Graubard 1998, with a design effect of 1, since equal values
-    show none): fewer where weights differ (Kish), and where clusters are few, as few degrees of freedom tell less."""
-    number = float(np.sum(weights) ** 2 / np.sum(weights**2))
-    if clusters == 1:
-        return number
-    quantile = (1 + confidence) / 2
-    return number * float(stats.t.ppf(quantile, len(weights) - 1) / stats.t.ppf(quantile, clusters - 1)) ** 2
+def _without_resamples(estimate: float, sizes: Floats, confidence: float, limits: tuple[float, float]) -> Interval:
+    """:param sizes: weight of each cluster. Where these differ, fewer clusters tell as much (Kish)."""
+    if estimate not in limits or not np.isfinite(limits).all():
+        return Interval(estimate, estimate, estimate, len(sizes), _SAME_MEANS)
+    number = float(np.sum(sizes) ** 2 / np.sum(sizes**2))
+    return Interval(estimate, *_wilson_at_end(estimate, limits, number, confidence), len(sizes), _AT_END)
 
 
 def _wilson_at_end(end: float, limits: tuple[float, float], number: float, confidence: float) -> tuple[float, float]:
@@ -209,7 +207,7 @@ def _wilson_at_end(end: float, limits: tuple[float, float], number: float, confi
     return (end, end + width) if end == limits[0] else (end - width, end)
 
 
-def _check(items: Floats, labels: npt.NDArray[np.str_] | npt.NDArray[np.object_], weights: Floats) -> None:
+def _check(items: Floats, labels: npt.NDArray[Any], weights: Floats) -> None:
     if items.ndim != 1 or not items.size:
         raise ValueError("an interval needs a list of at least one value")
     if items.shape != labels.shape or items.shape != weights.shape:
@@ -218,16 +216,6 @@ def _check(items: Floats, labels: npt.NDArray[np.str_] | npt.NDArray[np.object_]
         raise ValueError("the values hold NaN; take unscored items out first, and count them")
     if not np.all(weights > 0):
         raise ValueError("weights must be above zero")
-
-
-def _note(clusters: int, items: Floats) -> str:
-    if items.size == 1:
-        return "a single value: no interval"
-    if np.ptp(items) == 0:
-        return "all values are equal: the bootstrap cannot see how sure this is"
-    if clusters == 1:
-        return "only 1 cluster: its values were resampled instead"
-    return f"only {clusters} clusters: the interval is rough" if clusters < FEW_CLUSTERS else ""
 
 
 def _resampled(above: Floats, below: Floats, resamples: int, seed: int) -> Floats:

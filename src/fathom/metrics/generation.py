@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Floats, Interval, interval_of
+from fathom.metrics.bootstrap import Clusters, Floats, Interval, interval_of
 
 
 class SetScore(NamedTuple):
@@ -42,7 +41,7 @@ def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
 def mean_f1(
     precision: npt.ArrayLike,
     recall: npt.ArrayLike,
-    clusters: Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_],
+    clusters: Clusters,
     weights: npt.ArrayLike | None = None,
 ) -> Interval:
     """F1 as KAMEL reports it: the harmonic mean of mean precision and mean recall, not the mean of the queries' F1.

@@ -7,12 +7,10 @@ strange prompt can outweigh a thousand, and that of the corpus, where every toke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Floats, Interval, interval, interval_of
+from fathom.metrics.bootstrap import Clusters, Floats, Interval, interval, interval_of
 
 LIMITS = (1.0, np.inf)
 
@@ -29,15 +27,11 @@ def perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike) -> Floats:
     return np.asarray(np.exp(-total / count))
 
 
-def mean_perplexity(
-    log_prob: npt.ArrayLike, tokens: npt.ArrayLike, clusters: Sequence[str] | npt.NDArray[np.str_]
-) -> Interval:
+def mean_perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike, clusters: Clusters) -> Interval:
     """Mean over texts of each one's perplexity (table 5 of Shaier et al.). :param clusters: relation of each, [n]."""
     return interval(perplexity(log_prob, tokens), clusters, limits=LIMITS)
 
 
-def corpus_perplexity(
-    log_prob: npt.ArrayLike, tokens: npt.ArrayLike, clusters: Sequence[str] | npt.NDArray[np.str_]
-) -> Interval:
+def corpus_perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike, clusters: Clusters) -> Interval:
     """exp(−Σ log-probabilities / Σ tokens). :param clusters: relation of each text, [n]."""
     return interval_of(lambda total, count: np.exp(-total / count), [log_prob, tokens], clusters, limits=LIMITS)

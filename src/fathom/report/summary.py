@@ -6,7 +6,8 @@ over queries of each query's mean over its sentences. F1 is that of mean precisi
 Perplexity is of every prompt whose probability was recorded: the mean over prompts, and that of all their tokens.
 Unscored predictions are left out of every mean and counted beside it. Scorings are never mixed.
 Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
-weight its predictions have in the headline number, so that the interval is around exactly that number).
+weight its predictions have in the headline number, so that the interval is around exactly that number). What is of one
+relation alone has its queries resampled, and a note that says so.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ FORMAT = 1
 NONE = "(none)"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
+_ONE_RELATION = "of one relation, whose queries were resampled"
 _SHARE, _ANY_RANK = (0.0, 1.0), (1.0, np.inf)
 _NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
 _NO_SHARE = ("mean_rank", "perplexity", "corpus_perplexity")
@@ -268,7 +270,7 @@ def _number(rows: Rows, metric: str, places: Ints, values: Floats, limits: tuple
     if not len(places) or np.isnan(values[places]).any():
         return None
     of_query = _per_query(rows, places, values)
-    found = interval(of_query.means[0], of_query.relations, weights=of_query.weights, limits=limits)
+    found = interval(of_query.means[0], of_query.clusters, weights=of_query.weights, limits=limits)
     return _with_recipe(rows, metric, places, found, len(places))
 
 
@@ -278,16 +280,17 @@ def _f1(rows: Rows, places: Ints) -> Number | None:
         return None
     of_query = _per_query(rows, places, rows.precision, rows.recall)
     precision, recall = of_query.means
-    found = mean_f1(precision, recall, of_query.relations, of_query.weights)
+    found = mean_f1(precision, recall, of_query.clusters, of_query.weights)
     return _with_recipe(rows, "f1", places, found, len(places))
 
 
 class _PerQuery(NamedTuple):
-    """:param means: one array per column of values, [queries]. :param weights: of each query in the headline number."""
+    """:param means: one array per column of values, [queries]. :param weights: of each query in the headline number.
+    :param clusters: what resampling keeps together, :func:`_clusters`."""
 
     means: list[Floats]
     weights: Floats
-    relations: list[str]
+    clusters: list[str] | None
 
 
 def _per_query(rows: Rows, places: Ints, *columns: Floats) -> _PerQuery:
@@ -302,12 +305,20 @@ def _per_query(rows: Rows, places: Ints, *columns: Floats) -> _PerQuery:
         mean = np.bincount(query, weight * values[places]) / weights
         # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
         means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
-    return _PerQuery(means, weights, [rows.relations[number] for number in queries.tolist()])
+    return _PerQuery(means, weights, _clusters(rows, queries))
+
+
+def _clusters(rows: Rows, queries: Ints) -> list[str] | None:
+    """Relation of each of *queries*; None, each query for itself, where there is one relation alone."""
+    relations = [rows.relations[query] for query in queries.tolist()]
+    return relations if len(set(relations)) > 1 else None
 
 
 def _with_recipe(rows: Rows, metric: str, places: Ints, found: Interval, n: int) -> Number:
     line = _recipe(rows.identity, metric, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
-    return Number(found.estimate, found.low, found.high, found.clusters, found.note, n, line)
+    several = found.clusters == 1 or _clusters(rows, rows.query[places]) is not None
+    note = found.note if several else "; ".join(filter(None, (_ONE_RELATION, found.note)))
+    return Number(found.estimate, found.low, found.high, found.clusters, note, n, line)
 
 
 def _consistency(rows: Rows, scoring: str) -> Number | None:
@@ -324,7 +335,7 @@ def _consistency(rows: Rows, scoring: str) -> Number | None:
             used += places
     if not tops:
         return None
-    found = interval(consistency(tops), [rows.relations[query] for query in queries], limits=_SHARE)
+    found = interval(consistency(tops), _clusters(rows, np.array(queries)), limits=_SHARE)
     return _with_recipe(rows, "consistency", np.array(used), found, len(queries))
 
 
@@ -334,11 +345,11 @@ def _perplexities(rows: Rows, scoring: str) -> dict[str, Number | None]:
     told = asked[np.isfinite(rows.prompt_log_prob[asked]) & (rows.prompt_tokens[asked] > 0)]
     if not len(told):
         return {}
-    relations = [rows.relations[query] for query in rows.query[told].tolist()]
+    clusters = _clusters(rows, rows.query[told])
     missing = "" if len(told) == len(asked) else f"of {len(told)} of {len(asked)} prompts"
     found: dict[str, Number | None] = {}
     for name, function in (("perplexity", mean_perplexity), ("corpus_perplexity", corpus_perplexity)):
-        value = function(rows.prompt_log_prob[told], rows.prompt_tokens[told], relations)
+        value = function(rows.prompt_log_prob[told], rows.prompt_tokens[told], clusters)
         value = value._replace(note="; ".join(filter(None, (missing, value.note))))
         found[name] = _with_recipe(rows, name, told, value, len(told))
     return found

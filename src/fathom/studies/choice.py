@@ -172,12 +172,13 @@ def _premise(question: _Question, questions: Mapping[str, _Question]) -> str:
 
 
 def _line(key: tuple[str, str], task: str, premise: str, parts: Mapping[str, Sequence[_Question]]) -> Line:
-    """:param parts: the questions, by what the interval is clustered by."""
+    """:param parts: the questions, by what the interval of all is clustered by; of one part, each stands alone."""
     every = [(part, question) for part, own in parts.items() for question in own]
     told = [(part, question.credit) for part, question in every if not np.isnan(question.credit)]
     unparsed = sum(question.reason.startswith(UNPARSED) for _, question in every)
     values = [credit for _, credit in told]
-    accuracy = interval(values, [part for part, _ in told], limits=(0.0, 1.0)) if told else None
+    clusters = [part for part, _ in told] if task == ALL else None
+    accuracy = interval(values, clusters, limits=(0.0, 1.0)) if told else None
     return Line(
         *key,
         task,

@@ -230,7 +230,7 @@ def _summed(
 ) -> Numbers:
     """:param best: rank of the best gold answer of each item. :param every: unfiltered ranks of all of them."""
     recalls = tuple(float(hits(k).mean()) for k in CUTS)
-    mrr = interval(reciprocal_rank(best), ["items"] * len(best), limits=(0.0, 1.0))
+    mrr = interval(reciprocal_rank(best), None, limits=(0.0, 1.0))
     return Numbers(recalls, mrr, float(reciprocal_mean_rank(every).mean()), len(best))
 
 
