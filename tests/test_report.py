@@ -156,7 +156,7 @@ def test_breakdown_counts_a_query_in_all_its_domains() -> None:
     assert geo.accuracy is not None
     assert (art.queries, art.n, art.unscored, art.accuracy.value) == (2, 4, 0, pytest.approx(5 / 8))
     assert (geo.queries, geo.n, geo.unscored, geo.accuracy.value) == (3, 5, 1, pytest.approx(17 / 24))
-    assert art.accuracy.note == "of one relation, whose queries were resampled; only 2 clusters: the interval is rough"
+    assert art.accuracy.note == "only 2 clusters: the interval is rough; of one relation, whose queries were resampled"
     assert art.accuracy.recipe.endswith("|domain:Art")
 
 

@@ -317,7 +317,7 @@ def _clusters(rows: Rows, queries: Ints) -> list[str] | None:
 def _with_recipe(rows: Rows, metric: str, places: Ints, found: Interval, n: int) -> Number:
     line = _recipe(rows.identity, metric, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
     several = found.clusters == 1 or _clusters(rows, rows.query[places]) is not None
-    note = found.note if several else "; ".join(filter(None, (_ONE_RELATION, found.note)))
+    note = found.note if several else "; ".join(filter(None, (found.note, _ONE_RELATION)))
     return Number(found.estimate, found.low, found.high, found.clusters, note, n, line)
 
 
