@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -31,7 +33,7 @@ from fathom.data.formats.choices import RULES
 from fathom.data.formats.ontoprobe import read_patterns
 from fathom.data.templates import capitalized
 from fathom.errors import BadInput
-from fathom.metrics.bootstrap import interval
+from fathom.metrics.bootstrap import FEW_CLUSTERS, interval
 from fathom.models.base import Attention
 from fathom.probes.options import EntailmentOptions, OntologyOptions
 from fathom.report.entailment import draw_heat_maps, entailment_tables
@@ -40,7 +42,18 @@ from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way
 from fathom.store.folder import RunFolder
-from fathom.studies.entailment import Plan, halves, short_names, study
+from fathom.studies.entailment import (
+    Entailment,
+    Line,
+    Plan,
+    Setting,
+    _line,
+    _means,
+    _Row,
+    folder_names,
+    halves,
+    study,
+)
 from fathom.training.soft import Item, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, fathom, gpt2, save  # noqa: F401 - a fixture
@@ -449,6 +462,79 @@ def test_a_given_memorising_run_is_used(done, tmp_path):
         asked(done.model, done.folder, tmp_path / "c", ["rdfs9"], memory=[done.found.runs[-1]])
 
 
+@pytest.fixture(scope="module")
+def narrow(done, tmp_path_factory):
+    """A memorising run on four of the classes, of two ways of scoring."""
+    options = OntologyOptions(relations=("subClassOf",), reduction=("max", "mean"), limit=4)
+    return run("ontology", done.model, read(done.folder), options, tmp_path_factory.mktemp("memory") / "two-ways")
+
+
+def test_a_memory_of_several_ways_counts_the_studys_own(done, narrow, tmp_path):
+    """Halves by the mean's ranks alone, as the study pools; a run without them is refused."""
+    found = asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[narrow], pairs=1)
+    own: dict[str, list[float]] = {}
+    for row in narrow.predictions().to_pylist():
+        if row["scoring"] == "mask-mean" and row["prompt"].endswith("is a particular [Y] ."):
+            own.setdefault(row["query_id"], []).append(1 / row["rank"])
+    assert [len(ranks) for ranks in own.values()] == [1, 1, 1, 1]
+    best, second, third, last = sorted((ranks[0] for ranks in own.values()), reverse=True)
+    [told] = [one for one in found.remembered if one.premise == "P1"]
+    assert (told.better, told.worse) == (pytest.approx((best + second) / 2), pytest.approx((third + last) / 2))
+    with pytest.raises(BadInput, match=r"two-ways: it scored by mask-max, mask-mean, the study by mask-first: give"):
+        asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[narrow], reduction="first")
+
+
+def test_a_memory_that_does_not_fit_is_refused(done, narrow, tmp_path):
+    """Nothing is made beside it: another model's, of other words, twice, or with --limit."""
+    out = tmp_path / "o"
+    other = copy(done.model)
+    other.identity = replace(done.model.identity, content_hash="other")
+    with pytest.raises(BadInput, match="two-ways: it asked BertForMaskedLM, not tiny"):
+        asked(other, done.folder, out, ["rdfs9"], memory=[narrow])
+    with pytest.raises(BadInput, match="two-ways: it asked by words, the study's wordings ask with learnt templates"):
+        asked(done.model, done.folder, out, ["rdfs11"], ["learnt"], memory=[narrow])
+    with pytest.raises(BadInput, match="two-ways: another of them asked tiny by words, too"):
+        asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow, narrow])
+    with pytest.raises(BadInput, match="--limit: with --memory the items are those that its runs have asked"):
+        asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow], limit=3)
+    assert not out.exists()
+
+
+def test_all_wordings_ask_the_same_items(done, narrow, tmp_path):
+    """Drawn once, by --limit or from a given memory, also where a task lends nothing but its learnt template."""
+    options = {"pairs": 1, "epochs": 1}
+    for out, given, more in (
+        (tmp_path / "drawn", [], {"limit": 5, "seed": 1}),
+        (tmp_path / "given", [narrow], {}),
+    ):
+        rules = ["rdfs9"] if given else ["rdfs2", "rdfs9"]
+        found = asked(
+            done.model, done.folder, out, rules, ["words", "learnt-templates"], memory=given, **options, **more
+        )
+        assert [table.title for table in entailment_tables(found)][1] == "wordings (figure 4)"
+        by_run = {
+            folder.path.name: {
+                query for query in folder.queries().column("query_id").to_pylist() if not query.startswith("type/")
+            }
+            for folder in found.runs
+            if folder.path.name.startswith(("memory", "two"))
+        }
+        assert len(by_run) == 2
+        items_asked = set.union(*by_run.values())
+        assert len(items_asked) == (4 if given else 5)
+        assert all(own == items_asked for own in by_run.values())
+        learnt = out / "tiny" / "memory-learnt-templates"
+        assert (learnt / "artifacts" / "soft" / "type-mask-mean.safetensors").exists()
+        types = [id_ for id_ in RunFolder.open(learnt).queries().column("query_id").to_pylist() if id_[:5] == "type/"]
+        assert len(types) == 1
+
+
+def test_doubles_count_once(done, tmp_path):
+    twice = asked(done.model, done.folder, tmp_path, ["rdfs9", "rdfs9"], ["words", "words"])
+    assert twice.lines == [line for line in done.found.lines if line.setting.rule == "rdfs9"]
+    assert len(twice.runs) == 3
+
+
 def test_learnt_wordings(done, tmp_path):
     """Templates alone are asked as the memorising run learnt them; with conjunctions all are trained on, once for each
     way of giving premises; and the pseudowords are the same in all wordings."""
@@ -491,6 +577,45 @@ def test_several_models_have_a_mean(done):
     together = [mean.mrr.estimate for mean in found.means if mean.model == ""]
     assert together == pytest.approx([mean.mrr.estimate for mean in found.means if mean.model == "tiny"])
     assert len(together) == 9
+
+
+def test_a_mean_over_wordings_and_the_rules_in_it():
+    """By hand: 0.5 of one wording and 1 of the other; the rule without an item is named."""
+
+    def line(wording: str, rule: str, ranks: list[float]) -> Line:
+        rows = [_Row(rule, f"i{n}", 0, "explicit", "absent", r, r, r, [r]) for n, r in enumerate(ranks)]
+        return _line(Setting("tiny", wording, rule, "explicit", "absent"), rows)
+
+    lines = [line("words", "rdfs9", [1.0, np.nan, 2.0]), line("learnt", "rdfs9", [1.0]), line("words", "rdfs7", [])]
+    means = _means(lines)
+    assert [(mean.wording, mean.mrr.estimate, mean.rules) for mean in means] == [
+        ("words", 0.75, ("rdfs9",)), ("learnt", 1.0, ("rdfs9",)), ("", 0.875, ("rdfs9",))
+    ]  # fmt: skip
+    [table, *_] = entailment_tables(Entailment(lines, means, {}, [], [], [], []))
+    assert [(row[1], row[-1]) for row in table.rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
+    assert table.notes[-1] == "not in every mean, as no item stands in the setting: rdfs7 of tiny, words (1 settings)"
+
+
+def test_effects_say_of_how_many_items(done):
+    [table] = [one for one in entailment_tables(done.found) if one.title == "what saying premises adds"]
+    assert table.columns[-2:] == ("items", "note")
+    places = {name: place for place, name in enumerate(table.columns)}
+    asked_of = {
+        (line.setting.rule): len({item for item, _ in line.values})
+        for line in done.found.lines
+        if line.setting.first == line.setting.second == "explicit"
+    }
+    assert {row[places["rule"]]: row[places["items"]] for row in table.rows} == asked_of
+    notes = {row[places["items"]]: row[places["note"]] for row in table.rows}
+    assert all(notes[count] for count in notes if count < FEW_CLUSTERS)
+    assert min(notes) < FEW_CLUSTERS
+
+
+def test_artifacts_can_be_read_by_whom_the_umask_lets(done, tmp_path):
+    files = [file for file in (done.out / "tiny").rglob("*") if file.is_file()]
+    assert any(file.name == "pseudowords.safetensors" for file in files)
+    (tmp_path / "new").touch()
+    assert {file.stat().st_mode for file in files} == {(tmp_path / "new").stat().st_mode}
 
 
 def test_limited_items(done, tmp_path):
@@ -543,8 +668,46 @@ class TestInput:
 
     def test_causal_models(self, folder, tmp_path):
         model = make_local(build("GPT2LMHeadModel", vocab_size=600, n_embd=16, n_layer=1, n_head=2))
-        with pytest.raises(BadInput, match="needs a masked model"):
+        with pytest.raises(
+            BadInput, match=r"needs a masked model, it is causal: .*fathom build choices, then fathom pro"
+        ):
             asked(model, folder, tmp_path, ["rdfs9"])
+
+    def test_every_model_is_looked_at_before_the_first_is_asked(self, done, tmp_path):
+        causal = make_local(build("GPT2LMHeadModel", vocab_size=600, n_embd=16, n_layer=1, n_head=2))
+        plan = Plan(done.folder, ["rdfs9"], [Wording()], EntailmentOptions(pairs=1), tmp_path / "o")
+        with pytest.raises(BadInput, match="--model second: the entailment study needs a masked model"):
+            study([("first", lambda: done.model), ("second", lambda: causal)], plan, quiet)
+        assert not (tmp_path / "o").exists()
+
+    def test_nothing_to_ask(self, folder, tmp_path, fathom):  # noqa: F811
+        """No rule, no wording, or a limit that leaves no halves: no word of a flag that the command lacks."""
+        words = ["study", "entailment", "--model", "m", "--data", folder, "--out", tmp_path / "o"]
+        rules = "rdfs2, rdfs3, rdfs5, rdfs7, rdfs9, rdfs11"
+        for more, line in {
+            ("--rules", ""): f"--rules: expected one or more of {rules}",
+            ("--rules", "rdfs9", "--limit", "1"): "rdfs9: fewer than 2 items of the task subClassOf after --limit 1: "
+            "they have no halves",
+            (
+                "--wordings",
+                ",",
+            ): "--wordings: expected one or more of words, learnt-conjunction, learnt-templates, learnt",
+        }.items():
+            code, _, error = fathom(*words, *more)
+            assert (code, error) == (2, f"error: {line}\n")
+        assert not (tmp_path / "o").exists()
+
+    def test_a_limit_that_leaves_a_rule_one_item(self, done, tmp_path):
+        def counts(seed: int) -> Counter[str]:
+            drawn = read(done.folder).select(["subClassOf", "subPropertyOf"], "test", 4, seed)
+            return Counter(query.relation for query in drawn.queries)
+
+        seed = next(seed for seed in range(99) if counts(seed)["subPropertyOf"] == 1)
+        with pytest.raises(BadInput) as caught:
+            asked(done.model, done.folder, tmp_path / "o", ["rdfs9", "rdfs7"], limit=4, seed=seed)
+        line = "rdfs7: fewer than 2 items of the task subPropertyOf after --limit 4: they have no halves"
+        assert caught.value.faults == [line]
+        assert not (tmp_path / "o").exists()
 
     def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):  # noqa: F811
         save(tmp_path / "bert", bert(2000), *(file.read_text() for file in EXAMPLES.glob("town*")))
@@ -556,5 +719,8 @@ class TestInput:
         assert {"bert", "entailment.csv", "entailment.json", "entailment.md"} <= made
 
 
-def test_short_names():
-    assert short_names(["models/a", "b/", "c"]) == {"models/a": "a", "b/": "b", "c": "c"}
+def test_folder_names():
+    assert folder_names(["models/a", "b/", "c", "c"]) == {"models/a": "a", "b/": "b", "c": "c"}
+    for models in (["a/m", "b/m"], ["m", "m/"], []):
+        with pytest.raises(BadInput, match="expected models whose last parts differ"):
+            folder_names(models)

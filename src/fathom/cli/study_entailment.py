@@ -29,7 +29,8 @@ def _entailment(
     soft: bool = typer.Option(False, "--soft", help="All four wordings."),
     memory: list[Path] = typer.Option(
         [],
-        help="Finished run of the ontology probe on the test items, to use instead of one made here; again for more.",
+        help="Finished run of the ontology probe on test items, to use instead of one made here; again for more. Asked "
+        "are the items that all of them have asked.",
     ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
@@ -41,7 +42,7 @@ def _entailment(
     from fathom.models.loading import load
     from fathom.options import parse_options
     from fathom.report.entailment import draw_heat_maps, entailment_tables
-    from fathom.studies.entailment import Plan, short_names, study
+    from fathom.studies.entailment import Plan, folder_names, study
 
     def chosen() -> list[str]:
         names = list(WORDINGS) if soft else split(wordings)
@@ -53,7 +54,7 @@ def _entailment(
         chosen, lambda: opened(memory), lambda: parse_options(EntailmentOptions, merge(config, given))
     )
     loading = options.loading()
-    models = [(short, partial(load, name, **loading)) for name, short in short_names(split(model)).items()]
+    models = [(short, partial(load, name, **loading)) for name, short in folder_names(split(model)).items()]
     plan = Plan(data, split(rules), [WORDINGS[name] for name in names], options, out, runs)
     found = study(models, plan, announced)
     tell(entailment_tables(found), format, out, "entailment")

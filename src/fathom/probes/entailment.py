@@ -36,6 +36,8 @@ from fathom.store.files import whole_file
 from fathom.training.soft import Item, SoftPlan, learn, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
+INSTEAD = "let it choose among a few answers: fathom build choices, then fathom probe choice"
+"""What to do with a model without masks."""
 PSEUDOWORDS = "pseudowords.safetensors"
 """Artifact: of each rule its pairs, ``<x>`` and ``<y>`` of the first, of the second, …"""
 
@@ -63,7 +65,7 @@ class Probe(SlotProbe):
 
     @staticmethod
     def _instead(options: Any, model: Model) -> str:
-        return "let it choose among a few answers: fathom build choices, then fathom probe choice"
+        return INSTEAD
 
     def resolved(self) -> dict[str, Any]:
         """With what the learnt templates begin with, where they are loaded."""

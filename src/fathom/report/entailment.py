@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from fathom.metrics.bootstrap import Interval
 from fathom.report.entities import picture
 from fathom.report.tables import Cell, Table
-from fathom.studies.entailment import ALL, LEVELS, Effect, Entailment, Line, Remembered
+from fathom.studies.entailment import ALL, ALL_WORDINGS, LEVELS, Effect, Entailment, Line, Remembered
 from fathom.studies.ontology import CUTS
 
 RECALLS = tuple(f"R@{k}" for k in CUTS)
@@ -42,12 +43,27 @@ def entailment_tables(found: Entailment) -> list[Table]:
 
 def _means(found: Entailment) -> Table:
     body: tuple[tuple[Cell, ...], ...] = tuple(
-        (mean.model or "all models", mean.wording, mean.first, mean.second, *_interval(mean.mrr), mean.mrr_all)
+        (
+            mean.model or "all models",
+            mean.wording or ALL_WORDINGS,
+            mean.first,
+            mean.second,
+            *_interval(mean.mrr),
+            mean.mrr_all,
+            len(mean.rules),
+        )
         for mean in found.means
     )
-    columns = ("model", "wording", "P1", "P2", "MRR", "low", "high", "note", "MRRₐ")
-    notes = (_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the items")
-    return Table(columns, body, f"{ALL} (figure 3)", _FORMATS, hidden=frozenset({"note"}), notes=notes)
+    columns = ("model", "wording", "P1", "P2", "MRR", "low", "high", "note", "MRRₐ", "rules")
+    notes = [_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the items", *_lacking(found)]
+    return Table(columns, body, f"{ALL} (figure 3)", _FORMATS, hidden=frozenset({"note"}), notes=tuple(notes))
+
+
+def _lacking(found: Entailment) -> list[str]:
+    """Which rules are not in all means."""
+    empty = Counter(line.setting[:3] for line in found.lines if not line.values)
+    said = [f"{rule} of {model}, {wording} ({count} settings)" for (model, wording, rule), count in empty.items()]
+    return [f"not in every mean, as no item stands in the setting: {'; '.join(said)}"] if said else []
 
 
 def _wordings(found: Entailment) -> Table:
@@ -85,10 +101,23 @@ def _effects(effects: list[Effect]) -> Table:
             effect.said,
             *effect.difference.difference[:3],
             effect.difference.p_value,
+            effect.difference.difference.clusters,
+            effect.difference.difference.note,
         )
         for effect in effects
     )
-    columns = ("model", "wording", "rule", "said", "difference", "difference low", "difference high", "p")
+    columns = (
+        "model",
+        "wording",
+        "rule",
+        "said",
+        "difference",
+        "difference low",
+        "difference high",
+        "p",
+        "items",
+        "note",
+    )
     note = "1 / rank with the premises said, minus with none said, of the same items and pairs; 95 % over items"
     return Table(columns, body, "what saying premises adds", _FORMATS | {"p": ".4f"}, notes=(note,))
 
@@ -110,7 +139,7 @@ def draw_heat_maps(found: Entailment, folder: Path) -> list[Path] | None:
     """
     maps: dict[tuple[str, str, str], dict[tuple[str, str], float]] = {}
     for mean in found.means:
-        cells = maps.setdefault((mean.model or "all-models", mean.wording, ALL.replace(" ", "-")), {})
+        cells = maps.setdefault((mean.model or "all-models", mean.wording or _dashed(ALL_WORDINGS), _dashed(ALL)), {})
         cells[mean.first, mean.second] = mean.mrr.estimate
     for line in found.lines:
         model, wording, rule, first, second = line.setting
@@ -128,6 +157,10 @@ def draw_heat_maps(found: Entailment, folder: Path) -> list[Path] | None:
             return None
         files.append(file)
     return files
+
+
+def _dashed(name: str) -> str:
+    return name.replace(" ", "-")
 
 
 def _heat_map(axes: Any, cells: dict[tuple[str, str], float], title: str) -> None:

@@ -18,8 +18,6 @@ _LEGEND = (
     "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high 95 % of "
     "resamples of the items; MRRₐ: 1 / mean unfiltered rank of all right answers"
 )
-
-
 _BY = (
     "frequency: the baseline, the answers of the training items, the most frequent first; n: items with a rank; "
     "intervals of all numbers: metrics.json"

@@ -25,7 +25,10 @@ def whole_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # what the umask gives; some writers, such as safetensors, make files for the owner alone
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -15,21 +15,25 @@ pseudowords. Premises equally well remembered stand in the order of the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from fathom.data.entailment import (
     ABSENT,
     EXPLICIT,
     IMPLICIT,
     SUBSETS,
+    WORDINGS,
     Halves,
     Wording,
     entailment,
+    items,
     second_premises,
     sources,
 )
@@ -37,18 +41,23 @@ from fathom.data.formats import locate, read
 from fathom.data.formats.choices import RULES
 from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
 from fathom.data.queries import QuerySet
+from fathom.data.selection import Selection
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.ranking import hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.models.base import Model
+from fathom.models.base import Attention, Model
+from fathom.options import CIRCUMSTANCE
 from fathom.probes import ENTAILMENT
+from fathom.probes.entailment import INSTEAD
 from fathom.probes.options import EntailmentOptions, OntologyOptions
 from fathom.run import run
+from fathom.scoring.slots import Masks, Pooling, Way
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import CUTS, Numbers
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
 ALL = "all rules"
+ALL_WORDINGS = "all wordings"
 LEAST = 2
 """Items of a rule: with fewer there are no two halves."""
 PARTICULAR = " is a particular [Y] ."
@@ -80,8 +89,9 @@ class Line(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """Every rule (and model) has the same weight. :param model: "" for all models together.
-    :param mrr: its interval by items, the rules being what they are."""
+    """Every rule (and model, and wording) has the same weight. :param model: "" for all models together.
+    :param wording: "" for all wordings together. :param mrr: its interval by items, the rules being what they are.
+    :param rules: those that have an item in the setting."""
 
     model: str
     wording: str
@@ -89,6 +99,7 @@ class Mean(NamedTuple):
     second: str
     mrr: Interval
     mrr_all: float
+    rules: tuple[str, ...]
 
 
 class Effect(NamedTuple):
@@ -140,22 +151,28 @@ class Plan(NamedTuple):
     memory: Sequence[RunFolder] = ()
 
 
-def short_names(models: Sequence[str]) -> dict[str, str]:
+def folder_names(models: Sequence[str]) -> dict[str, str]:
     """The last part of each model's name, which names its folder. :raises BadInput: two are alike, or there is none."""
-    short = {name: name.rstrip("/").rpartition("/")[2] for name in models}
-    if len(set(short.values())) < len(models) or not models:
+    names = {name: name.rstrip("/").rpartition("/")[2] for name in models}
+    if len(set(names.values())) < len(names) or not names:
         raise BadInput(f"--model {','.join(models)}: expected models whose last parts differ: they name their folders")
-    return short
+    return names
 
 
 def study(models: Sequence[tuple[str, Loader]], plan: Plan, announce: Announce) -> Entailment:
     """Make the runs that are not there yet, and ask them.
 
     :param models: short names, which name folders below the plan's, and what loads them.
-    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else.
+    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, a model without
+        masks; before anything is asked.
     """
+    plan = plan._replace(rules=list(dict.fromkeys(plan.rules)), wordings=list(dict.fromkeys(plan.wordings)))
     data, patterns = _ontology(plan)
-    made = [_Asked(name, load(), data, patterns, plan, announce) for name, load in models]
+    tested = _tested(data, patterns, plan)
+    if len(models) == 1:  # several are loaded again when their turn comes: they may not fit into memory together
+        models = [(name, cache(load)) for name, load in models]
+    given = _given(models, plan)
+    made = [_Asked(name, load(), data, patterns, tested, given, plan, announce) for name, load in models]
     lines = [line for one in made for line in one.lines]
     return Entailment(
         lines,
@@ -169,24 +186,61 @@ def study(models: Sequence[tuple[str, Loader]], plan: Plan, announce: Announce) 
 
 
 _Patterns = Mapping[str, Mapping[str, str]]
+_Memory = Mapping[tuple[str, bool], RunFolder]
+"""Finished memorising runs by model, and whether their templates are learnt."""
 
 
 def _ontology(plan: Plan) -> tuple[QuerySet, _Patterns]:
+    """:raises BadInput: no ontology, or rules that there are not."""
     folder = locate(plan.data)
     if not is_ontoprobe(folder):
         raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
-    data = read(folder)
     faults = [f"--rules {rule}: there is {', '.join(RULES)}" for rule in plan.rules if rule not in RULES]
-    for rule in plan.rules:
-        for task in _tasks([rule], plan.wordings) if rule in RULES else ():
-            count = sum(query.relation == task for query in data.queries if query.id in data.subsets["test"])
-            if count < LEAST:
-                faults.append(
-                    f"{rule} needs the task {task}: {folder} has {count} items of it to test on; leave it out"
-                )
+    if not plan.rules:
+        faults.append(f"--rules: expected one or more of {', '.join(RULES)}")
+    if not plan.wordings:
+        faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
+    if plan.memory and plan.options.limit is not None:
+        faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
+    if faults:
+        raise BadInput(faults)
+    return read(folder), read_patterns(folder)
+
+
+def _tested(data: QuerySet, patterns: _Patterns, plan: Plan) -> QuerySet:
+    """The test items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
+    given runs have asked.
+
+    :raises BadInput: too few of a rule, or given runs that do not fit.
+    """
+    _check_memory(plan, data)
+    asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
+    there = {task: _of_task(data, task) for task in _tasks(plan.rules, plan.wordings)}
+    faults = [
+        f"{rule} needs the task {task}: {plan.data} has {len(there[task])} items of it to test on; leave it out"
+        for rule in plan.rules
+        for task in _tasks([rule], plan.wordings)
+        if len(there[task]) < (LEAST if task == RULES[rule] else 1)
+    ]
     if faults:
         raise BadInput(dict.fromkeys(faults))
-    return data, read_patterns(folder)
+    drawn = data.select(asks_first, SUBSETS[-1], plan.options.limit, plan.options.seed)
+    ids = {query.id for query in drawn.queries}
+    for run_ in plan.memory:
+        ids &= set(run_.queries().column("query_id").to_pylist())
+    how = "asked by all --memory runs" if plan.memory else "whose pattern fits"
+    how = f"after --limit {plan.options.limit}" if plan.options.limit is not None else how
+    for rule in plan.rules:
+        if sum(item.query.id in ids for item in items(data, patterns, rule)[0]) < LEAST:
+            faults.append(f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}: they have no halves")
+    if faults:
+        raise BadInput(faults)
+    return data.select(ids=ids)
+
+
+def _of_task(data: QuerySet, task: str) -> list[str]:
+    """Ids of its test items."""
+    return [query.id for query in data.queries if query.relation == task and query.id in data.subsets[SUBSETS[-1]]]
 
 
 def _tasks(rules: Iterable[str], wordings: Iterable[Wording]) -> list[str]:
@@ -197,14 +251,100 @@ def _tasks(rules: Iterable[str], wordings: Iterable[Wording]) -> list[str]:
     return [task for task in TASKS if task in found]
 
 
+def _way(options: EntailmentOptions) -> str:
+    """What runs call the study's way of scoring."""
+    return Way(Masks(options.masks[0]), Pooling(options.reduction[0])).name
+
+
+def _check_memory(plan: Plan, data: QuerySet) -> None:
+    """:raises BadInput: another probe's run, of other data, unfinished, or without a task or the way of scoring."""
+    faults = []
+    for given in plan.memory:
+        about = given.manifest["identity"]
+        if about["probe"] != "ontology" or not given.is_complete():
+            faults.append(f"--memory {given.path}: expected a finished run of the ontology probe")
+        elif about["data"]["content_hash"] != data.content_hash:
+            faults.append(f"--memory {given.path}: it asked {about['data']['name']}, not {data.name} as it is now")
+        else:
+            learnt = bool(about["options"].get("soft"))
+            tasks = _tasks(plan.rules, [one for one in plan.wordings if one.templates == learnt])
+            there = set(given.queries().column("relation").to_pylist())
+            faults += [f"--memory {given.path}: it did not ask the task {task}" for task in tasks if task not in there]
+            ways = set(given.predictions().column("scoring").to_pylist())
+            if _way(plan.options) not in ways:
+                faults.append(
+                    f"--memory {given.path}: it scored by {', '.join(sorted(ways))}, the study by "
+                    f"{_way(plan.options)}: give both the same --masks and --reduction"
+                )
+    if faults:
+        raise BadInput(faults)
+
+
+def _given(models: Sequence[tuple[str, Loader]], plan: Plan) -> _Memory:
+    """Whose memory the given runs are. Every model is loaded and looked at before the first is asked.
+
+    :raises BadInput: a model without masks, a run that is of none of the models or not worded as the study, two of one.
+    """
+    names: dict[str, list[str]] = {}
+    for name, load in models:
+        model = load()
+        if model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
+            raise BadInput(
+                f"--model {name}: the entailment study needs a masked model, it is {model.attention}: {INSTEAD}"
+            )
+        names.setdefault(model.identity.content_hash, []).append(name)
+    kinds = list(dict.fromkeys(wording.templates for wording in plan.wordings))
+    found: dict[tuple[str, bool], RunFolder] = {}
+    faults = []
+    for given in plan.memory:
+        about = given.manifest["identity"]
+        content, learnt = about["model"]["content_hash"], bool(about["options"].get("soft"))
+        own = names.get(content, [])
+        if not own:
+            wanted = " or ".join(name for name, _ in models)
+            faults.append(f"--memory {given.path}: it asked {about['model']['name']}, not {wanted}")
+        elif learnt not in kinds:
+            faults.append(
+                f"--memory {given.path}: it asked {_how(learnt)}, the study's wordings ask {_how(not learnt)}"
+            )
+        elif (own[0], learnt) in found:
+            faults.append(f"--memory {given.path}: another of them asked {own[0]} {_how(learnt)}, too")
+        found |= {(name, learnt): given for name in own}
+    if faults:
+        raise BadInput(faults)
+    return found
+
+
+def _how(learnt: bool) -> str:
+    return "with learnt templates" if learnt else "by words"
+
+
+class _Memorising(OntologyOptions):
+    """The ontology probe's, for queries that are drawn already. A run's identity has a digest of what was asked."""
+
+    ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
+
+    def selection(self) -> Selection:
+        return replace(super().selection(), ids=self.ids, limit=None)
+
+
 class _Asked:
     """One model: its runs, and what they say."""
 
     def __init__(
-        self, name: str, model: Model, data: QuerySet, patterns: _Patterns, plan: Plan, announce: Announce
+        self,
+        name: str,
+        model: Model,
+        data: QuerySet,
+        patterns: _Patterns,
+        tested: QuerySet,
+        given: _Memory,
+        plan: Plan,
+        announce: Announce,
     ) -> None:
+        """:param tested: what asks for P1. :param given: memorising runs that need not be made."""
         self.name, self.model, self.data, self.patterns, self.plan = name, model, data, patterns, plan
-        self.announce = announce
+        self.tested, self.given, self.announce = tested, given, announce
         self.out = plan.out / name
         self.runs: list[RunFolder] = []
         self.notes: list[str] = []
@@ -223,15 +363,16 @@ class _Asked:
         vectors = memory.path / "artifacts" / "soft" if learnt else None
         templates = Wording(templates=learnt)
         self.runs.append(memory)
-        asked = self._tested(memory)
         second = self._run(
             f"premises-{templates.name}",
-            second_premises(asked, self.patterns, self.plan.rules, templates, self.plan.options.pairs),
+            second_premises(self.tested, self.patterns, self.plan.rules, templates, self.plan.options.pairs),
             {"soft": learnt, "learnt": vectors},
         )
-        halves = self._halves(templates, memory, second)
+        remembered = self._halves(templates, memory, second)
         for wording in wordings:
-            queries = entailment(asked, self.patterns, self.plan.rules, wording, self.plan.options.pairs, halves)
+            queries = entailment(
+                self.tested, self.patterns, self.plan.rules, wording, self.plan.options.pairs, remembered
+            )
             self.notes += queries.notes[len(self.data.notes) :]
             made = self._run(
                 wording.name,
@@ -242,25 +383,18 @@ class _Asked:
             self._tell(wording)
 
     def _memory(self, learnt: bool, wordings: Sequence[Wording]) -> RunFolder:
-        """The run that was given, or one of our own."""
+        """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
+        is learnt from training items, but learnt only where it is asked."""
+        if (self.name, learnt) in self.given:
+            return self.given[self.name, learnt]
         tasks = _tasks(self.plan.rules, wordings)
-        for given in self.plan.memory:
-            about = given.manifest["identity"]
-            if (
-                about["model"]["content_hash"] == self.model.identity.content_hash
-                and bool(about["options"].get("soft")) == learnt
-            ):
-                _check_memory(given, self.data, tasks)
-                return given
+        asks_first = {query.relation for query in self.tested.queries}
+        ids = {query.id for query in self.tested.queries}
+        ids |= {_of_task(self.data, task)[0] for task in tasks if task not in asks_first}
         name = f"memory-{Wording(templates=learnt).name}"
         said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
-        options = OntologyOptions(**said | {"relations": tuple(tasks), "soft": learnt})
+        options = _Memorising(**said | {"relations": tuple(tasks), "soft": learnt, "ids": ids})
         return run("ontology", self.model, self.data, options, self.out / name, self._announced(name))
-
-    def _tested(self, memory: RunFolder) -> QuerySet:
-        """The memorising tasks, their test items being those that the run has asked."""
-        asked = set(memory.queries().column("query_id").to_pylist())
-        return self.data.select(ids=[query.id for query in self.data.queries if query.id in asked])
 
     def _run(self, name: str, queries: QuerySet, more: Mapping[str, Any]) -> RunFolder:
         """Which items are asked is decided by the memorising run."""
@@ -275,16 +409,16 @@ class _Asked:
         return self.announce(f"{self.name} {name}")
 
     def _halves(self, templates: Wording, memory: RunFolder, second: RunFolder) -> Halves:
-        first_ranks = _memory_ranks(memory)
+        first_ranks = _memory_ranks(memory, _way(self.plan.options), {query.id for query in self.tested.queries})
         first: dict[str, str] = {}
         second_ranks = {(row.rule, row.pair, row.item): 1 / row.rank for row in _rows(second) if not np.isnan(row.rank)}
         of_second: dict[tuple[str, int, str], str] = {}
         for rule in self.plan.rules:
             own = {id_: value for id_, value in first_ranks.items() if id_.rpartition("/")[0] == RULES[rule]}
-            if not own:
+            if len(own) < LEAST:
                 raise BadInput(
-                    f"{rule}: {self.name} ranks no item of the task {RULES[rule]} (fathom metrics {memory.path} says "
-                    "why): leave the rule out of --rules"
+                    f"{rule}: {self.name} ranks {len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics "
+                    f"{memory.path} says why): leave the rule out of --rules"
                 )
             found = halves(own)
             first |= found.of
@@ -295,8 +429,9 @@ class _Asked:
                 splits.append(halves(values))
                 of_second |= {(rule, pair, item): half for item, half in splits[-1].of.items()}
             middles = self._by_pair([split.middle for split in splits])
-            better, worse = (float(np.mean([s[place] for s in splits])) for place in (1, 2))
-            self._remember(templates, rule, "P2", len(values), better, worse, middles)
+            count = len({item for of_rule, _, item in second_ranks if of_rule == rule})
+            better, worse = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
+            self._remember(templates, rule, "P2", count, better, worse, middles)
         return Halves(first, of_second)
 
     def _called(self, id_: str) -> str:
@@ -368,28 +503,14 @@ def _rows(folder: RunFolder) -> Iterator[_Row]:
         )
 
 
-def _check_memory(given: RunFolder, data: QuerySet, tasks: Sequence[str]) -> None:
-    """:raises BadInput: another probe's run, of other data, unfinished, or without a task."""
-    about, faults = given.manifest["identity"], []
-    if about["probe"] != "ontology" or not given.is_complete():
-        faults.append(f"--memory {given.path}: expected a finished run of the ontology probe")
-    elif about["data"]["content_hash"] != data.content_hash:
-        faults.append(f"--memory {given.path}: it asked {about['data']['name']}, not {data.name} as it is now")
-    else:
-        there = set(given.queries().column("relation").to_pylist())
-        faults += [f"--memory {given.path}: it did not ask the task {task}" for task in tasks if task not in there]
-    if faults:
-        raise BadInput(faults)
-
-
-def _memory_ranks(memory: RunFolder) -> dict[str, float]:
-    """Of each query 1 / rank of its best right answer; of several templates :data:`PARTICULAR` counts, else their
-    mean."""
+def _memory_ranks(memory: RunFolder, way: str, ids: Collection[str]) -> dict[str, float]:
+    """Of each of these queries 1 / rank of its best right answer, scored in this way; of several templates
+    :data:`PARTICULAR` counts, else their mean."""
     found: dict[str, dict[str, float]] = {}
     table = memory.predictions().select(["query_id", "prompt", "rank", "unscored", "scoring"])
     for row in table.to_pylist():
-        if row["unscored"] is None:
-            found.setdefault(row["query_id"], {})[f"{row['scoring']} {row['prompt']}"] = 1 / row["rank"]
+        if row["unscored"] is None and row["scoring"] == way and row["query_id"] in ids:
+            found.setdefault(row["query_id"], {})[row["prompt"]] = 1 / row["rank"]
     ranks = {}
     for query, by_prompt in found.items():
         particular = [value for prompt, value in by_prompt.items() if prompt.endswith(PARTICULAR)]
@@ -449,15 +570,20 @@ def _effect(rows: Sequence[_Row], premises: tuple[bool, bool]) -> Difference | N
 
 
 def _means(lines: Sequence[Line]) -> list[Mean]:
-    """Of each model over its rules, and of all models together where there are several."""
+    """Of each model over its rules, and of all models, or all wordings, together where there are several."""
     models = list(dict.fromkeys(line.setting.model for line in lines))
+    wordings = list(dict.fromkeys(line.setting.wording for line in lines))
     cells: dict[tuple[str, str, str, str], list[Line]] = {}
     for model in [*models, ""] if len(models) > 1 else models:
-        for line in lines:
-            own, wording, _, first, second = line.setting
-            if line.values and model in (own, ""):
-                cells.setdefault((model, wording, first, second), []).append(line)
-    return [Mean(*cell, _mean_of(found), _mean_of_all(found)) for cell, found in cells.items()]
+        for wording in [*wordings, ""] if len(wordings) > 1 else wordings:
+            for line in lines:
+                if line.values and model in (line.setting.model, "") and wording in (line.setting.wording, ""):
+                    cell = model, wording, line.setting.first, line.setting.second
+                    cells.setdefault(cell, []).append(line)
+    return [
+        Mean(*cell, _mean_of(own), _mean_of_all(own), tuple(dict.fromkeys(line.setting.rule for line in own)))
+        for cell, own in cells.items()
+    ]
 
 
 def _mean_of(lines: Sequence[Line]) -> Interval:
