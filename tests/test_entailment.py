@@ -593,7 +593,10 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
     ]  # fmt: skip
     [table, *_] = entailment_tables(Entailment(lines, means, {}, [], [], [], []))
     assert [(row[1], row[-1]) for row in table.rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
-    assert table.notes[-1] == "not in every mean, as no item stands in the setting: rdfs7 of tiny, words (1 settings)"
+    assert (
+        table.notes[-1]
+        == "not in every mean, as nothing was scored in the setting: rdfs7 of tiny, words (1 of 9 settings)"
+    )
 
 
 def test_effects_say_of_how_many_items(done):

@@ -62,8 +62,11 @@ def _means(found: Entailment) -> Table:
 def _lacking(found: Entailment) -> list[str]:
     """Which rules are not in all means."""
     empty = Counter(line.setting[:3] for line in found.lines if not line.values)
-    said = [f"{rule} of {model}, {wording} ({count} settings)" for (model, wording, rule), count in empty.items()]
-    return [f"not in every mean, as no item stands in the setting: {'; '.join(said)}"] if said else []
+    said = [
+        f"{rule} of {model}, {wording} ({count} of {len(LEVELS) ** 2} settings)"
+        for (model, wording, rule), count in empty.items()
+    ]
+    return [f"not in every mean, as nothing was scored in the setting: {'; '.join(said)}"] if said else []
 
 
 def _wordings(found: Entailment) -> Table:
