@@ -39,8 +39,8 @@ def desk(tmp_path_factory):
     lines = [f"{kind} {number}\thypernym\t{kind}\n" for kind in animals for number in range(4)]
     (folder / "my-graph" / "train.tsv").write_text("".join(lines[::2]), encoding="utf-8")
     (folder / "my-graph" / "test.tsv").write_text("".join(lines[1::2]), encoding="utf-8")
-    _both_readings(folder)
     texts_to_build_from(folder)
+    _both_readings(folder)
     for example in (ROOT / "docs" / "examples").iterdir():
         shutil.copy(example, folder)
     return folder
@@ -51,7 +51,8 @@ def _both_readings(folder: Path) -> None:
     from tests.test_cli import bert, save
 
     answers = {"France": "Paris", "Japan": "Tokyo", "Peru": "Lima", "Chad": "Lome"}
-    named = [file.read_text(encoding="utf-8") for file in (ROOT / "docs" / "examples").glob("town*")]
+    lists = [*(ROOT / "docs" / "examples").glob("town*"), folder / "chemicals.tsv", folder / "genes.txt"]
+    named = [file.read_text(encoding="utf-8") for file in lists]
     save(folder / "bert", bert(2000), *named, *answers, *answers.values(), "Iran Spain Asia Europe")
     facts = [
         {"subject": subject, "relation": "capital", "answer": answer, "sentences": [f"{subject} is ruled from [Y]."]}
