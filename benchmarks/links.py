@@ -68,10 +68,10 @@ class Plain:
         self.queue: list = []
 
     def text(self, entity: int, without: int) -> str:
-        said = self.descriptions[entity].removeprefix(f"{self.names[entity]} ")
+        said = self.descriptions[entity]
         if len(said.split()) < SHORT:
             said += " " + " ".join(self.names[o] for o in self.neighbours.get(entity, ()) if o != without)
-        return f"{self.names[entity]}: {said}"
+        return f"{self.names[entity]}: {said.removeprefix(f'{self.names[entity]} ')}"
 
     def encode(self, encoder, texts, others=None):
         batch = self.tokenizer(
