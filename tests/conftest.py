@@ -6,6 +6,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: no test may reach for the network
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,21 @@ def serve(monkeypatch):
     yield make
     for server in made:
         server.close()
+
+
+@pytest.fixture
+def fathom(monkeypatch, capsys):
+    """Calls the command line: (exit code, standard output, standard error)."""
+    from fathom.cli import main
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fathom", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call

@@ -22,7 +22,6 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from fathom.cli import main
 from fathom.data.formats import read
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
@@ -59,21 +58,6 @@ def bert(vocabulary: int = 100) -> BertForMaskedLM:
 @pytest.fixture(scope="module")
 def causal(tmp_path_factory) -> Path:
     return save(tmp_path_factory.mktemp("models") / "causal", gpt2())
-
-
-@pytest.fixture
-def fathom(monkeypatch, capsys):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fathom", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
 
 
 ASK = ("--data", "geography", "--limit", "12")

@@ -56,7 +56,7 @@ from fathom.studies.entailment import (
 )
 from fathom.training.soft import Item, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
-from tests.test_cli import bert, fathom, gpt2, save  # noqa: F401 - a fixture
+from tests.test_cli import bert, save
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_ontology import digest
 
@@ -635,7 +635,7 @@ def test_limited_items(done, tmp_path):
 
 
 class TestInput:
-    def test_all_at_once(self, tmp_path, fathom):  # noqa: F811
+    def test_all_at_once(self, tmp_path, fathom):
         code, _, error = fathom(
             "study", "entailment", "--model", "m", "--data", "d", "--out", tmp_path / "o", "--wordings", "soft",
             "--memory", tmp_path / "no", "--alpha", "2", "--masks", "several,one",
@@ -647,7 +647,7 @@ class TestInput:
         assert "--masks: Tuple should have at most 1 item" in error
         assert not (tmp_path / "o").exists()
 
-    def test_rules_and_data(self, folder, tmp_path, fathom):  # noqa: F811
+    def test_rules_and_data(self, folder, tmp_path, fathom):
         out = ["--out", tmp_path / "o"]
         code, _, error = fathom("study", "entailment", "--model", "m", "--data", folder, *out, "--rules", "rdfs4,rdfs9")
         assert (code, error) == (2, "error: --rules rdfs4: there is rdfs2, rdfs3, rdfs5, rdfs7, rdfs9, rdfs11\n")
@@ -683,7 +683,7 @@ class TestInput:
             study([("first", lambda: done.model), ("second", lambda: causal)], plan, quiet)
         assert not (tmp_path / "o").exists()
 
-    def test_nothing_to_ask(self, folder, tmp_path, fathom):  # noqa: F811
+    def test_nothing_to_ask(self, folder, tmp_path, fathom):
         """No rule, no wording, or a limit that leaves no halves: no word of a flag that the command lacks."""
         words = ["study", "entailment", "--model", "m", "--data", folder, "--out", tmp_path / "o"]
         rules = "rdfs2, rdfs3, rdfs5, rdfs7, rdfs9, rdfs11"
@@ -712,7 +712,7 @@ class TestInput:
         assert caught.value.faults == [line]
         assert not (tmp_path / "o").exists()
 
-    def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):  # noqa: F811
+    def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):
         save(tmp_path / "bert", bert(2000), *(file.read_text() for file in EXAMPLES.glob("town*")))
         words = ["study", "entailment", "--model", tmp_path / "bert", "--data", folder, "--out", tmp_path / "o"]
         code, shown, _ = fathom(*words, "--rules", "rdfs5", "--pairs", "1")

@@ -33,7 +33,7 @@ from fathom.studies.ontology import ontology as study
 from fathom.training import soft
 from fathom.training.soft import Item, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local
-from tests.test_cli import bert, fathom, gpt2, save  # noqa: F401 - a fixture
+from tests.test_cli import bert, gpt2, save
 from tests.test_cloze import KINDS, SHAPE
 
 CLASSES = ("person", "singer", "soccer player", "place", "body of water", "lake", "work of art", "poem", "agent")
@@ -324,7 +324,7 @@ def test_learnt_vectors_stand_beside_the_vocabulary(model):
 
 
 class TestInput:
-    def test_causal_models_are_told_what_to_type(self, tmp_path, fathom):  # noqa: F811
+    def test_causal_models_are_told_what_to_type(self, tmp_path, fathom):
         """The line works as it stands, once data and folder are in it, and ranks the same candidates."""
         facts = tmp_path / "town"
         published(facts)
@@ -718,7 +718,7 @@ class TestStudyInput:
         with pytest.raises(BadInput, match="unfinished"):
             study([whole])
 
-    def test_the_command(self, tmp_path, fathom):  # noqa: F811
+    def test_the_command(self, tmp_path, fathom):
         asked(tmp_path / "r", KNOWS, masks=("several", "one"))
         code, out, _ = fathom("study", "ontology", tmp_path / "r", "--out", tmp_path / "tables")
         assert code == 0

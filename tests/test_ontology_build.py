@@ -11,7 +11,6 @@ import gzip
 import json
 import re
 import shlex
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ from fathom.building.ontology.build import read_patterns
 from fathom.building.ontology.gathering import _labels
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
 from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
-from fathom.cli import main
 from fathom.data.formats import examine, read
 from fathom.data.ontology_wording import domain_sentence, range_sentence
 from fathom.errors import BadInput
@@ -246,18 +244,6 @@ def test_seed_decides_the_order_and_the_sample(tmp_path, town):
     drawn = {name for found in other.classes for name in found.instances}
     third = build_ontology([TOWN], [], tmp_path / "third", PATTERNS, instances=1, seed=2)
     assert drawn != {name for found in third.classes for name in found.instances}
-
-
-@pytest.fixture
-def fathom(monkeypatch, capsys):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fathom", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        output = capsys.readouterr()
-        return int(stop.value.code or 0), output.out, output.err
-
-    return call
 
 
 def test_the_cloze_probe_asks_it(tmp_path, town, fathom):

@@ -40,8 +40,10 @@ from fathom.data.entailment import (
 from fathom.data.formats import locate, read
 from fathom.data.formats.choices import RULES
 from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
+from fathom.data.ontology_wording import TEMPLATES
 from fathom.data.queries import QuerySet
 from fathom.data.selection import Selection
+from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.ranking import hits_at_k, reciprocal_mean_rank, reciprocal_rank
@@ -60,7 +62,7 @@ ALL = "all rules"
 ALL_WORDINGS = "all wordings"
 LEAST = 2
 """Items of a rule: with fewer there are no two halves."""
-PARTICULAR = " is a particular [Y] ."
+PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """How the hypothesis asks for a class. Of several templates that asked for P1, its rank is that of this one."""
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
 
