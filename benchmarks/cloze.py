@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.data.selection import Selection, select
+from fathom.data.selection.filters import Selection, select
+from fathom.formats import read
 from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
 from fathom.probes.options import ClozeOptions

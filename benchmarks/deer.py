@@ -37,7 +37,7 @@ def network_and_tokenizer(dtype: str):
 
 def prompts(queries: int, entities: int) -> dict[str, list[str]]:
     """Few-shot prompts of some test queries of WN18RR, and the texts of some entities, both drawn at random."""
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.probes.embedding import tail_prompt, tail_template
     from fathom.probes.options import EmbeddingOptions
 
@@ -119,7 +119,7 @@ def ranking() -> float:
     import numpy as np
     import torch
 
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.scoring.similarity import Space, rank_by_cosine
 
     data = read(DATA / "wn18rr")

@@ -61,8 +61,8 @@ def make(folder: Path, entities: int, triples: int) -> None:
 
 def measure(folder: Path) -> None:
     """Read, hash, and choose 500 queries; print seconds and the peak of memory."""
-    from fathom.data.formats import read
-    from fathom.data.selection import Selection, select
+    from fathom.data.selection.filters import Selection, select
+    from fathom.formats import read
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()

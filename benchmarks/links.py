@@ -26,12 +26,12 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 from transformers import BertConfig, BertTokenizerFast
 
-from fathom.data.formats import read
-from fathom.data.links import split_links
+from fathom.data.graph.links import split_links
+from fathom.formats import read
+from fathom.links.fit import shuffled
+from fathom.links.options import SimKgc
+from fathom.links.simkgc import SHORT, Predictor
 from fathom.scoring.similarity import Space, rank_by_cosine
-from fathom.training.links.fit import shuffled
-from fathom.training.links.options import SimKgc
-from fathom.training.links.simkgc import SHORT, Predictor
 from fathom.training.loop import grouped
 
 DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")

@@ -23,8 +23,8 @@ import torch
 from cloze import by_loop
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-from fathom.data.formats import read
-from fathom.data.selection import Selection, select
+from fathom.data.selection.filters import Selection, select
+from fathom.formats import read
 from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
 from fathom.probes.options import OntologyOptions

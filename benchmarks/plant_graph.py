@@ -24,8 +24,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.formats import read
 from fathom.training.loop import Plan, train
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -28,17 +28,17 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 import fathom
-from fathom.data.entailment import Item, Wording, X, Y, items, phrase_of, text_of
-from fathom.data.formats import read
-from fathom.data.formats.choices import RULES
-from fathom.data.formats.ontoprobe import read_patterns
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
+from fathom.formats import read
+from fathom.formats.choices import RULES
+from fathom.formats.ontoprobe import read_patterns
 from fathom.probes.options import EntailmentOptions
-from fathom.report.entailment import draw_heat_maps, entailment_tables
-from fathom.report.tables import render
+from fathom.prompts.entailment import Item, Wording, X, Y, items, phrase_of, text_of
+from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 from fathom.studies.entailment import Plan, study
+from fathom.studies.entailment_tables import draw_heat_maps, entailment_tables
 from fathom.training.loop import Plan as Training
 from fathom.training.loop import train
 from fathom.training.small import NO_TARGET, Size, learn_tokenizer, padded, save, small_network

@@ -26,10 +26,10 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import ModernBertConfig, ModernBertForMaskedLM, PreTrainedTokenizerFast
 
-from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.data.readings import read_as
+from fathom.data.selection.readings import read_as
 from fathom.data.templates import Prompt, Template
+from fathom.formats import read
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 from fathom.training.loop import Plan, train
 

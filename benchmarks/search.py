@@ -65,8 +65,8 @@ def main() -> None:
     parser.add_argument("--embedding", action="store_true", help="time the embedding probe as well (all entities)")
     chosen = parser.parse_args()
 
-    from fathom.data.formats import read
-    from fathom.data.selection import Selection, select
+    from fathom.data.selection.filters import Selection, select
+    from fathom.formats import read
     from fathom.models.loading import wrap
 
     data = read(DATA / "wn18rr")

@@ -49,7 +49,7 @@ def network_and_tokenizer(kind: str):
 
 def questions(count: int, answers: int | None = None):
     """(template, subjects, answers) of the relation; the first template."""
-    from fathom.data.formats import read
+    from fathom.formats import read
 
     data = read(DATA / "bear" / "BEAR").select(relations=[RELATION])
     subjects = [query.subject for query in data.queries][:count]

@@ -103,7 +103,7 @@ def peak() -> float:
 
 def measure(data: str, out: Path, variants: str) -> None:
     from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants
-    from fathom.data.formats import read
+    from fathom.formats import read
 
     start, cpu = time.perf_counter(), time.process_time()
     graph = read(data).graph
@@ -127,7 +127,7 @@ def compare(data: str) -> None:
     import ahocorasick_rs as peer
 
     from fathom.building.worlds.mentions import find_mentions
-    from fathom.data.formats import read
+    from fathom.formats import read
 
     graph = read(data).graph
     assert graph is not None

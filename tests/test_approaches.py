@@ -20,12 +20,12 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import kendall, pearson, spearman
 from fathom.metrics.perplexity import corpus_perplexity, mean_perplexity, perplexity
 from fathom.metrics.ranking import places
-from fathom.report.approaches import paired_tables, rankings_tables, relations_tables
-from fathom.report.summary import metrics_json, summarise
-from fathom.report.tables import render
+from fathom.results.outcomes import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
+from fathom.results.summary import metrics_json, summarise
+from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
-from fathom.studies.approaches import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
+from fathom.studies.approaches_tables import paired_tables, rankings_tables, relations_tables
 from fathom.studies.paired import pools, readings
 from fathom.studies.perplexity import perplexities
 from fathom.studies.rankings import EVERY_MODEL, MEAN, rankings, read_groups

@@ -28,8 +28,8 @@ from fathom.building.cloze.options import ClozeOptions
 from fathom.building.cloze.review import Sample, read_review
 from fathom.building.cloze.sentences import Selector
 from fathom.cli import app
-from fathom.data.formats import examine, read
 from fathom.errors import BadInput, RunFailed
+from fathom.formats import examine, read
 from fathom.metrics.agreement import cohen_kappa, share_interval
 from fathom.store.files import whole_folder
 

@@ -17,17 +17,17 @@ from typer.testing import CliRunner
 import fathom
 from fathom.building.choices import build_choices
 from fathom.cli import app
-from fathom.data.choices import Choices, choices, question_of, shown, statements_of
 from fathom.data.faults import Faults
-from fathom.data.formats import read
-from fathom.data.formats.choices import is_choices, read_choices, split_prompt
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.selection import Selection, select
+from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence, Template
 from fathom.errors import BadInput, RunFailed
+from fathom.formats import read
+from fathom.formats.choices import is_choices, read_choices, split_prompt
 from fathom.models.base import Attention, token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.choice import CUT_OFF, UNPARSED, chosen
+from fathom.prompts.choices import Choices, choices, question_of, shown, statements_of
 from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, choice
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 

@@ -17,7 +17,7 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import ClozeOptions, StatementOptions
-from fathom.report.summary import summarise
+from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget

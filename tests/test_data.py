@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fathom.data.formats import examine, read
 from fathom.data.queries import Query
 from fathom.data.statistics import majority_share, random_baseline, relation_statistics
 from fathom.data.templates import Sentence, Span, Template
 from fathom.errors import BadInput
+from fathom.formats import examine, read
 
 
 def write(folder: Path, files: dict[str, object]) -> Path:

@@ -20,7 +20,7 @@ LINK = re.compile(r"\]\((?!http)([^)#]+)")
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     """A folder in which "gpt2", "path/to/BEAR" and "my-facts" are there, small."""
-    from fathom.data.formats import EMBEDDED
+    from fathom.formats import EMBEDDED
     from tests.test_build_cloze import texts_to_build_from
     from tests.test_cli import gpt2, save
     from tests.test_data import bear_folder, instance

@@ -14,10 +14,10 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 import fathom.scoring.similarity
 import fathom.scoring.vectors
 import fathom.store.vectors
-from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.errors import BadInput
+from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
 from fathom.probes.embedding import tail_prompt, tail_template

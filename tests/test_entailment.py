@@ -15,7 +15,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fathom.data.entailment import (
+from fathom.data.templates import capitalized
+from fathom.errors import BadInput
+from fathom.formats import read
+from fathom.formats.choices import RULES
+from fathom.formats.ontoprobe import read_patterns
+from fathom.metrics.bootstrap import FEW_CLUSTERS, interval
+from fathom.models.base import Attention
+from fathom.probes.options import EntailmentOptions, OntologyOptions
+from fathom.prompts.entailment import (
     ABSENT,
     GIVEN,
     IMPLICIT,
@@ -28,15 +36,6 @@ from fathom.data.entailment import (
     sources,
     text_of,
 )
-from fathom.data.formats import read
-from fathom.data.formats.choices import RULES
-from fathom.data.formats.ontoprobe import read_patterns
-from fathom.data.templates import capitalized
-from fathom.errors import BadInput
-from fathom.metrics.bootstrap import FEW_CLUSTERS, interval
-from fathom.models.base import Attention
-from fathom.probes.options import EntailmentOptions, OntologyOptions
-from fathom.report.entailment import draw_heat_maps, entailment_tables
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords
@@ -54,6 +53,7 @@ from fathom.studies.entailment import (
     halves,
     study,
 )
+from fathom.studies.entailment_tables import draw_heat_maps, entailment_tables
 from fathom.training.soft import Item, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, save

@@ -13,13 +13,12 @@ import pytest
 import torch
 
 from fathom.data.faults import Faults
-from fathom.data.formats import examine, read
-from fathom.data.formats.kamel import read_kamel
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.questions import QuestionShots, as_template, read_questions
 from fathom.data.templates import Template
 from fathom.errors import BadInput
+from fathom.formats import examine, read
+from fathom.formats.kamel import read_kamel
 from fathom.metrics.bootstrap import interval, interval_of
 from fathom.metrics.generation import harmonic_mean, mean_f1, set_score
 from fathom.models.base import Attention
@@ -27,7 +26,8 @@ from fathom.models.generation import generate_greedily
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.generation import Probe, _said_on_line
 from fathom.probes.options import GenerationOptions
-from fathom.report.summary import summarise
+from fathom.prompts.questions import QuestionShots, as_template, read_questions
+from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local

@@ -17,19 +17,19 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from fathom import links as table
 from fathom.cli import app
-from fathom.data.formats import read
 from fathom.errors import BadInput, RunFailed
+from fathom.formats import read
+from fathom.links import Kind
+from fathom.links.base import Predictor
+from fathom.links.fit import NotANumber
+from fathom.links.options import LinkTraining, TextTraining
+from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
-from fathom.scoring.links import rank_links
 from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
 from fathom.studies.memory import Curve, correlations, memory
-from fathom.training import links as table
-from fathom.training.links import Kind
-from fathom.training.links.base import Predictor
-from fathom.training.links.fit import NotANumber
-from fathom.training.links.options import LinkTraining, TextTraining
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
 PLAN = """

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from fathom.data import graph_cache
-from fathom.data.formats import examine, read
-from fathom.data.graph_statistics import graph_relations
+from fathom.data.graph.statistics import graph_relations
 from fathom.data.queries import QuerySet
-from fathom.data.selection import Selection, check, select
+from fathom.data.selection.filters import Selection, check, select
 from fathom.data.statistics import majority_share
 from fathom.errors import BadInput
+from fathom.formats import examine, read
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
-from fathom.report.data import data_tables
+from fathom.results.datasets import data_tables
 from fathom.run import run
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
@@ -587,7 +587,7 @@ def kept_hash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
         raise NotKept
 
     with monkeypatch.context() as patched:
-        patched.setattr("fathom.data.formats.kg.assemble", assemble)
+        patched.setattr("fathom.formats.kg.assemble", assemble)
         try:
             return read(folder).content_hash
         except NotKept:

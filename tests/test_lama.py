@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fathom.cli.data import app
-from fathom.data.formats import examine, read
-from fathom.data.formats.lama import TREX_RELATIONS
 from fathom.data.queries import Query, QuerySet
-from fathom.data.readings import Asked, asked, lacking_reading, read_as
-from fathom.data.selection import Selection, select
+from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.readings import Asked, asked, lacking_reading, read_as
 from fathom.data.statistics import relation_statistics
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
+from fathom.formats import examine, read
+from fathom.formats.lama import TREX_RELATIONS
 
 
 def write(file: Path, lines: list) -> Path:

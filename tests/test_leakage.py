@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fathom.data.formats import read
+from fathom.data.graph.leakage import answers_in_descriptions, relations_per_entity
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.leakage import answers_in_descriptions, relations_per_entity
 from fathom.data.words import stands_as_word
-from fathom.report.leakage import leakage_tables
-from fathom.report.tables import render
+from fathom.formats import read
+from fathom.results.leakage import leakage_tables
+from fathom.results.tables import render
 
 
 def graph_of(names: list[str], descriptions: list[str], triples: list[tuple[int, int, int]], train: int):
@@ -105,7 +105,7 @@ def test_what_is_no_graph_is_said(monkeypatch, capsys):
     from fathom.cli import main
 
     sentences = replace(read("geography"), graph=None)
-    monkeypatch.setattr("fathom.data.formats.read", lambda path: sentences)
+    monkeypatch.setattr("fathom.formats.read", lambda path: sentences)
     monkeypatch.setattr(sys, "argv", ["fathom", "data", "leakage", "geography"])
     with pytest.raises(SystemExit) as stop:
         main()

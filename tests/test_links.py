@@ -24,25 +24,25 @@ from transformers import (
 from typer.testing import CliRunner
 
 import fathom
+from fathom import links as table
 from fathom.cli import app
-from fathom.data.formats import read
-from fathom.data.graph_queries import link_queryset
-from fathom.data.links import split_links
+from fathom.data.graph.links import split_links
+from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput, RunFailed
+from fathom.formats import read
+from fathom.links import Kind
+from fathom.links import fit as fitting
+from fathom.links.base import Predictor
+from fathom.links.fit import NotANumber, Stage, shuffled
+from fathom.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom.links.networks import language_model
+from fathom.links.options import ASKING, TextTraining
+from fathom.links.predict import predict_links
+from fathom.links.ranking import rank_links
 from fathom.models.base import Identity
 from fathom.probes.options import LinkOptions
 from fathom.run import run
-from fathom.scoring.links import rank_links
 from fathom.store import folder as folder_module
-from fathom.training import links as table
-from fathom.training.links import Kind
-from fathom.training.links import fit as fitting
-from fathom.training.links.base import Predictor
-from fathom.training.links.fit import NotANumber, Stage, shuffled
-from fathom.training.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.training.links.networks import language_model
-from fathom.training.links.options import ASKING, TextTraining
-from fathom.training.links.predict import predict_links
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
 
@@ -327,7 +327,7 @@ def test_the_run_says_ties_directions_and_what_has_no_score(data, tmp_path):
 
 
 def test_a_killed_run_goes_on(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("fathom.probes.link.SHARD_QUERIES", 2)
+    monkeypatch.setattr("fathom.links.probe.SHARD_QUERIES", 2)
     model = scripted(data, lambda given, inverse: [float(place) for place in range(6)])
     whole = asked(model, data, tmp_path / "whole").predictions()
     add, added = folder_module.RunFolder.add_shard, []

@@ -19,16 +19,16 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import fathom
+from fathom.data.graph.links import Links, split_links
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.links import Links, split_links
 from fathom.errors import BadInput, RunFailed
-from fathom.scoring.links import rank_links
+from fathom.links import find, generative, genkgc, kgt5
+from fathom.links.decoding import Decoder, Encoded, Plan, search
+from fathom.links.fit import fit
+from fathom.links.generative import GenerativePredictor
+from fathom.links.options import Generative, GenKgc, Kgt5
+from fathom.links.ranking import rank_links
 from fathom.scoring.search import Answers
-from fathom.training.links import find, generative, genkgc, kgt5
-from fathom.training.links.decoding import Decoder, Encoded, Plan, search
-from fathom.training.links.fit import fit
-from fathom.training.links.generative import GenerativePredictor
-from fathom.training.links.options import Generative, GenKgc, Kgt5
 from tests.conftest import build
 
 WORDS = ["<pad>", "</s>", "<s>", "<unk>", *(f"w{number}" for number in range(4, 24))]

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fathom.data.formats import read
-from fathom.data.links import split_links
+from fathom.data.graph.links import split_links
 from fathom.errors import BadInput
-from fathom.training.links import knn_kge
-from fathom.training.links.base import measured
-from fathom.training.links.fit import fit
-from fathom.training.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.training.links.knn_kge import EntityModel, Predictor, Prompts, Store, smoothed_cross_entropy
-from fathom.training.links.options import KnnKge
+from fathom.formats import read
+from fathom.links import knn_kge
+from fathom.links.base import measured
+from fathom.links.fit import fit
+from fathom.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom.links.knn_kge import EntityModel, Predictor, Prompts, Store, smoothed_cross_entropy
+from fathom.links.options import KnnKge
 from tests.conftest import build, tiny_tokenizer
 
 CPU = torch.device("cpu")

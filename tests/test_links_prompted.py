@@ -17,16 +17,16 @@ pytest.importorskip("bm25s", reason="needs the extra kgc")
 import fathom
 from fathom.building.worlds.build import build_worlds
 from fathom.cli import main
-from fathom.data.formats import read
-from fathom.data.links import split_links
+from fathom.data.graph.links import split_links
 from fathom.errors import BadInput, MissingExtra, RunFailed
+from fathom.formats import read
+from fathom.links.folder import open_links, read_manifest
+from fathom.links.options import Prompted
+from fathom.links.predict import predict_links
+from fathom.links.prompted import Local, Predictor, Sampled, parsed
+from fathom.links.prompted_text import Bm25, Prompts, Shown, rationale
 from fathom.models.base import token_log_probs
 from fathom.models.server import ChatReply
-from fathom.training.links.folder import open_links, read_manifest
-from fathom.training.links.options import Prompted
-from fathom.training.links.predict import predict_links
-from fathom.training.links.prompted import Local, Predictor, Sampled, parsed
-from fathom.training.links.prompted_text import Bm25, Prompts, Shown, rationale
 from tests.conftest import build, write_graph_folder
 
 ENTITIES = {
@@ -369,7 +369,7 @@ class Scripted:
 
 def found_for(data, monkeypatch, scores, question=2, **options):
     """By default (Tbilisi, capital, ?), of which the second Georgia is right; all entities are candidates."""
-    monkeypatch.setattr("fathom.training.links.prompted._asked", lambda options, device: Scripted(scores))
+    monkeypatch.setattr("fathom.links.prompted._asked", lambda options, device: Scripted(scores))
     predictor = Predictor(data.graph, chosen(candidates=50, **options), None, torch.device("cpu"))
     return predictor.rank(asked(data).take(np.array([question])), 3)[0]
 

@@ -19,14 +19,14 @@ from pykeen.triples import CoreTriplesFactory
 from safetensors.torch import load_file
 
 import fathom
-from fathom.data.graph_queries import graph_queryset
+from fathom.data.graph.links import split_links
+from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.links import split_links
 from fathom.errors import BadInput, MissingExtra
-from fathom.training.links import embedding
-from fathom.training.links.fit import NotANumber
-from fathom.training.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.training.links.options import Embedding
+from fathom.links import embedding
+from fathom.links.fit import NotANumber
+from fathom.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom.links.options import Embedding
 
 CPU = torch.device("cpu")
 PINNED = pytest.mark.filterwarnings("ignore:'pin_memory' argument")
@@ -376,7 +376,7 @@ def test_a_missing_library_is_said_with_its_command(monkeypatch):
             raise ImportError(name)
         return real(name, *rest, **more)
 
-    monkeypatch.delitem(sys.modules, "fathom.training.links.embedding")
+    monkeypatch.delitem(sys.modules, "fathom.links.embedding")
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[kgc\]'"):
-        importlib.import_module("fathom.training.links.embedding")
+        importlib.import_module("fathom.links.embedding")

@@ -11,19 +11,19 @@ from pydantic import ValidationError
 from torch.nn.functional import cross_entropy, normalize
 from transformers import BertConfig, BertModel, BertTokenizerFast, T5Config, T5Model
 
-from fathom.data.formats import read
-from fathom.data.graph_queries import link_queryset
-from fathom.data.links import Links, split_links
+from fathom.data.graph.links import Links, split_links
+from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput
+from fathom.formats import read
+from fathom.links import fit as fitting
+from fathom.links.base import measured
+from fathom.links.encoding import Framing, encode, groups, mean_pool
+from fathom.links.folder import open_links, read_curve, train_links
+from fathom.links.neighbours import Grouped
+from fathom.links.options import SimKgc
+from fathom.links.simkgc import Predictor, info_nce
 from fathom.probes.options import LinkOptions
 from fathom.run import run
-from fathom.training.links import fit as fitting
-from fathom.training.links.base import measured
-from fathom.training.links.encoding import Framing, encode, groups, mean_pool
-from fathom.training.links.folder import open_links, read_curve, train_links
-from fathom.training.links.neighbours import Grouped
-from fathom.training.links.options import SimKgc
-from fathom.training.links.simkgc import Predictor, info_nce
 from tests.conftest import write_graph_folder
 
 CPU = torch.device("cpu")
@@ -371,7 +371,7 @@ def test_reranking_lifts_who_is_near(untrained, data, options):
 def test_too_many_are_no_neighbourhood(untrained, data, monkeypatch):
     predictor, place = untrained(), place_of(data.graph)
     assert len(predictor.triples.within(place["paris"], 2)) == 4
-    monkeypatch.setattr("fathom.training.links.neighbours.REACHED", 3)
+    monkeypatch.setattr("fathom.links.neighbours.REACHED", 3)
     assert not len(predictor.triples.within(place["paris"], 2))
 
 

@@ -13,23 +13,23 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fathom.data.formats import read
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Sentence, Span, Template
 from fathom.errors import BadInput, RunFailed
+from fathom.formats import read
 from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.models.base import Attention
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import ontology
 from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
-from fathom.report.ontology_study import ontology_tables
-from fathom.report.summary import summarise
+from fathom.results.names import short_names
+from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
 from fathom.store.folder import RunFolder
-from fathom.studies.names import short_names
 from fathom.studies.ontology import ontology as study
+from fathom.studies.ontology_tables import ontology_tables
 from fathom.training import soft
 from fathom.training.soft import Item, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local

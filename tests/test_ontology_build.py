@@ -26,9 +26,9 @@ from fathom.building.ontology.build import read_patterns
 from fathom.building.ontology.gathering import _labels
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
 from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
-from fathom.data.formats import examine, read
-from fathom.data.ontology_wording import domain_sentence, range_sentence
 from fathom.errors import BadInput
+from fathom.formats import examine, read
+from fathom.prompts.ontology import domain_sentence, range_sentence
 from tests.test_cli import bert, save
 
 pyoxigraph = pytest.importorskip("pyoxigraph")

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from typer.testing import CliRunner
 
 from fathom.cli import app
-from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
+from fathom.formats import read
 from fathom.training.options import PretrainOptions
 from fathom.training.pretraining import pretrain
 from fathom.training.pretraining.objectives import (

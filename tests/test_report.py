@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from fathom.errors import BadInput
-from fathom.report.summary import error_table, metrics_json, recipe, reliability_table, summarise
-from fathom.report.tables import Table, render, to_csv, to_json, to_markdown, to_text
+from fathom.results.summary import error_table, metrics_json, recipe, reliability_table, summarise
+from fathom.results.tables import Table, render, to_csv, to_json, to_markdown, to_text
 from fathom.store.predictions import SCHEMA
 
 IDENTITY = {

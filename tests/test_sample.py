@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from fathom.building.sample import sample_graph, write_sample
 from fathom.cli import app
-from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
+from fathom.formats import read
 
 TRIPLES = {
     # a and b, c and d are one component in training; f and g another; e is in no training triple.

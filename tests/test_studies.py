@@ -19,10 +19,10 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line, pearson
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
-from fathom.report.entities import agreement_tables
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import agreement
 from fathom.studies.entities import Asked, Growth, _rises, compute_time, sizes
+from fathom.studies.entities_tables import agreement_tables
 from fathom.studies.length_bias import length_bias
 
 CANDIDATES = [f"e{number}" for number in range(100)]

@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
+from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
 from fathom.probes.options import VocabularyOptions

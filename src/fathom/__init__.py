@@ -31,7 +31,7 @@ _WHERE = {
     "open_run": "fathom.api",
     "plant": "fathom.training.planting",
     "probe": "fathom.api",
-    "read_data": "fathom.data.formats",
+    "read_data": "fathom.formats",
     "train_links": "fathom.api",
     "wrap_model": "fathom.models.loading",
 }

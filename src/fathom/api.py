@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from fathom.data.formats import read
-from fathom.data.graph_queries import link_queryset
+from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
-from fathom.data.selection import check
+from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra, all_of
+from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import find
 from fathom.probes.base import Progress
 from fathom.probes.options import ChoiceOptions, LinkOptions, ProbeOptions
-from fathom.report.summary import Summary, metrics_json, summarise
+from fathom.results.summary import Summary, metrics_json, summarise
 from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
@@ -105,8 +105,8 @@ def train_links(
     :returns: the content of its ``link.json``: ``ended`` says why and where.
     :raises BadInput: everything that is wrong with options and data, at once. :raises RunFailed: NaN, a full disk.
     """
-    from fathom.training.links import find as find_kind
-    from fathom.training.links import folder
+    from fathom.links import find as find_kind
+    from fathom.links import folder
 
     kind = find_kind(model)
     chosen, queryset = all_of(lambda: kind.parse(model, options), lambda: _read(data))
@@ -128,7 +128,7 @@ def evaluate_links(
     :param options: see :class:`fathom.probes.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
     """
-    from fathom.training.links.folder import open_links
+    from fathom.links.folder import open_links
 
     chosen, queryset = all_of(lambda: parse_options(LinkOptions, options), lambda: _read(data))
     predictor = open_links(model, queryset, chosen.device, asking)

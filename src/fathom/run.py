@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import fathom
 from fathom.data.queries import QuerySet
-from fathom.data.selection import Selected, select
+from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
 from fathom.probes import Entry, find
 from fathom.probes.base import Probe, Progress

@@ -1,7 +1,7 @@
 """Multiple choice from an ontology: memorising questions, and reasoning questions after six rules of RDFS.
 
 Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5), so that
-:mod:`fathom.data.formats.choices` reads it. X and Y stand for what nobody can know; the premise about them (P2) is
+:mod:`fathom.formats.choices` reads it. X and Y stand for what nobody can know; the premise about them (P2) is
 always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
 """
 
@@ -14,15 +14,15 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from fathom.data.choices import OPTIONS, Choices, choices, shown
-from fathom.data.formats import locate, read
-from fathom.data.formats.choices import MEMORIZING, REASONING, RULES
-from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
-from fathom.data.ontology_wording import LIMITED
 from fathom.data.queries import Query
-from fathom.data.selection import Selection, select
+from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput
+from fathom.formats import locate, read
+from fathom.formats.choices import MEMORIZING, REASONING, RULES
+from fathom.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
+from fathom.prompts.choices import OPTIONS, Choices, choices, shown
+from fathom.prompts.ontology import LIMITED
 from fathom.store.files import whole_folder
 
 Rows = list[dict[str, Any]]

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fathom
-from fathom.data.formats.kg import in_use
-from fathom.data.formats.kg_files import unwritable, write_graph
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
+from fathom.formats.kg import in_use
+from fathom.formats.kg_files import unwritable, write_graph
 from fathom.store.files import whole_folder, write_json
 
 TRAIN = "train"

@@ -33,10 +33,10 @@ def _cloze(
     """Natural sentences that name one entity once, with the name masked: a data set from your own texts."""
     from fathom.building.cloze.build import build_cloze
     from fathom.building.cloze.review import REVIEW_FILE
+    from fathom.building.cloze.tables import built_tables
     from fathom.errors import RunFailed
     from fathom.options import parse_options
-    from fathom.report.building import built_tables
-    from fathom.report.tables import render
+    from fathom.results.tables import render
 
     options = parse_options(ClozeOptions, merge(config, given))
     try:
@@ -59,8 +59,8 @@ def review(
 ) -> None:
     """How many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
     from fathom.building.cloze.review import read_review
-    from fathom.report.building import review_table
-    from fathom.report.tables import render
+    from fathom.building.cloze.tables import review_table
+    from fathom.results.tables import render
 
     typer.echo(render([review_table(read_review(file))], str(format)))
 

@@ -32,9 +32,9 @@ def ontology(
 ) -> None:
     """Classes, properties and what a model may know of them: a data set from an ontology in RDF."""
     from fathom.building.ontology import Endpoint, build_ontology
+    from fathom.building.ontology.tables import ontology_tables
     from fathom.errors import RunFailed
-    from fathom.report.ontology import ontology_tables
-    from fathom.report.tables import render
+    from fathom.results.tables import render
 
     try:
         with progress_bar("bytes of files, then classes") as progress:

@@ -37,10 +37,10 @@ def worlds(
 ) -> None:
     """Copies of a knowledge graph with other texts, in which a model can infer but not remember."""
     from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants
-    from fathom.data.formats import read
+    from fathom.building.worlds.tables import worlds_table
     from fathom.errors import BadInput
-    from fathom.report.tables import render
-    from fathom.report.worlds import worlds_table
+    from fathom.formats import read
+    from fathom.results.tables import render
 
     chosen = THIRTEEN if variants is None else parse_variants(part for part in variants.split(",") if part.strip())
     queryset = read(data)

@@ -16,7 +16,7 @@ app = typer.Typer(help="Look at a data set before asking a model.", no_args_is_h
 @app.command("list")
 def list_() -> None:
     """The data sets that come with Fathom."""
-    from fathom.data.formats import EMBEDDED, read
+    from fathom.formats import EMBEDDED, read
 
     for name in EMBEDDED:
         queryset = read(name)
@@ -26,11 +26,11 @@ def list_() -> None:
 @app.command()
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Every fault of a folder at once, each with file and line. Exit code 2 where there are any."""
-    from fathom.data.formats import examine
-    from fathom.data.graph_statistics import repeated_triples
-    from fathom.data.readings import has_sentences
-    from fathom.report.data import readings_table
-    from fathom.report.tables import render
+    from fathom.data.graph.statistics import repeated_triples
+    from fathom.data.selection.readings import has_sentences
+    from fathom.formats import examine
+    from fathom.results.datasets import readings_table
+    from fathom.results.tables import render
 
     queryset, faults = examine(path)
     for note in faults.notes:
@@ -52,9 +52,9 @@ def info(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """Size, chance level, and how skewed the answers are, as a whole and by relation; what a knowledge graph holds."""
-    from fathom.data.formats import read
-    from fathom.report.data import data_tables
-    from fathom.report.tables import render
+    from fathom.formats import read
+    from fathom.results.datasets import data_tables
+    from fathom.results.tables import render
 
     queryset = read(path)
     typer.echo(render(data_tables(queryset, _token_counter(tokenizer)), str(format)))
@@ -66,9 +66,9 @@ def leakage(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """What a graph gives away without inference: entities with few relations, answers that stand in descriptions."""
-    from fathom.data.formats import read
-    from fathom.report.leakage import leakage_tables
-    from fathom.report.tables import render
+    from fathom.formats import read
+    from fathom.results.leakage import leakage_tables
+    from fathom.results.tables import render
 
     queryset = read(path)
     if queryset.graph is None:
@@ -89,9 +89,9 @@ def sample(
 ) -> None:
     """A small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
     from fathom.building.sample import write_sample
-    from fathom.data.formats import read
-    from fathom.report.sample import sample_table
-    from fathom.report.tables import render
+    from fathom.building.sample_table import sample_table
+    from fathom.formats import read
+    from fathom.results.tables import render
 
     queryset = read(path)
     if queryset.graph is None:

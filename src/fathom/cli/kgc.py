@@ -13,8 +13,8 @@ from fathom.cli.formats import Format
 from fathom.cli.options import merge, stoppable, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
+from fathom.links import EMBEDDING, KINDS, Kind
 from fathom.probes.options import LinkOptions
-from fathom.training.links import EMBEDDING, KINDS, Kind
 from fathom.training.options import PretrainOptions
 
 app = typer.Typer(
@@ -80,7 +80,7 @@ def _evaluate(
 ) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals."""
     from fathom.api import evaluate_links
-    from fathom.training.links.folder import read_manifest
+    from fathom.links.folder import read_manifest
 
     said = merge(config, given)
     asking = {name: said.pop(name) for name in list(said) if name not in LinkOptions.model_fields}
@@ -109,10 +109,10 @@ def predict(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """The best answers to (head, relation, ?) or (?, relation, tail), with scores and whether the graph has them."""
-    from fathom.data.formats import read
-    from fathom.report.links import predictions_table
-    from fathom.report.tables import render
-    from fathom.training.links.predict import predict_links
+    from fathom.formats import read
+    from fathom.links.predict import predict_links
+    from fathom.links.tables import predictions_table
+    from fathom.results.tables import render
 
     found = predict_links(model, read(data), relation, head=head, tail=tail, top=top, device=device)
     typer.echo(render([predictions_table(found)], str(format)))
@@ -128,9 +128,9 @@ def study(
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.cli.tables import tell
-    from fathom.report.memory import correlation_tables, draw_memory, memory_tables
     from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states
     from fathom.studies.memory import memory
+    from fathom.studies.memory_tables import correlation_tables, draw_memory, memory_tables
 
     with stoppable():
         given = read_plan(plan)
@@ -164,7 +164,7 @@ def _pretrain(
     **given: Any,
 ) -> None:
     """Pre-train a small language model that was told, or was not told, a graph's test triples."""
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.options import parse_options
     from fathom.training.pretraining import pretrain
 

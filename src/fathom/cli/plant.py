@@ -19,7 +19,7 @@ def _plant(
     **given: Any,
 ) -> None:
     """Train a small model from scratch on half of the facts and record which: a model whose knowledge is known."""
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.options import parse_options
     from fathom.training.planting import plant
 

@@ -14,7 +14,7 @@ from fathom.cli.formats import Format
 from fathom.cli.options import merge, with_flags
 from fathom.cli.tables import draw, keep, split, tell
 from fathom.probes.options import EmbeddingOptions, FewShotOptions, ProbeOptions, StatementOptions
-from fathom.report.tables import Table
+from fathom.results.tables import Table
 
 if TYPE_CHECKING:
     from fathom.studies.entities import Asked
@@ -33,11 +33,11 @@ def _ablation(
     **given: Any,
 ) -> None:
     """Does it matter how statements are scored? Sum or mean, full or conditional, and the masking variants, paired."""
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.models.loading import load
     from fathom.options import parse_options
-    from fathom.report.ablation import ablation_tables
     from fathom.studies.ablation import ablation
+    from fathom.studies.ablation_tables import ablation_tables
 
     options = parse_options(StatementOptions, merge(config, given))
     found = ablation(load(model, **options.loading()), read(data), options, out, announced)
@@ -55,9 +55,9 @@ def _agreement(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """Do two probes agree? Correlation of their ranks, and quadrants of hits and misses."""
-    from fathom.report.entities import agreement_tables, draw_agreement
     from fathom.store.folder import RunFolder
     from fathom.studies.agreement import agreement
+    from fathom.studies.entities_tables import agreement_tables, draw_agreement
 
     scorings: list[str | None] = [*split(scoring or "")] or [None]
     found = agreement(RunFolder.open(first), RunFolder.open(second), k, (scorings[0], scorings[-1]))
@@ -78,8 +78,8 @@ def _length_bias(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
 ) -> None:
     """Does a probe favour short names? Correlation of the gold answer's rank with its number of tokens."""
-    from fathom.report.entities import draw_length_bias, length_bias_tables
     from fathom.store.folder import RunFolder
+    from fathom.studies.entities_tables import draw_length_bias, length_bias_tables
     from fathom.studies.length_bias import length_bias
 
     found = length_bias([RunFolder.open(run) for run in runs], scoring, _counter(tokenizer))
@@ -99,11 +99,11 @@ def _prompts(
     **given: Any,
 ) -> None:
     """How much do the embedding probe's results depend on the wording of its tail prompts?"""
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.models.loading import load
     from fathom.options import parse_options
-    from fathom.report.entities import scored_table
     from fathom.studies.entities import prompt_sensitivity
+    from fathom.studies.entities_tables import scored_table
 
     options = parse_options(EmbeddingOptions, merge(config, given))
     lines = prompt_sensitivity(load(model, **options.loading()), read(data), options, out, announced)
@@ -123,10 +123,10 @@ def _sizes(
     **given: Any,
 ) -> None:
     """Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe."""
-    from fathom.data.formats import read
+    from fathom.formats import read
     from fathom.models.loading import load
-    from fathom.report.entities import scored_table
     from fathom.studies.entities import sizes
+    from fathom.studies.entities_tables import scored_table
 
     asked = _asked(split(probes), {"max_rank": 100} | merge(config, given), max_rank)
     loading = asked[0].options.loading()
@@ -149,11 +149,11 @@ def _compute_time(
     **given: Any,
 ) -> None:
     """How long does a probe take? Time against number of queries, a line through it, and what it says of all."""
-    from fathom.data.formats import read
     from fathom.errors import BadInput
+    from fathom.formats import read
     from fathom.models.loading import load
-    from fathom.report.entities import draw_timing, timing_table
     from fathom.studies.entities import compute_time
+    from fathom.studies.entities_tables import draw_timing, timing_table
 
     if not all(part.isdigit() and int(part) for part in split(queries)):
         raise BadInput(f"--queries: expected numbers separated by commas, found {queries!r}")

@@ -40,7 +40,7 @@ def rankings(
     format: Format = _FORMAT,  # noqa: A002 - the name of the flag
 ) -> None:
     """Do template-based and template-free probing rank models alike? Places per data set, and their agreement."""
-    from fathom.report.approaches import draw_rankings, rankings_tables
+    from fathom.studies.approaches_tables import draw_rankings, rankings_tables
     from fathom.studies.rankings import rankings as study
 
     found = study(opened(runs), split(scoring), groups)
@@ -57,7 +57,7 @@ def readings(
     format: Format = _FORMAT,  # noqa: A002
 ) -> None:
     """Do scores differ between the two readings of the same facts? Paired differences of Acc@1, 5 and 10."""
-    from fathom.report.approaches import readings_tables
+    from fathom.studies.approaches_tables import readings_tables
     from fathom.studies.paired import readings as study
 
     tell(readings_tables(study(opened(runs), split(scoring))), format, out, "readings")
@@ -71,7 +71,7 @@ def pools(
     format: Format = _FORMAT,  # noqa: A002
 ) -> None:
     """How much does a larger answer pool cost? Runs with and without --add-candidates, paired by fact."""
-    from fathom.report.approaches import pools_tables
+    from fathom.studies.approaches_tables import pools_tables
     from fathom.studies.paired import pools as study
 
     tell(pools_tables(study(opened(runs), split(scoring))), format, out, "pools")
@@ -85,7 +85,7 @@ def repeated(
     format: Format = _FORMAT,  # noqa: A002
 ) -> None:
     """Does a model answer everything alike? How often each entity stands in the top 1, 5 and 10."""
-    from fathom.report.approaches import draw_repeated, entities_table, repeated_tables
+    from fathom.studies.approaches_tables import draw_repeated, entities_table, repeated_tables
     from fathom.studies.repeated import repeated as study
 
     found = study(opened(runs), split(scoring))
@@ -104,7 +104,7 @@ def perplexity(
     format: Format = _FORMAT,  # noqa: A002
 ) -> None:
     """Do models answer better what they foresee better? Accuracy against perplexity, of runs with --perplexity."""
-    from fathom.report.approaches import draw_perplexity, perplexity_tables
+    from fathom.studies.approaches_tables import draw_perplexity, perplexity_tables
     from fathom.studies.perplexity import perplexities
 
     found = perplexities(opened(runs), split(scoring))
@@ -121,7 +121,7 @@ def templates(
     format: Format = _FORMAT,  # noqa: A002
 ) -> None:
     """Which templates do models answer at all? Accuracy by relation and template, averaged over models."""
-    from fathom.report.approaches import templates_tables
+    from fathom.studies.approaches_tables import templates_tables
     from fathom.studies.templates import templates as study
 
     tell(templates_tables(study(opened(runs), split(scoring))), format, out, "templates")
@@ -135,7 +135,7 @@ def relations(
     format: Format = _FORMAT,  # noqa: A002
 ) -> None:
     """How do two data sets, such as BEAR and T-REx, compare on the relations that they share?"""
-    from fathom.report.approaches import draw_relations, relations_tables
+    from fathom.studies.approaches_tables import draw_relations, relations_tables
     from fathom.studies.relations import shared_relations
 
     found = shared_relations(opened(runs), split(scoring))

@@ -19,9 +19,9 @@ def choice(
 ) -> None:
     """Does a model know, and does it reason? Accuracy by task, and by rule with the premise remembered or given."""
     from fathom.errors import all_of
-    from fathom.report.choice import choice_tables
     from fathom.store.folder import RunFolder
     from fathom.studies.choice import choice as study
+    from fathom.studies.choice_tables import choice_tables
 
     opened = all_of(*((lambda path=path: RunFolder.open(path)) for path in runs))
     tell(choice_tables(study(opened)), format, out, "choice")

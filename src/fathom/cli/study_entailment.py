@@ -37,12 +37,12 @@ def _entailment(
     **given: Any,
 ) -> None:
     """Does a model reason with what it remembers? Six rules of entailment, premises said, remembered, or neither."""
-    from fathom.data.entailment import WORDINGS
     from fathom.errors import BadInput, all_of
     from fathom.models.loading import load
     from fathom.options import parse_options
-    from fathom.report.entailment import draw_heat_maps, entailment_tables
+    from fathom.prompts.entailment import WORDINGS
     from fathom.studies.entailment import Plan, folder_names, study
+    from fathom.studies.entailment_tables import draw_heat_maps, entailment_tables
 
     def chosen() -> list[str]:
         names = list(WORDINGS) if soft else split(wordings)

@@ -21,8 +21,8 @@ def ontology(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """Do models remember an ontology? Each task's best against the frequency baseline, every setting, examples."""
-    from fathom.report.ontology_study import draw_comparisons, ontology_tables
     from fathom.studies.ontology import ontology as study
+    from fathom.studies.ontology_tables import draw_comparisons, ontology_tables
 
     found = study(opened(runs), split(examples), seed)
     tell(ontology_tables(found), format, out, "ontology")

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from fathom.cli.formats import Format
-from fathom.report.tables import Table, render
+from fathom.results.tables import Table, render
 
 
 def split(text: str) -> list[str]:

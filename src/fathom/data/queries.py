@@ -172,9 +172,9 @@ class QuerySet:
         :param limit: keep so many, drawn at random by *seed*. :param ids: ids of the queries to keep.
         :raises BadInput: an unknown relation or subset, or nothing left.
 
-        More ways to choose, and what each left out: :func:`fathom.data.selection.select`.
+        More ways to choose, and what each left out: :func:`fathom.data.selection.filters.select`.
         """
-        from fathom.data.selection import Selection, select
+        from fathom.data.selection.filters import Selection, select
 
         return select(self, Selection(relations=relations or (), subset=subset, limit=limit, seed=seed, ids=ids)).data
 

@@ -90,7 +90,7 @@ _ENTRIES = (
         "link",
         "kgc",
         LinkOptions,
-        "fathom.probes.link",
+        "fathom.links.probe",
         "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
         "link predictor",
     ),

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.choices import Choices, shown
 from fathom.data.queries import CandidateSet, Query, unrankable
 from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput
@@ -26,7 +25,8 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import ChoiceOptions
-from fathom.probes.wording import completed
+from fathom.prompts.choices import Choices, shown
+from fathom.prompts.wording import completed
 from fathom.scoring.answers import answer_key
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.data.fewshot import FewShot
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import EmbeddingOptions
+from fathom.prompts.fewshot import FewShot
 from fathom.scoring.memory import Budget
 from fathom.scoring.similarity import Found, Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos

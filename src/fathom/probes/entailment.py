@@ -1,6 +1,6 @@
 """What follows from premises about pseudowords (OntoProbe, Wu et al. 2023, section 3.2); asked by the entailment study.
 
-The texts are those of :mod:`fathom.data.entailment`. Pseudowords and learnt tokens are rows of one matrix beside the
+The texts are those of :mod:`fathom.prompts.entailment`. Pseudowords and learnt tokens are rows of one matrix beside the
 model's own: first the learnt tokens of each rule and each way of giving premises, then the pairs of each rule. Learnt
 templates begin as the memorising run has learnt them; where conjunctions are learnt, all learnt tokens of a text are
 trained on, once for each rule and way of giving, the training items meeting the pairs in turn. Pseudowords stay fixed.
@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from fathom.data.entailment import CONJUNCTION, X, Y, sources
-from fathom.data.entailment import Wording as Worded
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
@@ -30,6 +28,8 @@ from fathom.models.base import Model
 from fathom.probes.base import Progress
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
+from fathom.prompts.entailment import CONJUNCTION, X, Y, sources
+from fathom.prompts.entailment import Wording as Worded
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.store.files import whole_file

@@ -15,9 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.data.fewshot import Question
 from fathom.data.queries import Query, QuerySet
-from fathom.data.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.data.templates import ANSWER
 from fathom.errors import BadInput
 from fathom.metrics.generation import set_score
@@ -25,6 +23,8 @@ from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import GenerationOptions
+from fathom.prompts.fewshot import Question
+from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Bos, resolve_bos

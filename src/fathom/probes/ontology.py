@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.data.faults import Faults, read_json_lines
-from fathom.data.formats.ontoprobe import TASKS
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput
+from fathom.formats.ontoprobe import TASKS
 from fathom.models.base import Model
 from fathom.probes.base import Progress
 from fathom.probes.options import OntologyOptions, StatementOptions

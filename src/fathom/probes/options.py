@@ -11,9 +11,9 @@ from fathom.errors import BadInput
 from fathom.options import CIRCUMSTANCE, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
-    from fathom.data.fewshot import FewShot
     from fathom.data.queries import QuerySet
-    from fathom.data.selection import Selection
+    from fathom.data.selection.filters import Selection
+    from fathom.prompts.fewshot import FewShot
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
@@ -43,7 +43,7 @@ class AskingOptions(BaseModel):
 
     def selection(self) -> Selection:
         """Which queries and candidates."""
-        from fathom.data.selection import Selection
+        from fathom.data.selection.filters import Selection
 
         return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
 
@@ -121,7 +121,7 @@ class ProbeOptions(AskingOptions):
 
     def selection(self) -> Selection:
         """Which queries and candidates."""
-        from fathom.data.selection import Selection
+        from fathom.data.selection.filters import Selection
 
         return Selection(
             split=self.split,
@@ -143,7 +143,7 @@ class ProbeOptions(AskingOptions):
 
 
 class FewShotOptions(ProbeOptions):
-    """How a query becomes a few-shot prompt (figure 4 of the DEER paper): see :class:`fathom.data.fewshot.FewShot`."""
+    """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.fewshot`."""
 
     shots: int = Field(8, ge=0, description="Lines (head, relation, tail) before the question, drawn by --seed.")
     per_query_shots: bool = Field(False, description="Draw other lines for each query, instead of the same for all.")
@@ -157,7 +157,7 @@ class FewShotOptions(ProbeOptions):
 
     def few_shot(self, data: QuerySet) -> FewShot:
         """:raises BadInput: the data has no graph to draw from, or one with too few triples."""
-        from fathom.data.fewshot import FewShot
+        from fathom.prompts.fewshot import FewShot
 
         if data.graph is None:
             raise BadInput(
@@ -366,7 +366,7 @@ class ChoiceOptions(ProbeOptions):
 
     def as_asked(self, data: QuerySet) -> QuerySet:
         """Each query with options of its own. :raises BadInput: --options for data that has them."""
-        from fathom.data.choices import OPTIONS, check_options, choices
+        from fathom.prompts.choices import OPTIONS, check_options, choices
 
         check_options(data, self.options)
         return choices(data, self.options or OPTIONS, self.seed)

@@ -12,7 +12,7 @@ from fathom.data.queries import CandidateSet, Query
 from fathom.data.templates import Prompt, Span
 from fathom.models.base import Model
 from fathom.probes.options import StatementOptions
-from fathom.probes.wording import Wording
+from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import top, unfiltered_ranks
 from fathom.scoring.search import Answers, Found, Plan, Question, search

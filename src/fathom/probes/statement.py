@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.fewshot import FewShot
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
@@ -24,7 +23,8 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
-from fathom.probes.wording import FewShotWording, TemplateWording, Wording
+from fathom.prompts.fewshot import FewShot
+from fathom.prompts.wording import FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks

@@ -22,7 +22,7 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import VocabularyOptions
-from fathom.probes.wording import completed
+from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens, single_tokens

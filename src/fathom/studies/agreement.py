@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.metrics.correlation import Correlation, pearson
+from fathom.results.facts import common, facts_of
 from fathom.store.folder import RunFolder
-from fathom.studies.facts import common, facts_of
 
 NAN = float("nan")
 NOT_TOLD = Correlation(NAN, NAN, NAN, NAN, 0)

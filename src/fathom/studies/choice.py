@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.ranking import told_hits_at_k
+from fathom.results.names import short_names
 from fathom.store.folder import RunFolder
-from fathom.studies.names import short_names
 
 GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised", "not known"
 """How P1 comes to the model; *not known* where its memorising question was not asked or has no answer."""

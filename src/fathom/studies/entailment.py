@@ -24,7 +24,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from fathom.data.entailment import (
+from fathom.data.queries import QuerySet
+from fathom.data.selection.filters import Selection
+from fathom.data.templates import SUBJECT
+from fathom.errors import BadInput
+from fathom.formats import locate, read
+from fathom.formats.choices import RULES
+from fathom.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
+from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
+from fathom.metrics.ranking import hits_at_k, reciprocal_mean_rank, reciprocal_rank
+from fathom.models.base import Attention, Model
+from fathom.options import CIRCUMSTANCE
+from fathom.probes import ENTAILMENT
+from fathom.probes.entailment import INSTEAD
+from fathom.probes.options import EntailmentOptions, OntologyOptions
+from fathom.prompts.entailment import (
     ABSENT,
     EXPLICIT,
     IMPLICIT,
@@ -37,21 +51,7 @@ from fathom.data.entailment import (
     second_premises,
     sources,
 )
-from fathom.data.formats import locate, read
-from fathom.data.formats.choices import RULES
-from fathom.data.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
-from fathom.data.ontology_wording import TEMPLATES
-from fathom.data.queries import QuerySet
-from fathom.data.selection import Selection
-from fathom.data.templates import SUBJECT
-from fathom.errors import BadInput
-from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
-from fathom.metrics.ranking import hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.models.base import Attention, Model
-from fathom.options import CIRCUMSTANCE
-from fathom.probes import ENTAILMENT
-from fathom.probes.entailment import INSTEAD
-from fathom.probes.options import EntailmentOptions, OntologyOptions
+from fathom.prompts.ontology import TEMPLATES
 from fathom.run import run
 from fathom.scoring.slots import Masks, Pooling, Way
 from fathom.store.folder import RunFolder

@@ -23,16 +23,16 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants
-from fathom.data.formats import read
-from fathom.data.graph_queries import graph_of, link_queryset
+from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.errors import BadInput, FathomError
+from fathom.formats import read
+from fathom.links import find
+from fathom.links.folder import MANIFEST, open_links, train_links
 from fathom.options import parse_options, read_yaml, separated
 from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
-from fathom.training.links import find
-from fathom.training.links.folder import MANIFEST, open_links, train_links
 
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, ...] = ("pretrained", "random")

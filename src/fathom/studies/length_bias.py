@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.metrics.correlation import Correlation, pearson
+from fathom.results.facts import Facts, facts_of
 from fathom.store.folder import RunFolder
-from fathom.studies.facts import Facts, facts_of
 
 
 class Box(NamedTuple):

@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
+from fathom.links.folder import read_curve, read_manifest
 from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.outliers import tukey_fences
-from fathom.studies.approaches import CUTS, Outcome, common_facts, hits_of, outcomes_of, relations_of
+from fathom.results.outcomes import CUTS, Outcome, common_facts, hits_of, outcomes_of, relations_of
 from fathom.studies.grid import Cell, State, StudyPlan
-from fathom.training.links.folder import read_curve, read_manifest
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
+from fathom.results.facts import candidate_digests
+from fathom.results.names import short_names
 from fathom.store.folder import RunFolder
-from fathom.studies.facts import candidate_digests
-from fathom.studies.names import short_names
 
 CUTS = (1, 5, 10, 25, 50)
 SELECTING = (

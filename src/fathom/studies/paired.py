@@ -9,8 +9,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Difference, paired_difference
-from fathom.store.folder import RunFolder
-from fathom.studies.approaches import (
+from fathom.results.outcomes import (
     BY_TEMPLATE,
     CUTS,
     FREE,
@@ -21,6 +20,7 @@ from fathom.studies.approaches import (
     outcomes_of,
     relations_of,
 )
+from fathom.store.folder import RunFolder
 
 
 class Paired(NamedTuple):

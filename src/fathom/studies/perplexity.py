@@ -11,8 +11,8 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.correlation import Correlation, pearson
 from fathom.metrics.perplexity import perplexity
+from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.store.folder import RunFolder
-from fathom.studies.approaches import Outcome, by_column, outcomes_of
 
 
 class Point(NamedTuple):

@@ -20,8 +20,7 @@ from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
-from fathom.store.folder import RunFolder
-from fathom.studies.approaches import (
+from fathom.results.outcomes import (
     BY_TEMPLATE,
     CUTS,
     FREE,
@@ -33,6 +32,7 @@ from fathom.studies.approaches import (
     outcomes_of,
     relations_of,
 )
+from fathom.store.folder import RunFolder
 
 EVERY_MODEL = "all models"
 MEAN = "mean over data sets"

@@ -15,8 +15,8 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.correlation import Correlation, pearson
+from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.store.folder import RunFolder
-from fathom.studies.approaches import Outcome, by_column, outcomes_of
 
 
 class OfRelation(NamedTuple):

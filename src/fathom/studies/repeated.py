@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
+from fathom.results.outcomes import CUTS, Outcome, outcomes_of
 from fathom.store.folder import RunFolder
-from fathom.studies.approaches import CUTS, Outcome, outcomes_of
 
 SHOWN = 15
 

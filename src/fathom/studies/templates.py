@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
+from fathom.results.outcomes import BY_TEMPLATE, Outcome, by_column, outcomes_of
 from fathom.store.folder import RunFolder
-from fathom.studies.approaches import BY_TEMPLATE, Outcome, by_column, outcomes_of
 
 
 class OfTemplate(NamedTuple):

@@ -20,7 +20,9 @@ from fathom.building.ontology.gathering import (
 from fathom.building.ontology.loading import find_files, load
 from fathom.building.ontology.sources import Endpoint, Progress, Source
 from fathom.data.faults import Faults, open_text
-from fathom.data.formats.ontoprobe import (
+from fathom.data.templates import ANSWER, SUBJECT
+from fathom.errors import BadInput, all_of
+from fathom.formats.ontoprobe import (
     CLASS_FILE,
     LEAST_ITEMS,
     PROPERTY_FILE,
@@ -30,8 +32,6 @@ from fathom.data.formats.ontoprobe import (
     OntologyProperty,
     clean,
 )
-from fathom.data.templates import ANSWER, SUBJECT
-from fathom.errors import BadInput, all_of
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of, loops
 from fathom.building.ontology.sources import Progress, Row, Source, query_text, rows_of
-from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
+from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
 _OF_RDF = (

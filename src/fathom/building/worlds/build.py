@@ -18,10 +18,10 @@ from fathom.building.worlds.constructions import make, why_not
 from fathom.building.worlds.materials import Materials, Options
 from fathom.building.worlds.variants import THIRTEEN, Variant, parse_variants
 from fathom.building.worlds.world import MAPPING, World
-from fathom.data.formats.kg_files import unwritable, write_graph
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
+from fathom.formats.kg_files import unwritable, write_graph
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1

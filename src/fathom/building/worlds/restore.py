@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
+from fathom.formats import read
 
 
 def restore(folder: Path) -> KnowledgeGraph:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.faults import open_text
-from fathom.data.formats import locate, read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
-from fathom.data.readings import has_sentences
+from fathom.data.selection.readings import has_sentences
 from fathom.data.templates import Prompt, Template
 from fathom.data.words import is_word_sign, stands_as_word
 from fathom.errors import BadInput
+from fathom.formats import locate, read
 
 PHRASINGS = (
     "[X] {} [Y]",

@@ -1,0 +1,405 @@
+"""Which part of a data set is asked: filters in a fixed order, and how much each of them left out.
+
+Order: split, reading, relations, subset, tails, tokens, limit, and then the candidates. On a graph everything happens
+on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fathom.data.graph.queries import (
+    EntityCandidates,
+    GraphQuerySet,
+    TripleQueries,
+    candidate_set,
+    graph_queryset,
+)
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.data.selection.pools import pooled
+from fathom.data.selection.readings import Reading, lacking_reading, read_as
+from fathom.errors import BadInput
+
+CountTokens = Callable[[list[str]], list[int]]
+"""Number of tokens of each text, special tokens not counted."""
+_SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
+_BLOCK = 100_000
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to keep; by default everything (of a graph with splits: the ``test`` split).
+
+    :param split: a split of a graph. :param relations: ids. :param subset: a named part of the data.
+    :param ids: ids of queries. :param exclude_tails: names or ids of gold answers whose queries are left out.
+    :param tail_tokens: "1" or "2-4": how many tokens the gold answer's name has.
+    :param single_token: only queries and candidates whose (gold answer's) name is one token.
+    :param after_space: count the tokens of a name as it stands in a sentence, after a space; else as the paper on DEER
+        does, alone.
+    :param limit: so many queries, drawn at random by *seed*; a reasoning question with what asks for its premise.
+    :param candidates: "asked": of a graph's entities, only the heads and tails of the queries that are asked.
+    :param reading: how facts that have both are asked: see :mod:`fathom.data.selection.readings`.
+    :param sentences: how many of a fact's sentences.
+    :param any_surface: also sentences in which other words than the answer's name stood.
+    :param pool: which candidates a query is ranked against: :mod:`fathom.data.selection.pools`.
+    :param add_candidates: a file with further ones.
+    """
+
+    split: str | None = None
+    relations: Collection[str] = ()
+    subset: str | None = None
+    ids: Collection[str] | None = None
+    exclude_tails: Collection[str] = ()
+    tail_tokens: str | None = None
+    single_token: bool = False
+    after_space: bool = False
+    limit: int | None = None
+    seed: int = 0
+    candidates: Literal["all", "asked"] = "all"
+    reading: Reading = "auto"
+    sentences: Literal["first", "all"] = "first"
+    any_surface: bool = False
+    pool: str | None = None
+    add_candidates: Path | None = None
+
+    @property
+    def counts_tokens(self) -> bool:
+        return self.single_token or self.tail_tokens is not None
+
+    @property
+    def changes_candidates(self) -> bool:
+        """Whether files may have a say in who they are."""
+        return self.pool is not None or self.add_candidates is not None
+
+
+class Selected(NamedTuple):
+    """:param left_out: how many each filter took away, e.g. ``{"queries": {"relations": 12}, "candidates": {}}``."""
+
+    data: QuerySet
+    left_out: Mapping[str, Mapping[str, int]]
+
+
+def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | None = None) -> Selected:
+    """The queries to ask, in their order, and the candidates to choose from.
+
+    A query whose gold answer is no longer a candidate, or that has one candidate left, stays as unscored.
+
+    :param count_tokens: needed for the filters by tokens.
+    :raises BadInput: everything about *selection* that *data* does not have, or nothing left.
+    """
+    if selection.counts_tokens and count_tokens is None:
+        raise BadInput("--single-token and --tail-tokens need a model with a tokenizer to count tokens with")
+    whole = data.whole or data
+    data, pool, left_out = _narrow(data, selection, count_tokens)
+    queries = pool.queries()
+    data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
+    spaces, without = _candidates(data, selection, queries, count_tokens)
+    fewer |= without
+    if spaces is not None:
+        queries = tuple(_fit(query, spaces[query.candidates]) for query in queries)
+    candidates = data.candidates if spaces is None else spaces
+    selected = replace(data, queries=queries, candidates=candidates, whole=whole)
+    return Selected(selected, {"queries": left_out, "candidates": fewer})
+
+
+def check(data: QuerySet, selection: Selection) -> None:
+    """What can be told without a tokenizer. :raises BadInput: as :func:`select` does."""
+    _narrow(data, replace(selection, tail_tokens=None, single_token=False), None)
+    if selection.tail_tokens is not None:
+        _token_range(selection.tail_tokens)
+
+
+class _Pool(Protocol):
+    """Queries that are left, as cheap as can be."""
+
+    def __len__(self) -> int: ...
+    def of_relations(self, relations: Collection[str]) -> _Pool: ...
+    def of_ids(self, ids: Collection[str]) -> _Pool: ...
+    def golds(self) -> tuple[list[str], list[str]]:
+        """Ids and names of the gold answers, each once."""
+        ...
+
+    def with_golds(self, keep: NDArray[np.bool_]) -> _Pool:
+        """Queries all of whose gold answers are kept. :param keep: shape (gold answers,), in the order of golds."""
+        ...
+
+    def take(self, places: Sequence[int]) -> _Pool: ...
+    def queries(self) -> tuple[Query, ...]: ...
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Queries that are there already."""
+
+    data: QuerySet
+    kept: Sequence[Query]
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def of_relations(self, relations: Collection[str]) -> _Plain:
+        return self._that(lambda query: query.relation in relations)
+
+    def of_ids(self, ids: Collection[str]) -> _Plain:
+        return self._that(lambda query: query.id in ids)
+
+    def golds(self) -> tuple[list[str], list[str]]:
+        pairs = self._pairs()
+        return [id_ for _, id_ in pairs], [self.data.candidates[space].name_of(id_) for space, id_ in pairs]
+
+    def with_golds(self, keep: NDArray[np.bool_]) -> _Plain:
+        kept = dict(zip(self._pairs(), keep.tolist(), strict=True))
+        return self._that(lambda query: all(kept[query.candidates, gold] for gold in query.gold))
+
+    def take(self, places: Sequence[int]) -> _Plain:
+        return replace(self, kept=[self.kept[place] for place in places])
+
+    def queries(self) -> tuple[Query, ...]:
+        return tuple(self.kept)
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return list(dict.fromkeys((query.candidates, gold) for query in self.kept for gold in query.gold))
+
+    def _that(self, fits: Callable[[Query], bool]) -> _Plain:
+        return replace(self, kept=[query for query in self.kept if fits(query)])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Queries of a graph that are not made yet: rows of triples."""
+
+    triples: TripleQueries
+    rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_relations(self, relations: Collection[str]) -> _Rows:
+        graph = self.triples.graph
+        wanted = pc.is_in(graph.relations.column("id"), value_set=pa.array(list(relations), pa.string())).to_numpy()
+        return replace(self, rows=self.rows[wanted[graph.relation[self.rows]]])
+
+    def of_ids(self, ids: Collection[str]) -> _Rows:
+        named = self.triples.rows_of(ids)
+        return replace(self, rows=self.rows[np.isin(self.rows, named)])
+
+    def golds(self) -> tuple[list[str], list[str]]:
+        graph = self.triples.graph
+        entities = graph.entities.take(np.unique(graph.tail[self.rows]))
+        return entities.column("id").to_pylist(), entities.column("name").to_pylist()
+
+    def with_golds(self, keep: NDArray[np.bool_]) -> _Rows:
+        _, place = np.unique(self.triples.graph.tail[self.rows], return_inverse=True)
+        return replace(self, rows=self.rows[keep[place]])
+
+    def take(self, places: Sequence[int]) -> _Rows:
+        return replace(self, rows=self.rows[np.array(places, dtype=np.int64)])
+
+    def queries(self) -> tuple[Query, ...]:
+        return self.triples.make(self.rows)
+
+
+@dataclass
+class _Tally:
+    """What is left after each step, and how many it took away."""
+
+    pool: _Pool
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def narrow(self, name: str, pool: _Pool) -> None:
+        self.left_out[name] = len(self.pool) - len(pool)
+        self.pool = pool
+
+
+def _narrow(
+    data: QuerySet, selection: Selection, count_tokens: CountTokens | None
+) -> tuple[QuerySet, _Pool, dict[str, int]]:
+    data, faults = _of_split(data, selection)
+    faults += _faults(data, selection)
+    faults += lacking_reading(data, selection.reading)
+    if faults:
+        raise BadInput(faults)
+    data = read_as(
+        data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
+    )
+    lazy = data.queries if isinstance(data.queries, TripleQueries) else None
+    whole: _Pool = _Plain(data, data.queries) if lazy is None else _Rows(lazy, lazy.rows)
+    tally = _Tally(whole)
+    if selection.relations:
+        tally.narrow("relations", tally.pool.of_relations(selection.relations))
+    if selection.subset is not None:
+        tally.narrow("subset", tally.pool.of_ids(data.subsets[selection.subset]))
+    if selection.ids is not None:
+        tally.narrow("ids", tally.pool.of_ids(selection.ids))
+    if selection.exclude_tails:
+        _check_tails(data, whole, selection.exclude_tails)
+        tally.narrow("exclude_tails", _without(tally.pool, set(selection.exclude_tails)))
+    if selection.counts_tokens and count_tokens is not None:
+        _by_tokens(tally, selection, count_tokens)
+    if selection.limit is not None and selection.limit < len(tally.pool):
+        tally.narrow("limit", tally.pool.take(_drawn(tally.pool, selection.limit, selection.seed)))
+    if not len(tally.pool):
+        gone = ", ".join(f"--{name.replace('_', '-')}" for name in tally.left_out)
+        raise BadInput(f"no query of {data.name} is left after {gone or 'reading it'}")
+    return data, tally.pool, tally.left_out
+
+
+def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
+    """Places of *limit* queries, in ascending order.
+
+    A reasoning question comes with the query that asks for its premise, where the pool has it: nothing else tells
+    whether the model remembers it. Both count; such a pair is not drawn where a single place is left.
+    """
+    generator, premises = random.Random(seed), _premises(pool)
+    if not premises:
+        return sorted(generator.sample(range(len(pool)), limit))
+    drawn: set[int] = set()
+    for place in generator.sample(range(len(pool)), len(pool)):
+        more = {place, premises.get(place, place)} - drawn
+        if len(drawn) + len(more) <= limit:
+            drawn |= more
+    return sorted(drawn)
+
+
+def _premises(pool: _Pool) -> dict[int, int]:
+    """Places of reasoning questions whose premise is not given in words, each with the place of what asks for it."""
+    if not isinstance(pool, _Plain):
+        return {}
+    place_of = {query.id: place for place, query in enumerate(pool.kept)}
+    return {
+        place: place_of[query.groups["premise"]]
+        for place, query in enumerate(pool.kept)
+        if query.groups.get("p1") != "explicit" and query.groups.get("premise") in place_of
+    }
+
+
+def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]]:
+    """The queries of another split, where one is asked for."""
+    if selection.split is None:
+        return data, []
+    wanted = _SAME_SPLIT.get(selection.split, selection.split)
+    if not isinstance(data, GraphQuerySet) or data.graph is None or not data.graph.splits:
+        return data, [f"--split {selection.split}: {data.name} has no splits to choose from"]
+    if wanted not in data.graph.splits:
+        return data, [f"{data.name} has no split '{selection.split}': it has {', '.join(data.graph.splits)}"]
+    if wanted == data.split:
+        return data, []
+    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
+    if isinstance(data.queries, TripleQueries):
+        about |= {"directions": data.queries.directions, "everybody": data.queries.everybody}
+    return graph_queryset(data.graph, wanted, **about), []
+
+
+def _faults(data: QuerySet, selection: Selection) -> list[str]:
+    faults = []
+    unknown = [relation for relation in selection.relations if relation not in data.relations]
+    if unknown:
+        has = sorted(data.relations)
+        more = f", … ({len(has)} in all)" if len(has) > 100 else ""
+        faults.append(f"{data.name} has no relation {', '.join(unknown)}: it has {', '.join(has[:100])}{more}")
+    if selection.subset is not None and selection.subset not in data.subsets:
+        faults.append(f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}")
+    if selection.candidates == "asked" and not isinstance(data, GraphQuerySet):
+        faults.append(
+            f"--candidates asked: {data.name} has an answer space for each relation; it is for knowledge graphs, "
+            "whose entities are all candidates"
+        )
+    if selection.tail_tokens is not None:
+        try:
+            _token_range(selection.tail_tokens)
+        except BadInput as error:
+            faults += error.faults
+    return faults
+
+
+def _token_range(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", text)
+    if not found:
+        raise BadInput(f"--tail-tokens: expected a number or a range such as 2-4, found {text!r}")
+    low, high = int(found[1]), int(found[2] or found[1])
+    if not 1 <= low <= high:
+        raise BadInput(f"--tail-tokens: expected a range of 1 or more, the smaller number first, found {text!r}")
+    return low, high
+
+
+def _check_tails(data: QuerySet, pool: _Pool, tails: Collection[str]) -> None:
+    ids, names = pool.golds()
+    absent = set(tails) - set(ids) - set(names)
+    if absent:
+        raise BadInput(
+            f"--exclude-tails: no gold answer of {data.name} has the name or id {', '.join(sorted(absent))}; "
+            "a name with a comma must be given by its id"
+        )
+
+
+def _without(pool: _Pool, tails: set[str]) -> _Pool:
+    kept = [id_ not in tails and name not in tails for id_, name in zip(*pool.golds(), strict=True)]
+    return pool.with_golds(np.array(kept, dtype=bool))
+
+
+def _by_tokens(tally: _Tally, selection: Selection, count_tokens: CountTokens) -> None:
+    counts = _counts(tally.pool.golds()[1], selection, count_tokens)
+    if selection.tail_tokens is not None:
+        low, high = _token_range(selection.tail_tokens)
+        fits = (counts >= low) & (counts <= high)
+        tally.narrow("tail_tokens", tally.pool.with_golds(fits))
+        counts = _counts(tally.pool.golds()[1], selection, count_tokens)
+    if selection.single_token:
+        tally.narrow("single_token", tally.pool.with_golds(counts == 1))
+
+
+def _counts(names: Sequence[str], selection: Selection, count_tokens: CountTokens) -> NDArray[np.int64]:
+    """Tokens of each name; every different name is counted once."""
+    different = list(dict.fromkeys(names))
+    space = " " if selection.after_space else ""
+    found: dict[str, int] = {}
+    for start in range(0, len(different), _BLOCK):
+        block = different[start : start + _BLOCK]
+        found |= zip(block, count_tokens([space + name for name in block]), strict=True)
+    return np.array([found[name] for name in names], dtype=np.int64)
+
+
+def _candidates(
+    data: QuerySet, selection: Selection, queries: Sequence[Query], count_tokens: CountTokens | None
+) -> tuple[Mapping[str, CandidateSet] | None, dict[str, int]]:
+    """Smaller candidate sets, and how many each filter left out; None where they stay as they are."""
+    spaces: dict[str, CandidateSet] = {}
+    fewer: Counter[str] = Counter()
+    for name in dict.fromkeys(query.candidates for query in queries):
+        if selection.candidates == "asked":
+            spaces[name], fewer["candidates"] = _asked(data.candidates, name, queries)
+        if selection.single_token and count_tokens is not None:
+            whole = spaces[name] if name in spaces else data.candidates[name]
+            single = _counts(whole.names, selection, count_tokens) == 1
+            spaces[name] = whole.keep(np.flatnonzero(single).tolist())
+            fewer["single_token"] += len(whole) - len(spaces[name])
+    return (spaces or None), dict(fewer)
+
+
+def _asked(spaces: Mapping[str, CandidateSet], name: str, queries: Sequence[Query]) -> tuple[CandidateSet, int]:
+    """Heads and tails of the queries, in the order of the entities; and how many others there are."""
+    ids = {query.subject_id for query in queries} | {gold for query in queries for gold in query.gold}
+    if isinstance(spaces, EntityCandidates):  # most entities need not become text
+        all_ids = spaces.graph.entities.column("id").take(spaces.rows)
+        places = np.flatnonzero(pc.is_in(all_ids, value_set=pa.array(sorted(ids), pa.string())).to_numpy())
+        return candidate_set(spaces.graph, spaces.rows[places]), len(spaces.rows) - len(places)
+    whole = spaces[name]
+    asked = whole.keep([place for place, id_ in enumerate(whole.ids) if id_ in ids])
+    return asked, len(whole) - len(asked)
+
+
+def _fit(query: Query, space: CandidateSet) -> Query:
+    """The query in a smaller candidate set."""
+    known = tuple(answer for answer in query.known if answer in space.position)
+    return replace(query, known=known, unscored=unrankable(query, space))

@@ -1,0 +1,80 @@
+"""Whom a query chooses among: its relation's answer space, the entities of the whole data set, or a user's list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fathom.data.graph.queries import GraphQuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.errors import BadInput
+
+RELATION, DATA = "relation", "data"
+
+
+def pooled(
+    data: QuerySet, queries: Sequence[Query], pool: str | None, add: Path | None
+) -> tuple[QuerySet, tuple[Query, ...], dict[str, int]]:
+    """*queries* of *data* with other candidates.
+
+    :param pool: ``relation`` or None: as the data has them; ``data``: those of all relations together; or a file of
+        names, one per line. :param add: a file of further names. A name that the data knows is that entity (those
+        entities, where several share it); any other is an entity whose id is its name.
+    :returns: how many candidates a list left out, and how many of its lines said nothing new, beside data and queries.
+    :raises BadInput: a file that cannot be read or holds no name, a knowledge graph, whose candidates are all entities.
+    """
+    if pool in (None, RELATION, DATA) and add is None and (pool != DATA or isinstance(data, GraphQuerySet)):
+        return data, tuple(queries), {}
+    if isinstance(data, GraphQuerySet):
+        raise BadInput(f"--pool and --add-candidates: all entities of {data.name}, a knowledge graph, are candidates")
+    everyone = _union("data", data.candidates.values())
+    counts: dict[str, int] = {}
+    if pool in (None, RELATION):
+        spaces = dict(data.candidates)
+    elif pool == DATA:
+        spaces = dict.fromkeys(data.candidates, everyone)
+    else:
+        listed, doubles = _listed(Path(str(pool)), everyone, "--pool")
+        spaces = dict.fromkeys(data.candidates, listed)
+        counts = {"pool": sum(id_ not in listed.position for id_ in everyone.ids), "doubles_in_pool": doubles}
+    if add is not None:
+        more, counts["doubles_in_add_candidates"] = _listed(add, everyone, "--add-candidates")
+        spaces = {name: _union(space.name, (space, more)) for name, space in spaces.items()}
+    moved = tuple(_moved(query, spaces[query.candidates]) for query in queries)
+    return replace(data, queries=moved, candidates={space.name: space for space in spaces.values()}), moved, counts
+
+
+def _moved(query: Query, space: CandidateSet) -> Query:
+    there = replace(query, candidates=space.name, known=tuple(id_ for id_ in query.known if id_ in space.position))
+    return replace(there, unscored=unrankable(there, space))
+
+
+def _union(name: str, spaces: Iterable[CandidateSet]) -> CandidateSet:
+    """All candidates, each id once, in order of appearance."""
+    names: dict[str, str] = {}
+    for space in spaces:
+        for id_, own in space.named():
+            names.setdefault(id_, own)
+    return CandidateSet(name, tuple(names), tuple(names.values()))
+
+
+def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet, int]:
+    """The names of a file as candidates, and how many lines said a name again."""
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise BadInput(
+            f"{option} {file}: {error.strerror}; expected a file with one name per line"
+            + (f", or {RELATION} or {DATA}" if option == "--pool" else "")
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{option} {file}: not UTF-8 (byte {error.start}): save it as UTF-8") from error
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise BadInput(f"{option} {file}: no names; expected one per line")
+    ids_of: dict[str, list[str]] = {}
+    for id_, name in known.named():
+        ids_of.setdefault(name, []).append(id_)
+    found = {id_: name for name in dict.fromkeys(names) for id_ in ids_of.get(name, [name])}
+    return CandidateSet(file.stem, tuple(found), tuple(found.values())), len(names) - len(set(names))

@@ -1,0 +1,114 @@
+"""Two readings of the same facts: by their relation's template, or by a natural sentence that says each of them.
+
+Facts of both readings have the same ``fact_id``, so runs of both can be laid side by side (Shaier et al. 2024). Which
+sentence is asked: the first in which the answer's name itself was masked, letter for letter, as T-REx also has
+sentences that mask another word for it ("Winger" for "midfielder"). Where the masked words are not known (Google-RE,
+SQuAD) any sentence fits. A fact that cannot be asked in a reading stays in it, as unscored with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from fathom.data.graph.queries import GraphQuerySet
+from fathom.data.queries import Query, QuerySet
+
+Reading = Literal["auto", "template-based", "template-free"]
+"""``auto``: by template where the relation has one."""
+
+
+def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
+    """One line where *data* cannot be read so."""
+    if reading == "template-free" and not has_sentences(data):
+        return [f"--reading template-free: {data.name} has no natural sentences"]
+    if reading == "template-based" and not any(relation.templates for relation in data.relations.values()):
+        return [f"--reading template-based: {data.name} has no templates"]
+    return []
+
+
+def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, any_surface: bool = False) -> QuerySet:
+    """*data* with each query asked in one way: its ``sentences`` are those to ask, none where a template is asked."""
+    if not has_sentences(data):
+        return data
+    by_template = {
+        id_: reading == "template-based" or (reading == "auto" and bool(relation.templates))
+        for id_, relation in data.relations.items()
+    }
+    return replace(
+        data,
+        queries=tuple(
+            _in_template(query, data)
+            if by_template[query.relation]
+            else _in_sentences(query, data, all_sentences=all_sentences, any_surface=any_surface)
+            for query in data.queries
+        ),
+        relations={
+            id_: relation if by_template[id_] else replace(relation, templates=())
+            for id_, relation in data.relations.items()
+        },
+    )
+
+
+class Asked(NamedTuple):
+    """How many facts can be asked, and by how many prompts, in each reading.
+
+    :param by_template: facts. :param by_sentence: facts with a sentence that masks the answer's name.
+    :param all_sentences: how many such sentences. :param any_surface: facts with a sentence of any kind.
+    :param all_any_surface: how many sentences of any kind.
+    """
+
+    facts: int
+    by_template: int
+    by_sentence: int
+    all_sentences: int
+    any_surface: int
+    all_any_surface: int
+
+    @classmethod
+    def total(cls, rows: Iterable[Asked]) -> Asked:
+        """Their sum, column by column."""
+        return cls(*(sum(column) for column in zip(*rows, strict=True)))
+
+
+def asked(data: QuerySet) -> dict[str, Asked]:
+    """By relation, counted on the readings themselves."""
+    template = read_as(data, "template-based")
+    first, any_ = (read_as(data, "template-free", all_sentences=True, any_surface=any_) for any_ in (False, True))
+    counts = [
+        Counter(query.relation for query in data.queries),
+        Counter(
+            q.relation for q in template.queries if q.unscored is None and template.relations[q.relation].templates
+        ),
+    ]
+    for read in (first, any_):
+        counts.append(Counter(query.relation for query in read.queries if query.unscored is None and query.sentences))
+        sentences: Counter[str] = Counter()
+        for query in read.queries:
+            sentences[query.relation] += len(query.sentences) if query.unscored is None else 0
+        counts.append(sentences)
+    return {relation: Asked(*(count[relation] for count in counts)) for relation in data.relations}
+
+
+def has_sentences(data: QuerySet) -> bool:
+    """Whether there is more than one reading."""
+    return not isinstance(data, GraphQuerySet) and any(query.sentences for query in data.queries)
+
+
+def _in_template(query: Query, data: QuerySet) -> Query:
+    # Without this, a probe would fall back on few-shot lines: a third way to ask, among facts asked by template.
+    lacking = None if data.relations[query.relation].templates else "the relation has no template"
+    return replace(query, sentences=(), unscored=query.unscored or lacking)
+
+
+def _in_sentences(query: Query, data: QuerySet, *, all_sentences: bool, any_surface: bool) -> Query:
+    names = {data.candidates[query.candidates].name_of(answer) for answer in query.gold}
+    fit = tuple(sentence for sentence in query.sentences if any_surface or sentence.surface in ("", *names))
+    if fit:
+        return replace(query, sentences=fit if all_sentences else fit[:1])
+    reason = "no sentence masks the answer's name itself (--any-surface takes others)"
+    return replace(
+        query, sentences=(), unscored=query.unscored or (reason if query.sentences else "no sentence with one mask")
+    )

@@ -1,0 +1,191 @@
+"""Ready-made multiple choice: JSON Lines of ``prompt`` and ``gold``, as in OntoProbe's ``multiple_choice``.
+
+A prompt is a question with its options, "What is the type of it if one has composer? (a) Rebbe, (b) sales, …", and the
+gold answer one of them, "(e) work". ``cands``, where it is there, lists the options once more. A folder holds such
+files, or the folders ``memorizing`` and ``reasoning`` with such files; a file's name is the relation.
+
+OntoProbe's reasoning files are named by rule and premises: in ``rdfs2-12`` P1 is implicit (1: the model for which the
+files were made remembered it; 0: it did not; 2: it is given in words) and P2 explicit. Each of their questions has the
+options of the memorising question whose answer is P1: the group ``premise`` names it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from fathom.data.faults import Faults, open_text, read_json_lines
+from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
+from fathom.data.templates import ANSWER, Sentence
+from fathom.formats.ontoprobe import TASKS
+from fathom.prompts.choices import MOST, Choices, statements_of
+
+MEMORIZING, REASONING = "memorizing", "reasoning"
+RULES = {
+    "rdfs2": "domain",
+    "rdfs3": "range",
+    "rdfs5": "subPropertyOf",
+    "rdfs7": "subPropertyOf",
+    "rdfs9": "subClassOf",
+    "rdfs11": "subClassOf",
+}
+"""Rules of entailment, each with the memorising task that asks for its premise P1."""
+PREMISES = {"2": "explicit", "1": "implicit", "0": "absent"}
+"""How P1 is given, by its digit in a file's name."""
+
+_RULE_FILE = re.compile(r"(rdfs\d+)-([012])2")
+_ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+?)(?: imply)?\?")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A line. :param listed: its ``cands``, or the options of its prompt. :param gold: place of the gold option."""
+
+    stem: str
+    number: int
+    question: str
+    options: tuple[str, ...]
+    listed: tuple[str, ...]
+    gold: int
+
+
+def is_choices(path: Path) -> bool:
+    files = _files(path)
+    if not files:
+        return False
+    try:
+        with open_text(files[0]) as lines:
+            first = json.loads(next(iter(lines), ""))
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and {"prompt", "gold"} <= first.keys()
+
+
+def read_choices(path: Path, faults: Faults) -> Choices | None:
+    """:returns: the query set, None where a fault keeps it from being read."""
+    items = [item for file in _files(path) for item in _items(file, faults)]
+    if not items and not faults.found:
+        faults.add(path, None, "no question in it: expected lines with 'prompt' and 'gold'")
+    if faults.found:
+        return None
+    asked = {(item.stem, item.listed, item.gold): item for item in [*items, *_beside(path)] if item.stem in TASKS}
+    queries = [_query(item, asked) for item in items]
+    of_relation: dict[str, list[Query]] = {}
+    for query in queries:
+        of_relation.setdefault(query.relation, []).append(query)
+    relations = {
+        name: Relation(name, name, (), cardinality_of(gold for query in found for gold in query.gold))
+        for name, found in of_relation.items()
+    }
+    return Choices(
+        name=path.resolve().name,
+        queries=tuple(queries),
+        candidates={_id(item): CandidateSet(_id(item), item.options, item.options) for item in items},
+        relations=relations,
+        notes=tuple(faults.notes),
+        questions={_id(item): item.question for item in items},
+    )
+
+
+def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
+    """The question and its options; None where there are no two, or more than there are letters.
+
+    The letters must follow each other from (a) on.
+    """
+    question, mark, rest = prompt.partition(" (a) ")
+    options = []
+    for letter in ascii_lowercase[1:]:
+        option, more, behind = rest.partition(f", ({letter}) ")
+        options.append(option.strip())
+        if not more:
+            break
+        rest = behind
+    else:
+        if ", (aa) " in rest:
+            return None
+        options.append(rest.strip())
+    return (question.strip(), tuple(options)) if mark and len(options) > 1 and all(options) else None
+
+
+def _files(path: Path) -> list[Path]:
+    """Memorising tasks before rules, in the order of the paper; others behind them."""
+    if path.is_file():
+        return [path]
+    folders = [path / MEMORIZING, path / REASONING] if not list(path.glob("*.jsonl")) else [path]
+    known = [*TASKS, *(f"{rule}-{digit}2" for rule in RULES for digit in "012")]
+    places = {stem: place for place, stem in enumerate(known)}
+    found = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
+    return sorted(found, key=lambda file: places.get(file.stem, len(known)))
+
+
+def _beside(path: Path) -> list[Item]:
+    """The memorising items that a folder of reasoning files belongs to: another run may have asked them."""
+    beside = path.resolve().parent / MEMORIZING
+    if path.resolve().name != REASONING or not beside.is_dir():
+        return []
+    return [item for file in _files(beside) for item in _items(file, Faults())]
+
+
+def _items(file: Path, faults: Faults) -> list[Item]:
+    found = []
+    for number, (line, row) in enumerate(read_json_lines(file, {"prompt": str, "gold": str}, faults)):
+        parts = split_prompt(row["prompt"])
+        if parts is None:
+            expected = f"expected a prompt 'question (a) …, (b) …' of 2 to {MOST} options"
+            faults.add(file, line, f"{expected}, found {row['prompt'][:60]!r}")
+            continue
+        question, options = parts
+        named = [row["gold"] in (option, f"({ascii_lowercase[at]}) {option}") for at, option in enumerate(options)]
+        if len({option.casefold() for option in options}) < len(options):
+            faults.add(file, line, "two options read alike")
+        elif True not in named:
+            faults.add(file, line, f"gold {row['gold'][:40]!r} is none of the {len(options)} options")
+        else:
+            found.append(
+                Item(file.stem, number, question, options, _listed(file, line, row, options, faults), named.index(True))
+            )
+    return found
+
+
+def _listed(file: Path, line: int, row: dict[str, Any], options: Sequence[str], faults: Faults) -> tuple[str, ...]:
+    listed = row.get("cands", options)
+    if not isinstance(listed, list | tuple) or len(listed) != len(options):
+        faults.add(file, line, f"'cands' must list the {len(options)} options")
+        return tuple(options)
+    for one, other in zip(options, listed, strict=True):
+        if one != other:
+            faults.note(file, line, f"the prompt says {one!r}, its 'cands' {other!r}: asked as in the prompt")
+    return tuple(listed)
+
+
+def _id(item: Item) -> str:
+    return f"{item.stem}/{item.number}"
+
+
+def _query(item: Item, asked: dict[tuple[str, tuple[str, ...], int], Item]) -> Query:
+    """:param asked: the memorising items by task, options and gold."""
+    rule = _RULE_FILE.fullmatch(item.stem)
+    groups = {"options": str(len(item.options))}
+    if rule:
+        groups |= {"rule": rule[1], "p1": PREMISES[rule[2]]}
+        premise = asked.get((RULES.get(rule[1], ""), item.listed, item.gold))
+        groups |= {"premise": _id(premise)} if premise else {}
+    elif item.stem in TASKS:
+        groups |= {"task": item.stem}
+    about = _ABOUT.fullmatch(item.question)
+    sentences = [text for text in statements_of(item.question) if text.count(ANSWER) == 1]
+    return Query(
+        id=_id(item),
+        relation=rule[1] if rule else item.stem,
+        subject=about[1] if about else "",
+        subject_id=about[1] if about else "",
+        gold=(item.options[item.gold],),
+        candidates=_id(item),
+        groups=groups,
+        sentences=tuple(map(Sentence, sentences)),
+    )

@@ -1,0 +1,163 @@
+"""The folder format of KAMEL (Kalo and Fichtel, AKBC 2022).
+
+``question-templates.csv``: ``P36, What is the capital of [S]?``, split at the first comma. ``P36/test.jsonl``: per line
+a subject with all its answers, each with a label and aliases. ``P36/train.jsonl``: subjects and answers by label alone,
+from which few-shot examples are drawn.
+
+Subjects have no ids: their label stands for one. Entities among the answers have Wikidata's; a number is its own id,
+and so is a date by its fullest form ("12 May 1936" and "16 May 1936" are two dates, both named "1936").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.faults import Faults, read_json_lines
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.prompts.questions import as_template, question_lines
+
+QUESTIONS = "question-templates.csv"
+
+_TEST: dict[str, type] = {"sub_label": str, "obj_uri": list, "obj_label": list}
+_TRAIN: dict[str, type] = {"sub_label": str, "obj_label": list}
+
+
+class _Answer(NamedTuple):
+    id: str
+    name: str
+    aliases: tuple[str, ...]
+
+
+def is_kamel(path: Path) -> bool:
+    return (path / QUESTIONS).exists()
+
+
+def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the query set, None where a fault keeps it from being read."""
+    questions = _questions(path / QUESTIONS, faults)
+    queries: list[Query] = []
+    spaces: dict[str, CandidateSet] = {}
+    relations: dict[str, Relation] = {}
+    names: dict[str, str] = {}
+    aliases: dict[str, dict[str, None]] = {}
+    train: list[tuple[str, str, str]] = []
+    for id_ in sorted({file.parent.name for file in path.glob("*/test.jsonl")} | questions.keys()):
+        file = path / id_ / "test.jsonl"
+        if not file.exists():
+            faults.note(path / QUESTIONS, None, f"relation {id_} has a question but no {id_}/test.jsonl: left out")
+            continue
+        if id_ not in questions:
+            faults.add(path / QUESTIONS, None, f"relation {id_} has no question: add a line '{id_}, … [S] …?'")
+            continue
+        found = list(_test_lines(file, faults))
+        answers = {answer.id: answer for _, _, line in found for answer in line}
+        if not answers:
+            faults.add(file, None, f"relation {id_} has no instances: add some or remove its folder")
+            continue
+        for answer in answers.values():
+            names[answer.id] = answer.name
+            aliases.setdefault(answer.id, {}).update(dict.fromkeys(answer.aliases))
+        spaces[id_] = CandidateSet(id_, tuple(answers), tuple(answer.name for answer in answers.values()))
+        cardinality = cardinality_of(answer.id for _, _, line in found for answer in line)
+        question = (as_template(questions[id_]),)
+        relations[id_] = Relation(id_, id_, question, cardinality, questions=question)
+        queries += _queries(file, id_, cardinality, found, faults)
+        train += _train_triples(file.with_name("train.jsonl"), id_, faults)
+    if not queries:
+        faults.add(path, None, "no relation with instances: nothing to ask")
+    if faults.found:
+        return None
+    return QuerySet(
+        name=path.name,
+        queries=tuple(queries),
+        candidates=spaces,
+        relations=relations,
+        notes=tuple(faults.notes),
+        graph=_graph(train, queries, names, aliases),
+    )
+
+
+def _questions(file: Path, faults: Faults) -> dict[str, str]:
+    """One question per relation."""
+    questions: dict[str, str] = {}
+    for line, relation, text in question_lines(file, faults):
+        if relation not in questions:
+            questions[relation] = text
+        elif questions[relation] == text:
+            faults.note(file, line, f"relation {relation} stands here for the second time")
+        else:
+            faults.add(file, line, f"relation {relation} has another question above: {questions[relation]!r}")
+    return questions
+
+
+def _test_lines(file: Path, faults: Faults) -> Iterator[tuple[int, str, list[_Answer]]]:
+    """(line, subject, answers)"""
+    for line, row in read_json_lines(file, _TEST, faults):
+        ids, labels = row["obj_uri"], row["obj_label"]
+        if len(ids) != len(labels) or not ids:
+            faults.add(file, line, f"{len(ids)} obj_uri for {len(labels)} obj_label: expected as many, one or more")
+            continue
+        answers = [_answer(id_, label) for id_, label in zip(ids, labels, strict=True)]
+        bad = [label for label, answer in zip(labels, answers, strict=True) if answer is None]
+        if bad:
+            expected = '{"chosen": "…", "rdf": …, "alternative": […]}'
+            faults.add(file, line, f"expected {expected} with its obj_uri, found {str(bad[0])[:60]}")
+            continue
+        yield line, row["sub_label"], [answer for answer in answers if answer is not None]
+
+
+def _answer(id_: Any, label: Any) -> _Answer | None:
+    if not isinstance(id_, str) or not isinstance(label, dict):
+        return None
+    name, others = label.get("chosen"), label.get("alternative")
+    if not isinstance(name, str) or not name.strip() or not isinstance(others, list):
+        return None
+    aliases = tuple(str(alias) for alias in (label.get("rdf"), *others) if alias and alias != name)
+    if id_.startswith("XMLSchema#"):  # a literal: the id names its type alone
+        id_ = max((name, *aliases), key=len)
+    return _Answer(id_, name, aliases)
+
+
+def _queries(
+    file: Path, relation: str, cardinality: str, found: list[tuple[int, str, list[_Answer]]], faults: Faults
+) -> Iterator[Query]:
+    for number, (line, subject, answers) in enumerate(found):
+        if not subject.strip():
+            faults.note(file, line, "the subject has no label: the query is kept as unscored")
+        yield Query(
+            id=f"{relation}/{number}",
+            relation=relation,
+            subject=subject,
+            subject_id=subject,
+            gold=tuple(dict.fromkeys(answer.id for answer in answers)),
+            candidates=relation,
+            groups={"cardinality": cardinality, "answers": str(len(answers))},
+            unscored=None if subject.strip() else "the subject has no name",
+        )
+
+
+def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[tuple[str, str, str]]:
+    if not file.exists():
+        faults.note(file, None, "file is missing: few-shot examples cannot be drawn from it")
+        return
+    for line, row in read_json_lines(file, _TRAIN, faults):
+        if not row["obj_label"] or not all(isinstance(name, str) and name.strip() for name in row["obj_label"]):
+            faults.add(file, line, f"'obj_label' must be a list of texts, none empty, found {row['obj_label']!r}")
+            continue
+        for name in row["obj_label"]:
+            yield row["sub_label"], relation, name
+
+
+def _graph(
+    train: list[tuple[str, str, str]],
+    queries: list[Query],
+    names: dict[str, str],
+    aliases: dict[str, dict[str, None]],
+) -> KnowledgeGraph:
+    test = [(query.subject_id, query.relation, answer) for query in queries for answer in query.gold]
+    graph = KnowledgeGraph.from_triples(train + test, names, {id_: list(found) for id_, found in aliases.items()})
+    return replace(graph, splits={"train": range(len(train)), "test": range(len(train), len(train) + len(test))})

@@ -1,0 +1,314 @@
+"""Knowledge graphs as tab-separated triples: the layout of KG-BERT, and plain files of head, relation and tail.
+
+``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
+``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, or with ``<TAB>description`` on every line;
+``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
+YAGO.
+``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
+Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
+gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in all but a
+few texts. Any other text is a name as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fathom.data.columns import Columns, first_fields, first_lines
+from fathom.data.faults import Faults, open_text
+from fathom.data.graph.cache import cached
+from fathom.data.graph.queries import graph_queryset
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.data.taking import take_rows
+
+_SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
+_ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
+_ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
+_HEADERS = {
+    (head, relation, tail)
+    for head, tail in (("head", "tail"), ("subject", "object"))
+    for relation in ("relation", "predicate")
+}
+_WORDNET_ID = r"^(\d{8}|.+\.[nvars]\.\d\d+)$"
+_WITH_GLOSS = 0.99
+
+
+class GraphFiles(NamedTuple):
+    """What a folder has. :param triples: file of each split; the one of "" holds all triples."""
+
+    triples: dict[str, Path]
+    entities: Path | None
+    relations: Path | None
+    long: Path | None
+    wikidata: Path | None
+
+    def all(self) -> list[Path]:
+        rest = (self.entities, self.relations, self.long, self.wikidata)
+        return [*self.triples.values(), *(file for file in rest if file is not None)]
+
+
+def is_kg(path: Path) -> bool:
+    return bool(find_files(path).triples)
+
+
+def read_kg(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the queries of the test split, else of dev, else of all triples; None where a fault prevents it."""
+    files = find_files(path)
+    if path.is_dir():
+        _refuse_doubles(path, faults)
+    if files.entities is None:
+        for file in (files.wikidata, files.long):
+            if file is not None:
+                faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
+    graph = cached(files.all(), faults, lambda: _read(files, faults))
+    if graph is None or faults.found:
+        return None
+    found = graph_queryset(graph, name=path.name)
+    if graph.splits and found.split != "test":
+        faults.note(path, None, f"there is no test split: {found.split or 'all triples, of train as well,'} asked")
+    return replace(found, notes=tuple(faults.notes))
+
+
+def _refuse_doubles(folder: Path, faults: Faults) -> None:
+    """Two files for one thing, of which one would be passed over in silence; a folder in a file's place."""
+    for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG):
+        there = [path for stem in stems for ending in _ENDINGS if (path := folder / f"{stem}{ending}").exists()]
+        for path in there:
+            if not path.is_file():
+                faults.add(path, None, "is not a file")
+        if len(there) > 1:
+            others = " and ".join(path.name for path in there[1:])
+            faults.add(there[0], None, f"stands beside {others}: both say the same thing, remove all but one")
+
+
+def split_of(file: Path) -> str | None:
+    """The split that a file is named after, e.g. ``dev`` for ``valid.tsv.gz``."""
+    stem = file.name.split(".")[0]
+    return next((split for split, stems in _SPLITS.items() if stem in stems), None)
+
+
+def find_files(path: Path) -> GraphFiles:
+    """The files of a graph in a folder, or the one file that *path* is."""
+    folder = path if path.is_dir() else path.parent
+    names = {
+        "entities": _first(folder, _ENTITIES),
+        "relations": _first(folder, _RELATIONS),
+        "long": _first(folder, _LONG),
+        "wikidata": _first(folder, ("entity2wikidata",), (".json", ".json.gz")),
+    }
+    if path.is_file():
+        triples = {"": path} if path.name.endswith(_ENDINGS) and first_fields(path) == 3 else {}
+        return GraphFiles(triples, **names)
+    splits = {split: _first(folder, stems) for split, stems in _SPLITS.items()}
+    triples = {split: file for split, file in splits.items() if file is not None}
+    if not triples:
+        others = [
+            file for file in sorted(folder.glob("*")) if file.name.endswith(_ENDINGS) and file not in names.values()
+        ]
+        with_three = [file for file in others if first_fields(file) == 3]
+        triples = {"": with_three[0]} if len(with_three) == 1 else {}
+    return GraphFiles(triples, **names)
+
+
+def _read(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+    fields = ("head", "relation", "tail")
+    parts = {split: Columns(file, fields, faults, skip=int(_has_header(file))) for split, file in files.triples.items()}
+    return assemble(parts, files, faults)
+
+
+def _has_header(file: Path) -> bool:
+    return any(tuple(line.lower().split("\t")) in _HEADERS for line in first_lines(file, 1))
+
+
+def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+    """A graph from ids of head, relation and tail, and the files that name them; None where there are faults.
+
+    :param parts: columns of each split; the one of "" holds all triples.
+    """
+    for part in parts.values():
+        if not len(part) and not part.faulty:
+            faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
+        for name in part.names:
+            part.refuse_empty(name)
+    if faults.found and not all(map(len, parts.values())):
+        return None
+    names = {
+        kind: _read_names(file, faults, kind)
+        for kind, file in (("entity", files.entities), ("relation", files.relations))
+        if file is not None
+    }
+    entities = _with_texts(names["entity"], files, faults) if "entity" in names else None
+    relations = names["relation"].table if "relation" in names else None
+    entity_ids = _ids(entities, parts, ("head", "tail"))
+    relation_ids = _ids(relations, parts, ("relation",))
+    rows = {
+        name: [pc.index_in(part[name], value_set=ids) for part in parts.values()]
+        for name, ids in (("head", entity_ids), ("relation", relation_ids), ("tail", entity_ids))
+    }
+    for kind, named in names.items():
+        if not named.faulty:  # else what seems unknown may stand in a line that could not be read
+            _refuse_unknown(parts, rows, kind, named.file.name)
+    if faults.found:
+        return None
+    splits, start = {}, 0
+    for split, part in parts.items():
+        if split:
+            splits[split] = range(start, start + len(part))
+        start += len(part)
+    head, relation, tail = (
+        np.concatenate([found.to_numpy() for found in rows[name]]) for name in ("head", "relation", "tail")
+    )
+    return in_use(
+        entities if entities is not None else named_by_id(entity_ids),
+        relations if relations is not None else named_by_id(relation_ids).select(["id", "name"]),
+        head,
+        relation,
+        tail,
+        splits,
+    )
+
+
+def in_use(
+    entities: pa.Table,
+    relations: pa.Table,
+    head: NDArray[np.int32],
+    relation: NDArray[np.int32],
+    tail: NDArray[np.int32],
+    splits: Mapping[str, range],
+) -> KnowledgeGraph:
+    """A graph of the entities and relations that occur in triples, in their order."""
+    entities, (head, tail) = _only_used(entities, head, tail)
+    relations, (relation,) = _only_used(relations, relation)
+    return KnowledgeGraph(entities, relations, head, relation, tail, splits)
+
+
+def _only_used(table: pa.Table, *columns: NDArray[np.int32]) -> tuple[pa.Table, list[NDArray[np.int32]]]:
+    used = np.zeros(len(table), dtype=bool)
+    for column in columns:
+        used[column] = True
+    if used.all():
+        return table, list(columns)
+    place = np.cumsum(used, dtype=np.int32) - 1
+    return table.filter(pa.array(used)), [place[column].astype(np.int32) for column in columns]
+
+
+def named_by_id(ids: pa.Array) -> pa.Table:
+    """Entities without texts: "Albert_Einstein" is called "Albert Einstein"."""
+    names = pc.utf8_trim_whitespace(pc.replace_substring(ids, "_", " "))
+    return entity_table(ids, names)
+
+
+def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
+    count = len(ids)
+    if descriptions is None:
+        descriptions = pa.repeat(pa.scalar("", pa.string()), count)
+    if aliases is None:
+        aliases = pa.array([[]], pa.list_(pa.string())).take(pa.array(np.zeros(count, dtype=np.int64)))
+    return pa.table({"id": ids, "name": names, "aliases": aliases, "description": descriptions})
+
+
+def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
+    files = (folder / f"{stem}{ending}" for stem in stems for ending in endings)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
+    """``id`` and ``name``, and ``description`` where the file has three columns."""
+    fields = ("id", "name", "description")[: min(max(first_fields(file), 2), 3)]
+    part = Columns(file, fields, faults)
+    part.refuse_empty("id")
+    part.refuse_second("id", kind)
+    nameless = np.flatnonzero(pc.equal(pc.utf8_trim_whitespace(part["name"]), "").to_numpy())
+    for row in nameless[:20].tolist():
+        faults.note(
+            file, part.line(row), f"{kind} {part['id'][row].as_py()!r} has no name: what asks of it is unscored"
+        )
+    if len(nameless) > 20:
+        faults.note(file, None, f"{len(nameless) - 20:,} more {kind}s have no name")
+    return part
+
+
+def _with_texts(part: Columns, files: GraphFiles, faults: Faults) -> pa.Table:
+    """Entities with the descriptions and other names that any of the files has."""
+    ids, names = part["id"], part["name"]
+    descriptions = part["description"] if "description" in part.names else None
+    aliases = None
+    if descriptions is None and has_glosses(ids, names):
+        # Without ", " there is no gloss: the name is the whole text.
+        parts = pc.extract_regex(names, r"(?s)^(?P<name>.*?)(?:, (?P<gloss>.*))?$")
+        names, descriptions = pc.struct_field(parts, "name"), pc.struct_field(parts, "gloss")
+    if files.wikidata is not None:
+        descriptions, aliases = _from_wikidata(files.wikidata, ids, names, faults)
+    if files.long is not None:
+        long = _read_long(files.long, ids, faults)
+        descriptions = long if descriptions is None else pc.if_else(pc.equal(long, ""), descriptions, long)
+    return entity_table(ids, names, descriptions, aliases)
+
+
+def has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
+    if not len(ids) or not pc.all(pc.match_substring_regex(ids, _WORDNET_ID)).as_py():
+        return False
+    return bool(pc.mean(pc.match_substring(texts, ", ")).as_py() >= _WITH_GLOSS)
+
+
+def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
+    part = Columns(file, ("id", "description"), faults)
+    found = pc.index_in(ids, value_set=part["id"].combine_chunks())
+    return pc.fill_null(part["description"].combine_chunks().take(found.combine_chunks()), "")
+
+
+def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
+    """Descriptions and other names: the label where it differs, and the alternatives."""
+    try:
+        with open_text(file) as stream:
+            content = json.load(stream)
+    except (OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        faults.add(file, getattr(error, "lineno", None), f"not JSON: {error}")
+        return None, None
+    if not isinstance(content, dict):
+        faults.add(file, 1, 'expected {"id": {"label": "…", "description": "…", "alternatives": […]}, …}')
+        return None, None
+    descriptions, aliases = [], []
+    for id_, name in zip(ids.to_pylist(), names.to_pylist(), strict=True):
+        about = content.get(id_)
+        about = about if isinstance(about, dict) else {}
+        descriptions.append(str(about.get("description") or ""))
+        listed = about.get("alternatives")
+        if not isinstance(listed, list | None):
+            faults.add(file, None, f"'alternatives' of {id_!r} must be a list of texts, found {listed!r}")
+            listed = None
+        others = [about.get("label"), *(listed or ())]
+        aliases.append([other for other in dict.fromkeys(others) if isinstance(other, str) and other not in ("", name)])
+    return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
+
+
+def _ids(given: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str, ...]) -> pa.Array:
+    if given is not None:
+        return given.column("id").combine_chunks()
+    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
+    return pc.unique(pa.chunked_array(chunks, pa.string()))
+
+
+def _refuse_unknown(
+    parts: Mapping[str, Columns], rows: Mapping[str, list[pa.ChunkedArray]], kind: str, named_in: str
+) -> None:
+    """A fault for each id that is not named, at a line where it stands. :param rows: of each id, null for unknown."""
+    told: set[str] = set()
+    for name in ("head", "tail") if kind == "entity" else ("relation",):
+        for part, found in zip(parts.values(), rows[name], strict=True):
+            unknown = np.flatnonzero(found.is_null().to_numpy())[::-1]
+            lines = dict(zip(take_rows(part[name], unknown).to_pylist(), unknown.tolist(), strict=True))  # first ones
+            ids = {row: id_ for id_, row in lines.items() if id_ not in told}
+            message = {row: f"unknown {kind} {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
+            part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__)
+            told.update(lines)

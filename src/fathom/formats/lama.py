@@ -1,0 +1,366 @@
+"""The folders of LAMA (Petroni et al., EMNLP 2019), each of which holds facts in one or both readings.
+
+- ``TREx/P19.jsonl``: a relation; ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, of labels
+  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``.
+- ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``. Templates stand below.
+- ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
+- ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
+
+``relations.jsonl`` is looked for in the folder, then in the one above. A sentence must have one ``[MASK]``. Each line
+is one query, also where two lines say the same fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.faults import Faults, read_json_lines
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
+from fathom.formats.wording import AnswerNames, RelationEntry, read_entries
+
+TEMPLATES = "relations.jsonl"
+MASK = "[MASK]"
+SQUAD = "squad"
+"""The relation of questions that have none."""
+
+GOOGLE_RE = {
+    "place_of_birth": "[X] was born in [Y] .",
+    "date_of_birth": "[X] (born [Y]).",
+    "place_of_death": "[X] died in [Y] .",
+}
+"""As in get_GoogleRE_parameters of scripts/run_experiments.py, github.com/facebookresearch/LAMA at 0f6204c."""
+
+_TREX_NUMBERS = (
+    "17 19 20 27 30 31 36 37 39 47 101 103 106 108 127 131 136 138 140 159 176 178 190 264 276 279 361 364 407 413 449 "
+    "463 495 527 530 740 937 1001 1303 1376 1412"
+)
+TREX_RELATIONS = tuple(f"P{number}" for number in _TREX_NUMBERS.split())
+"""The 41 relations that LAMA has files for; its relations.jsonl names five more."""
+
+_LICENCE = "CC BY-NC 4.0"
+_TREX_FILE = re.compile(r"P\d+\.jsonl(\.gz)?")
+_TEST_FILE = re.compile(r"(\w+_)?test\.jsonl(\.gz)?")
+_PEEKED = 10
+_OPTIONAL_TEXT = ("uuid", "id", "predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
+
+
+class _Fact(NamedTuple):
+    """:param answer: its name. :param by_sentence: the layout has sentences for every fact, so no subject is needed."""
+
+    file: Path
+    line: int
+    id: str
+    relation: str
+    subject: str
+    subject_id: str
+    answer: str
+    answer_id: str
+    sentences: tuple[Sentence, ...]
+    aliases: tuple[str, ...]
+    by_sentence: bool
+
+
+class _LeftOut:
+    """Sentences that are not asked: why, and where they stand."""
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[Path, str], list[int]] = defaultdict(list)
+        self.doubles = 0
+
+    def note(self, path: Path, faults: Faults) -> None:
+        for (file, why), lines in self.places.items():
+            where = ", ".join(map(str, dict.fromkeys(lines)))
+            faults.note(file, None, f"sentences with {why}, left out: {len(lines):,} (lines {where})")
+        if self.doubles:
+            faults.note(path, None, f"sentences that repeat one of their fact, left out: {self.doubles:,}")
+
+
+def is_lama(path: Path) -> bool:
+    return bool(_files(path)) or bool(_choices(path))
+
+
+def read_lama(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the query set, None where a fault keeps it from being read."""
+    files = _files(path)
+    if not files:
+        faults.add(path, None, f"holds several data sets: give one of {', '.join(map(str, _choices(path)))}")
+        return None
+    _check_twins(files, faults)
+    entries = _entries(path if path.is_dir() else path.parent, faults)
+    left_out = _LeftOut()
+    facts = [fact for file in files for fact in _facts(file, left_out, faults)]
+    names = AnswerNames()
+    for fact in facts:
+        if fact.answer.strip():
+            names.add(fact.answer_id, fact.answer)
+    relations, spaces, queries = _ask(path, facts, entries, names, faults)
+    if faults.found:
+        return None
+    left_out.note(path, faults)
+    names.note(path, faults)
+    _note_gaps(path, files, relations, queries, faults)
+    return QuerySet(
+        name=path.name.split(".")[0],
+        queries=tuple(queries),
+        candidates=spaces,
+        relations=relations,
+        licence=_LICENCE,
+        notes=tuple(faults.notes),
+        graph=_graph(queries, facts, spaces, names),
+    )
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of one layout, by name; [] where there are none."""
+    found = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    trex = [file for file in found if _TREX_FILE.fullmatch(file.name) and file.is_file()]
+    return trex or [file for file in found if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
+
+
+def _check_twins(files: list[Path], faults: Faults) -> None:
+    for file in files:
+        if file.with_suffix("") in files:
+            faults.add(file, None, f"stands beside {file.stem}: its facts would count twice, remove one of the two")
+
+
+def _has_masked_sentences(file: Path) -> bool:
+    """Whether it is LAMA's, as ``test.jsonl`` is a name that others use, too; an empty file may well be."""
+    if not file.is_file():
+        return False
+    broken = Faults()
+    rows = [row for _, row in islice(read_json_lines(file, {}, broken), _PEEKED)]
+    return any("masked_sentences" in row for row in rows) or not (rows or broken.found)
+
+
+def _choices(path: Path) -> list[Path]:
+    """Data sets in folders below."""
+    return [below for below in sorted(path.iterdir()) if below.is_dir() and _files(below)] if path.is_dir() else []
+
+
+def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
+    """Templates of the folder, else of the one above; Google-RE's own where no file has others."""
+    entries = {relation: RelationEntry((Template(text),)) for relation, text in GOOGLE_RE.items()}
+    for place in (folder, folder.absolute().parent):
+        if (place / TEMPLATES).exists():
+            return entries | read_entries(place / TEMPLATES, faults)
+    return entries
+
+
+def _facts(file: Path, left_out: _LeftOut, faults: Faults) -> Iterator[_Fact]:
+    before = len(faults.found)
+    empty = True
+    for line, row in read_json_lines(file, {"obj_label": str}, faults):
+        fact = _fact(file, line, row, left_out, faults)
+        empty = False
+        if fact is not None:
+            yield fact
+    if empty and len(faults.found) == before:
+        faults.add(file, None, "no facts: expected one per line, or the file removed")
+
+
+def _fact(file: Path, line: int, row: dict[str, Any], left_out: _LeftOut, faults: Faults) -> _Fact | None:
+    wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
+    for name in wrong:
+        faults.add(file, line, f"'{name}' must be text, found {row[name]!r}")
+    masked = _masked(row)
+    if masked is None:
+        faults.add(
+            file,
+            line,
+            "expected 'masked_sentences': a list of texts, or 'evidences': a list of objects with 'masked_sentence' "
+            "and 'obj_surface'",
+        )
+    if wrong or masked is None:
+        return None
+    by_sentence = "masked_sentences" in row
+    relation = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
+    if not relation:
+        relation = SQUAD if by_sentence else file.name.split(".")[0]
+    subject, subject_id = _subject(row, relation)
+    return _Fact(
+        file,
+        line,
+        row.get("uuid") or row.get("id") or "",
+        relation,
+        subject,
+        subject_id,
+        row["obj_label"],
+        row.get("obj_uri") or row.get("obj") or row["obj_label"],
+        tuple(_sentences(file, line, masked, left_out)),
+        _aliases(row),
+        by_sentence,
+    )
+
+
+def _subject(row: dict[str, Any], relation: str) -> tuple[str, str]:
+    """Name and id. ConceptNet's ``sub`` is a name, Google-RE's an id beside one, and SQuAD knows of no subject."""
+    if relation == SQUAD:
+        return "", ""
+    name = (row["sub_label"] if "sub_label" in row else row.get("sub")) or ""
+    return name, row.get("sub_uri") or row.get("sub") or name
+
+
+def _masked(row: dict[str, Any]) -> list[Sentence] | None:
+    """Sentences as the file has them; None where they are no texts."""
+    if "masked_sentences" in row:
+        found = row["masked_sentences"]
+        pairs = [(text, "") for text in found] if isinstance(found, list) else [(None, "")]
+    else:
+        found = row.get("evidences", [])
+        evidences = found if isinstance(found, list) and all(isinstance(one, dict) for one in found) else [{}]
+        pairs = [(one.get("masked_sentence"), one.get("obj_surface", "")) for one in evidences]
+    good = [Sentence(*pair) for pair in pairs if all(isinstance(text, str) for text in pair)]
+    return good if len(good) == len(pairs) else None
+
+
+def _sentences(file: Path, line: int, masked: list[Sentence], left_out: _LeftOut) -> Iterator[Sentence]:
+    """Those with one mask, each once."""
+    seen: set[str] = set()
+    for text, surface in masked:
+        if text in seen:
+            left_out.doubles += 1
+            continue
+        seen.add(text)
+        count = text.count(MASK)
+        if SUBJECT in text or ANSWER in text:
+            left_out.places[file, f"{SUBJECT} or {ANSWER} in their text"].append(line)
+        elif count == 1:
+            yield Sentence(text.replace(MASK, ANSWER), surface)
+        else:
+            left_out.places[file, "several masks" if count else "no mask"].append(line)
+
+
+def _aliases(row: dict[str, Any]) -> tuple[str, ...]:
+    found = row.get("obj_aliases")
+    return tuple(alias for alias in found if isinstance(alias, str)) if isinstance(found, list) else ()
+
+
+def _ask(
+    path: Path, facts: list[_Fact], entries: dict[str, RelationEntry], names: AnswerNames, faults: Faults
+) -> tuple[dict[str, Relation], dict[str, CandidateSet], list[Query]]:
+    relations: dict[str, Relation] = {}
+    spaces: dict[str, CandidateSet] = {}
+    queries: list[Query] = []
+    grouped: dict[str, list[_Fact]] = defaultdict(list)
+    for fact in facts:
+        grouped[fact.relation].append(fact)
+    taken: set[str] = set()
+    for id_, own in grouped.items():
+        entry = entries.get(id_, RelationEntry(()))
+        answers = dict.fromkeys(names.id_of(fact.answer_id) for fact in own if fact.answer.strip())
+        if not answers:
+            faults.add(own[0].file, None, f"relation {id_} has no fact whose answer has a name: nothing to choose from")
+        by_id = {names.id_of(fact.answer_id): names.name_of(fact.answer_id) for fact in own if fact.answer.strip()}
+        spaces[id_] = CandidateSet(id_, tuple(answers), tuple(by_id[answer] for answer in answers))
+        cardinality = cardinality_of(names.id_of(fact.answer_id) for fact in own)
+        relations[id_] = Relation(id_, entry.name or id_, entry.templates, cardinality)
+        groups = {"cardinality": cardinality} | ({"type": entry.type} if entry.type else {})
+        queries += _queries(own, relations[id_], groups, names, taken, faults)
+    _note_repeated(path, queries, faults)
+    return relations, spaces, queries
+
+
+def _queries(
+    facts: list[_Fact],
+    relation: Relation,
+    groups: dict[str, str],
+    names: AnswerNames,
+    taken: set[str],
+    faults: Faults,
+) -> Iterator[Query]:
+    """:param taken: ids of queries; each new one is added."""
+    answers: dict[str, dict[str, None]] = defaultdict(dict)
+    for fact in facts:
+        if fact.subject_id and fact.answer.strip():
+            answers[fact.subject_id][names.id_of(fact.answer_id)] = None
+    for number, fact in enumerate(facts):
+        unscored = _unscored(fact, relation)
+        if unscored is not None:
+            faults.note(fact.file, fact.line, f"{unscored}: the query is kept as unscored")
+        id_ = fact.id or f"{relation.id}/{number}"
+        if id_ in taken:
+            faults.note(fact.file, fact.line, f"id {id_} stands above: this fact is {id_}/{number}")
+            id_ = f"{id_}/{number}"
+        taken.add(id_)
+        gold = names.id_of(fact.answer_id)
+        yield Query(
+            id=id_,
+            relation=relation.id,
+            subject=fact.subject,
+            subject_id=fact.subject_id,
+            gold=(gold,),
+            candidates=relation.id,
+            known=tuple(answer for answer in answers[fact.subject_id] if answer != gold),
+            groups=groups,
+            unscored=unscored,
+            sentences=fact.sentences,
+        )
+
+
+def _unscored(fact: _Fact, relation: Relation) -> str | None:
+    if not fact.answer.strip():
+        return "the answer has no name"
+    if not fact.subject.strip() and (relation.templates or not fact.by_sentence):
+        return "the subject has no name"
+    return None
+
+
+def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
+    counts: dict[str, int] = defaultdict(int)
+    for query in queries:
+        if query.fact_id is not None:
+            counts[query.fact_id] += 1
+    repeated = [fact_id for fact_id, count in counts.items() if count > 1]
+    if repeated:
+        faults.note(
+            path,
+            None,
+            f"facts that stand on several lines: {len(repeated):,} ({_few(repeated, 5)}); each line is a query, "
+            "comparisons take the mean of a fact",
+        )
+
+
+def _note_gaps(
+    path: Path, files: list[Path], relations: dict[str, Relation], queries: list[Query], faults: Faults
+) -> None:
+    """What a user may miss: relations of LAMA, templates, sentences."""
+    if path.is_dir() and _TREX_FILE.fullmatch(files[0].name):
+        absent = [id_ for id_ in TREX_RELATIONS if id_ not in relations]
+        if absent:
+            faults.note(
+                path, None, f"{len(absent)} of LAMA's {len(TREX_RELATIONS)} relations are not here: " + " ".join(absent)
+            )
+    without = [id_ for id_, relation in relations.items() if not relation.templates]
+    sentences = any(query.sentences for query in queries)
+    if without:
+        how = "asked by sentence" if sentences else f"put them into {TEMPLATES} here or in the folder above"
+        faults.note(path, None, f"no templates for {_few(without)}: {how}")
+    if not sentences:
+        faults.note(path, None, "no natural sentences: facts are asked by template alone")
+
+
+def _few(ids: Iterable[str], shown: int = 10) -> str:
+    found = list(ids)
+    return ", ".join(found[:shown]) + (f" and {len(found) - shown} more" if len(found) > shown else "")
+
+
+def _graph(
+    queries: list[Query], facts: list[_Fact], spaces: dict[str, CandidateSet], names: AnswerNames
+) -> KnowledgeGraph | None:
+    """None where no fact has a known subject."""
+    triples = [(query.subject_id, query.relation, query.gold[0]) for query in queries if query.subject_id]
+    if not triples:
+        return None
+    called = {query.subject_id: query.subject for query in reversed(queries)}
+    called |= {id_: name for space in spaces.values() for id_, name in space.named()}
+    aliases: dict[str, dict[str, None]] = defaultdict(dict)
+    for fact in facts:
+        aliases[names.id_of(fact.answer_id)].update(dict.fromkeys(fact.aliases))
+    return KnowledgeGraph.from_triples(triples, called, {id_: list(found) for id_, found in aliases.items()})

@@ -1,0 +1,282 @@
+"""The folder format of OntoProbe (Wu et al., *Do PLMs Know and Understand Ontological Knowledge?*, ACL 2023).
+
+``ontology/class.json`` and ``ontology/property.json``: classes with super-classes and instances, properties with
+super-properties, domain, range and a sentence pattern. ``memorizing/TASK.jsonl``: ``uuu`` asked, ``xxx`` gold, for the
+tasks type, subClassOf, subPropertyOf, domain and range; here each is a relation of that name. Of every task the first
+ten items are the subset ``train``, the next ten ``dev``, and at most 500 after them ``test`` (section 2.2; the cut at
+500 is the reference code's). Templates are those of table 3; a domain or range is asked about the property's sentence
+pattern, so those two have a sentence for each query.
+
+As in the reference code, hyphens, brackets and slashes in names become spaces. Unlike it (Python's ``capitalize``), the
+letters behind the first of an instance's name keep their case: "Little League", not "Little league".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.faults import Faults, read_json, read_json_lines
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
+from fathom.prompts.ontology import TEMPLATES, domain_sentence, range_sentence
+
+TASKS = ("type", "subClassOf", "subPropertyOf", "domain", "range")
+SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
+"""Items of a task, in the order of its file."""
+LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
+"""With fewer, nothing is left to test on."""
+CLASSES, PROPERTIES = "classes", "properties"
+"""Names of the candidate sets."""
+CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
+
+
+class OntologyClass(NamedTuple):
+    """:param superclasses: labels, nearest first. :param instances: names of some."""
+
+    iri: str
+    label: str
+    superclasses: tuple[str, ...]
+    instances: tuple[str, ...]
+
+
+class OntologyProperty(NamedTuple):
+    """:param superproperties: sentence patterns by label, nearest first. :param pattern: "[X] was born in [Y] ."
+    :param domain: label of a class, None where there is none; so *range*."""
+
+    iris: tuple[str, ...]
+    label: str
+    domain: str | None
+    range: str | None
+    superproperties: Mapping[str, str]
+    pattern: str
+
+
+class Item(NamedTuple):
+    """A line of a task. :param pattern: of a property, "" of a class or an instance."""
+
+    line: int
+    subject: str
+    pattern: str
+    gold: tuple[str, ...]
+
+
+def is_ontoprobe(path: Path) -> bool:
+    return (path / CLASS_FILE).exists() and (path / "memorizing").is_dir()
+
+
+def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the query set, None where a fault keeps it from being read."""
+    classes, properties = read_classes(path / CLASS_FILE, faults), read_properties(path / PROPERTY_FILE, faults)
+    spaces = {CLASSES: _class_space(classes), PROPERTIES: _property_space(properties)}
+    items = {task: _items(path / "memorizing" / f"{task}.jsonl", faults) for task in TASKS}
+    relations: dict[str, Relation] = {}
+    queries: list[Query] = []
+    subsets: dict[str, set[str]] = {split: set() for split in SPLIT_SIZES}
+    for task, found in items.items():
+        if not found:
+            continue
+        file = path / "memorizing" / f"{task}.jsonl"
+        space = spaces[PROPERTIES if task == "subPropertyOf" else CLASSES]
+        cardinality = cardinality_of(gold for item in found for gold in item.gold)
+        relations[task] = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
+        asked = list(_queries(file, relations[task], space, found, _other_side(task, items), faults))
+        for split, ids in _splits([query.id for query in asked]).items():
+            subsets[split] |= ids
+        _note_odd_items(file, found, faults)
+        queries += asked
+    if not queries and not faults.found:
+        faults.add(path / "memorizing", None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
+    if faults.found:
+        return None
+    return QuerySet(
+        name=path.resolve().name,
+        queries=tuple(queries),
+        candidates={name: space for name, space in spaces.items() if any(q.candidates == name for q in queries)},
+        relations=relations,
+        subsets={split: frozenset(ids) for split, ids in subsets.items()},
+        notes=tuple(faults.notes),
+    )
+
+
+def clean(name: str) -> str:
+    """ "Women's club (1890-1914)" → "Women's club 1890 1914", as the reference code asks and ranks names."""
+    return " ".join(re.sub(r"[-()/]", " ", name).split())
+
+
+def has_words(name: str) -> bool:
+    """Whether there is a letter or a digit; punctuation alone says nothing to a tokenizer."""
+    return any(sign.isalnum() for sign in name)
+
+
+def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
+    """ "[X]'s mother is [Y] ." of every property and super-property, by the task in which it stands and its name as it
+    is asked. :raises BadInput: a property without one."""
+    faults = Faults()
+    found: dict[str, dict[str, str]] = {}
+    for task in ("domain", "range", "subPropertyOf"):
+        file = folder / "memorizing" / f"{task}.jsonl"
+        for line, row in read_json_lines(file, {}, faults) if file.exists() else ():
+            sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]
+            for label, pattern in (pair for side in sides for pair in side.items()):
+                if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
+                    faults.add(file, line, f"{label!r} has no pattern with {SUBJECT} and {ANSWER}, found {pattern!r}")
+                found.setdefault(task, {})[clean(label)] = str(pattern)
+    faults.stop_if_any()
+    return found
+
+
+def read_classes(file: Path, faults: Faults) -> list[OntologyClass]:
+    """``class.json``; entries that are not as expected become faults."""
+    found = []
+    for number, entry in _entries(file, faults):
+        superclasses, instances = entry.get("rdfs:subClassOf") or [], entry.get("is rdf:type of") or []
+        if not _texts(superclasses) or not _texts(instances):
+            faults.add(file, None, f"entry {number}: 'rdfs:subClassOf' and 'is rdf:type of' must be lists of texts")
+            continue
+        iri = str(entry.get("rdfs:Class", ""))
+        found.append(OntologyClass(iri, entry["rdfs:label"], tuple(superclasses), tuple(instances)))
+    return found
+
+
+def read_properties(file: Path, faults: Faults) -> list[OntologyProperty]:
+    """``property.json``; entries that are not as expected become faults."""
+    found = []
+    for number, entry in _entries(file, faults):
+        iris, supers = entry.get("rdf:Property") or [], entry.get("rdfs:subPropertyOf") or {}
+        if not isinstance(supers, dict) or not _texts(list(supers.values())) or not isinstance(iris, str | list):
+            faults.add(file, None, f"entry {number}: 'rdfs:subPropertyOf' must be an object of patterns by label")
+            continue
+        found.append(
+            OntologyProperty(
+                (iris,) if isinstance(iris, str) else tuple(map(str, iris)),
+                entry["rdfs:label"],
+                entry.get("rdfs:domain"),
+                entry.get("rdf:range"),  # the published file spells it so
+                supers,
+                str(entry.get("pattern", "")),
+            )
+        )
+    return found
+
+
+def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+    content = read_json(file, faults)
+    if content is None:
+        return
+    if not isinstance(content, list):
+        faults.add(file, 1, "expected a list of objects with 'rdfs:label'")
+        return
+    for number, entry in enumerate(content):
+        if isinstance(entry, dict) and isinstance(entry.get("rdfs:label"), str):
+            yield number, entry
+        else:
+            faults.add(file, None, f"entry {number}: expected an object with 'rdfs:label', found {str(entry)[:40]}")
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _class_space(classes: Sequence[OntologyClass]) -> CandidateSet:
+    return _space(CLASSES, (label for found in classes for label in (found.label, *found.superclasses)))
+
+
+def _property_space(properties: Sequence[OntologyProperty]) -> CandidateSet:
+    return _space(PROPERTIES, (label for found in properties for label in (found.label, *found.superproperties)))
+
+
+def _space(name: str, labels: Iterator[str]) -> CandidateSet:
+    """Labels are their own ids: the tasks' gold answers are labels."""
+    names = tuple(dict.fromkeys(cleaned for label in labels if has_words(cleaned := clean(label))))
+    return CandidateSet(name, names, names)
+
+
+def _items(file: Path, faults: Faults) -> list[Item]:
+    if not file.exists():
+        faults.note(file, None, "file is missing: the task is left out")
+        return []
+    found = []
+    for line, row in read_json_lines(file, {}, faults):
+        subject, pattern = _named(row.get("uuu"))
+        gold = list(row["xxx"]) if isinstance(row.get("xxx"), dict) else row.get("xxx")
+        if subject is None or not gold or not _texts(gold):
+            expected = '{"uuu": "text" or {"label": "pattern"}, "xxx": ["text", …] or {"label": "pattern", …}}'
+            faults.add(file, line, f"expected {expected}, found {str(row)[:60]}")
+            continue
+        found.append(Item(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold)))))
+    return found
+
+
+def _named(asked: Any) -> tuple[str | None, str]:
+    """(label, sentence pattern); no label where it is neither a text nor one property."""
+    if isinstance(asked, str):
+        return asked, ""
+    if isinstance(asked, dict) and len(asked) == 1 and _texts(list(asked.values())):
+        return next(iter(asked.items()))
+    return None, ""
+
+
+def _other_side(task: str, items: Mapping[str, Sequence[Item]]) -> dict[str, str]:
+    """What stands for the other argument of a property: of a domain its range, and the other way round."""
+    other = {"domain": "range", "range": "domain"}.get(task)
+    return {item.subject: item.gold[0] for item in items[other]} if other else {}
+
+
+def _queries(
+    file: Path,
+    relation: Relation,
+    space: CandidateSet,
+    items: Sequence[Item],
+    other_side: Mapping[str, str],
+    faults: Faults,
+) -> Iterator[Query]:
+    for number, item in enumerate(items):
+        missing = [gold for gold in item.gold if gold not in space.position]
+        if missing:
+            faults.add(file, item.line, f"gold answer {missing[0]!r} is none of the {len(space)} {space.name}")
+            continue
+        if not has_words(item.subject):
+            faults.note(file, item.line, f"{item.subject!r} has no letter or digit: the query is kept as unscored")
+        yield Query(
+            id=f"{relation.id}/{number}",
+            relation=relation.id,
+            subject=clean(item.subject),
+            subject_id=item.subject,
+            gold=item.gold,
+            candidates=space.name,
+            groups={"cardinality": relation.cardinality, "answers": str(len(item.gold))},
+            unscored=None if has_words(item.subject) else "the subject has no name",
+            sentences=_sentences(file, relation.id, item, other_side.get(item.subject), faults),
+        )
+
+
+def _sentences(file: Path, task: str, item: Item, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
+    if task not in ("domain", "range"):
+        return ()
+    if SUBJECT not in item.pattern or item.pattern.count(ANSWER) != 1:
+        faults.add(file, item.line, f"pattern {item.pattern!r}: expected {SUBJECT} and once {ANSWER}")
+        return ()
+    return (Sentence((domain_sentence if task == "domain" else range_sentence)(item.pattern, other)),)
+
+
+def _splits(ids: Sequence[str]) -> dict[str, frozenset[str]]:
+    start = 0
+    found = {}
+    for split, size in SPLIT_SIZES.items():
+        found[split] = frozenset(ids[start : start + size])
+        start += size
+    return found
+
+
+def _note_odd_items(file: Path, items: Sequence[Item], faults: Faults) -> None:
+    if len(items) < LEAST_ITEMS:
+        faults.note(file, None, f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test")
+    again = sum(count - 1 for count in Counter(item.subject for item in items).values())
+    if again:
+        faults.note(
+            file, None, f"{again} items ask about a name asked before: there the other's answers count as wrong"
+        )

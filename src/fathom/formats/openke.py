@@ -1,0 +1,105 @@
+"""The layout of OpenKE: entities and relations as numbers.
+
+``entity2id.txt`` and ``relation2id.txt``: ``name<TAB>number``; ``train2id.txt``, ``valid2id.txt``, ``test2id.txt``:
+``head tail relation``, in this order. The first line of each is the number of lines that follow. Names as in
+:mod:`fathom.formats.kg`: from ``entity2text.txt`` where it is there, else the id itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.data.columns import Columns, first_lines
+from fathom.data.faults import Faults
+from fathom.data.graph.cache import cached
+from fathom.data.graph.queries import graph_queryset
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.formats.kg import assemble, find_files
+
+_SPLITS = {"train": "train2id.txt", "dev": "valid2id.txt", "test": "test2id.txt"}
+_NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
+
+
+def is_openke(path: Path) -> bool:
+    return any((path / name).exists() for name in (*_SPLITS.values(), *_NAMES.values()))
+
+
+def read_openke(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it."""
+    for name in _NAMES.values():
+        if not (path / name).exists():
+            faults.add(path / name, None, "file is missing: OpenKE's triples are numbers, and this file says of what")
+    files = {split: path / name for split, name in _SPLITS.items() if (path / name).exists()}
+    if not files:
+        faults.add(path, None, f"no triples: expected {', '.join(_SPLITS.values())}")
+    if faults.found:
+        return None
+    texts = find_files(path)._replace(triples=files)
+    graph = cached(
+        [*(path / name for name in _NAMES.values()), *texts.all()], faults, lambda: _read(path, files, faults)
+    )
+    if graph is None or faults.found:
+        return None
+    return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+
+
+class _Numbered(NamedTuple):
+    """:param ids: text ids. :param numbers: of each, int64."""
+
+    ids: pa.Array
+    numbers: pa.Array
+
+
+def _read(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:
+    entities, relations = (_read_numbers(path / name, kind, faults) for kind, name in _NAMES.items())
+    parts = {}
+    for split, file in files.items():
+        part = _counted(file, ("head", "tail", "relation"), faults)
+        of = {"head": entities, "tail": entities, "relation": relations}
+        part.table = pa.table({name: _as_ids(part, name, numbered, faults) for name, numbered in of.items()})
+        parts[split] = part
+    return None if faults.found else assemble(parts, find_files(path), faults)
+
+
+def _counted(file: Path, names: tuple[str, ...], faults: Faults) -> Columns:
+    """A file whose first line is a count."""
+    first, second = (*first_lines(file, 2), "", "")[:2]
+    part = Columns(file, names, faults, delimiter="\t" if "\t" in second else " ", skip=1)
+    if not first.strip().isdecimal():
+        faults.add(file, 1, f"expected the number of lines that follow, found {first[:40]!r}")
+    elif int(first) != len(part) and not part.faulty:
+        faults.add(file, 1, f"says that {int(first):,} lines follow, found {len(part):,}")
+    return part
+
+
+def _read_numbers(file: Path, kind: str, faults: Faults) -> _Numbered:
+    part = _counted(file, ("id", "number"), faults)
+    numbers = _integers(part, "number")
+    for name in ("id", "number"):
+        part.refuse_second(name, f"{kind} {name}" if name == "number" else kind)
+    return _Numbered(part["id"].combine_chunks(), numbers.combine_chunks())
+
+
+def _integers(part: Columns, name: str) -> pa.ChunkedArray:
+    """As int64; what is no number is a fault, and -1."""
+    column = part[name]
+    good = pc.match_substring_regex(column, r"^\d{1,18}$")
+    part.complain(
+        np.flatnonzero(~good.to_numpy()), lambda row: f"{name}: expected a number, found {column[row].as_py()!r}"
+    )
+    return pc.cast(pc.if_else(good, column, "-1"), pa.int64())
+
+
+def _as_ids(part: Columns, name: str, numbered: _Numbered, faults: Faults) -> pa.ChunkedArray:
+    numbers = _integers(part, name)
+    place = pc.index_in(numbers, value_set=numbered.numbers)
+    kind = "relation" if name == "relation" else "entity"
+    unknown = np.flatnonzero((place.is_null().to_numpy()) & (pc.greater_equal(numbers, 0).to_numpy()))
+    part.complain(unknown, lambda row: f"unknown {kind} {numbers[row].as_py()}: {_NAMES[kind]} does not have it")
+    return pa.chunked_array([numbered.ids.take(chunk) for chunk in place.chunks], pa.string())

@@ -1,0 +1,234 @@
+"""Knowledge graphs as RDF: N-Triples and Turtle (``.nt``, ``.ttl``, also ``.gz``), read through pyoxigraph.
+
+``train``, ``dev`` (or ``valid``) and ``test`` by the names of the files; else all files together, without splits.
+Beside splits, other files only name things. An entity's name is its ``rdfs:label``, ``skos:prefLabel`` or
+``schema:name`` (English first, then without a language), else the end of its IRI; ``skos:altLabel`` are its other
+names, ``rdfs:comment`` or ``schema:description`` its description. Other literals are no triples between entities and
+are left out, and so is what describes the vocabulary itself (domains, ranges, types from OWL); notes count both.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from fathom.data.faults import Faults
+from fathom.data.graph.cache import cached
+from fathom.data.graph.queries import graph_queryset
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.errors import MissingExtra
+from fathom.formats.kg import entity_table, in_use, split_of
+
+_ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
+_RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
+_SCHEMA = ("http://schema.org/", "https://schema.org/")
+_NAME = [f"{_RDFS}label", f"{_SKOS}prefLabel", *(f"{s}name" for s in _SCHEMA)]
+_DESCRIPTION = [*(f"{s}description" for s in _SCHEMA), f"{_RDFS}comment"]
+_ALIAS = f"{_SKOS}altLabel"
+_VOCABULARIES = (_RDFS, "http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#")
+_ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefinedBy", "seeAlso")}
+
+
+def is_rdf(path: Path) -> bool:
+    return bool(_files(path))
+
+
+def read_rdf(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it.
+
+    :raises MissingExtra: pyoxigraph is not installed.
+    """
+    files = _files(path)
+    graph = cached(files, faults, lambda: _read(files, faults))
+    if graph is None or faults.found:
+        return None
+    return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [file for file in files if file.is_file() and file.name.endswith(_ENDINGS)]
+
+
+class _Text:
+    """The best text so far: of the earliest predicate in a list, then in English, then without a language."""
+
+    __slots__ = ("rank", "value")
+
+    def __init__(self) -> None:
+        self.rank, self.value = (99, 99), ""
+
+    def offer(self, value: str, predicate: int, language: str | None) -> None:
+        rank = (0 if _is_english(language) else 1 if language is None else 2, predicate)
+        if rank < self.rank:
+            self.rank, self.value = rank, value
+
+
+@dataclass
+class _Reader:
+    """Numbers for ids, and the texts that literals give them."""
+
+    entities: dict[str, int] = field(default_factory=dict)
+    relations: dict[str, int] = field(default_factory=dict)
+    names: dict[str, _Text] = field(default_factory=dict)
+    descriptions: dict[str, _Text] = field(default_factory=dict)
+    aliases: dict[str, list[str]] = field(default_factory=dict)
+    literals: int = 0
+    vocabulary: int = 0
+
+    def triple(self, subject: str, predicate: str, object_: str) -> tuple[int, ...]:
+        if object_.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
+            self.vocabulary += 1
+            return ()
+        return (
+            self.entities.setdefault(subject, len(self.entities)),
+            self.relations.setdefault(predicate, len(self.relations)),
+            self.entities.setdefault(object_, len(self.entities)),
+        )
+
+    def literal(self, subject: str, predicate: str, value: str, language: str | None) -> None:
+        if predicate in _NAME:
+            self.names.setdefault(subject, _Text()).offer(_one_line(value), _NAME.index(predicate), language)
+        elif predicate in _DESCRIPTION:
+            place = _DESCRIPTION.index(predicate)
+            self.descriptions.setdefault(subject, _Text()).offer(_one_line(value), place, language)
+        elif predicate == _ALIAS and (language is None or _is_english(language)):
+            self.aliases.setdefault(subject, []).append(_one_line(value))
+        elif predicate != _ALIAS:
+            self.literals += 1
+
+    def name_of(self, id_: str) -> str:
+        return self.names[id_].value if id_ in self.names else _end_of(id_)
+
+    def entity_table(self) -> pa.Table:
+        ids = list(self.entities)
+        described = [self.descriptions[id_].value if id_ in self.descriptions else "" for id_ in ids]
+        others = [list(dict.fromkeys(self.aliases.get(id_, ()))) for id_ in ids]
+        return entity_table(
+            pa.array(ids, pa.string()),
+            pa.array(map(self.name_of, ids), pa.string()),
+            pa.array(described, pa.string()),
+            pa.array(others, pa.list_(pa.string())),
+        )
+
+    def relation_table(self) -> pa.Table:
+        names = [self.names[id_].value if id_ in self.names else _spaced(_end_of(id_)) for id_ in self.relations]
+        return pa.table({"id": pa.array(self.relations, pa.string()), "name": pa.array(names, pa.string())})
+
+
+def _read(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
+    reader = _Reader()
+    of_split = {split: [file for file in files if split_of(file) == split] for split in ("train", "dev", "test")}
+    rest = [file for file in files if split_of(file) is None]
+    splits: dict[str, range] = {}
+    rows: list[np.ndarray[Any, np.dtype[np.int32]]] = [np.zeros((0, 3), dtype=np.int32)]
+    for split, members in of_split.items():
+        if members:
+            start = sum(map(len, rows))
+            rows += [_triples(file, reader, faults) for file in members]
+            splits[split] = range(start, sum(map(len, rows)))
+    if splits:
+        _only_names(rest, reader, faults)
+    else:
+        rows += [_triples(file, reader, faults) for file in rest]
+    triples = np.concatenate(rows)
+    if not len(triples) and not faults.found:
+        faults.add(files[0], None, "no triples between entities: every object is a literal")
+    if faults.found:
+        return None
+    for count, what in ((reader.literals, "literals (numbers, dates, texts)"), (reader.vocabulary, "the vocabulary")):
+        if count:
+            faults.note(files[0].parent, None, f"{count:,} triples about {what} are left out")
+    _note_nameless(files[0].parent, reader, faults)
+    head, relation, tail = (np.ascontiguousarray(triples[:, place]) for place in range(3))
+    return in_use(reader.entity_table(), reader.relation_table(), head, relation, tail, splits)
+
+
+def _only_names(files: list[Path], reader: _Reader, faults: Faults) -> None:
+    """Literals of files that are no split; entities that occur only there are not in use."""
+    known = (dict(reader.entities), dict(reader.relations))
+    for file in files:
+        found = _triples(file, reader, faults)
+        if len(found):
+            faults.note(file, None, f"{len(found):,} triples are left out: the file is neither train, dev nor test")
+    reader.entities, reader.relations = known
+
+
+def _note_nameless(folder: Path, reader: _Reader, faults: Faults) -> None:
+    nameless = [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]
+    if nameless:
+        faults.note(
+            folder, None, f"{len(nameless):,} entities have no name, e.g. {nameless[0]}: what asks of them is unscored"
+        )
+
+
+def _triples(file: Path, reader: _Reader, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Rows of head, relation and tail, shape (triples, 3)."""
+    numbers = array("i")
+    for statement in _statements(file, faults):
+        numbers.extend(_take(statement, reader))
+    return np.array(numbers, dtype=np.int32).reshape(-1, 3)
+
+
+def _take(statement: Any, reader: _Reader) -> tuple[int, ...]:
+    """Three numbers, or none where it is no triple between entities."""
+    subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
+    if hasattr(object_, "datatype"):
+        reader.literal(subject, predicate, object_.value, object_.language)
+        return ()
+    return reader.triple(subject, predicate, _id(object_))
+
+
+def _statements(file: Path, faults: Faults) -> Iterator[Any]:
+    try:
+        import pyoxigraph
+    except ImportError as error:
+        raise MissingExtra("pyoxigraph", "rdf") from error
+    turtle = file.name.removesuffix(".gz").endswith(".ttl")
+    kind = pyoxigraph.RdfFormat.TURTLE if turtle else pyoxigraph.RdfFormat.N_TRIPLES
+    try:
+        with _open(file) as stream:
+            yield from pyoxigraph.parse(stream, kind)
+    except SyntaxError as error:
+        faults.add(file, error.lineno, f"not {'Turtle' if turtle else 'N-Triples'}: {error.msg}")
+    except (OSError, EOFError, ValueError) as error:
+        faults.add(file, None, f"cannot be read: {error}")
+
+
+def _open(file: Path) -> BinaryIO:
+    return gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")  # type: ignore[return-value]
+
+
+def _id(node: Any) -> str:
+    """An IRI, or ``_:b0`` for a blank node."""
+    return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
+
+
+def _is_english(language: str | None) -> bool:
+    return language is not None and language.split("-")[0].lower() == "en"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _end_of(iri: str) -> str:
+    """What stands behind the last # or /, as words; a blank node has no name."""
+    if iri.startswith(("_:", "<<")):
+        return ""
+    return unquote(re.split(r"[#/]", iri.rstrip("#/"))[-1]).replace("_", " ").strip()
+
+
+def _spaced(name: str) -> str:
+    """ "birthPlace" → "birth place"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if re.search(r"[a-z][A-Z]", name) else name

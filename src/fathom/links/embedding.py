@@ -1,0 +1,479 @@
+"""Knowledge graph embeddings: PyKEEN's models, losses and training loops behind Fathom's folders and ranks.
+
+Random numbers are drawn in the order of ``pykeen.pipeline.pipeline``, so that the same seed gives the same weights.
+PyKEEN's stopping rule (``EarlyStoppingLogic``) looks at ranks from :func:`~fathom.links.ranking.rank_links`.
+Checkpoints hold what PyKEEN's hold, but are read without unpickling code, and a kill while one is written leaves the
+one before whole.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import save_model
+from torch import Tensor
+
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
+from fathom.links import KINDS, base
+from fathom.links.base import Progress
+from fathom.links.fit import WATCHED, NotANumber
+from fathom.links.options import Embedding
+from fathom.links.ranking import rank_links
+from fathom.scoring.similarity import Found
+from fathom.store.files import write_json, write_text
+from fathom.training.saving import whole_tensors
+
+try:
+    from class_resolver.contrib.torch import optimizer_resolver
+    from pykeen.losses import loss_resolver
+    from pykeen.models import Model, model_resolver
+    from pykeen.sampling import negative_sampler_resolver
+    from pykeen.stoppers.early_stopping import EarlyStoppingLogic
+    from pykeen.training import TrainingLoop, training_loop_resolver
+    from pykeen.training.callbacks import TrainingCallback
+    from pykeen.training.training_loop import NonFiniteLossError
+    from pykeen.triples import CoreTriplesFactory
+    from pykeen.utils import set_random_seed
+    from pykeen.version import get_version
+except ImportError as error:
+    raise MissingExtra("pykeen", "kgc") from error
+
+SCORES = 16 * 1024 * 1024
+"""Scores held at a time: 64 MiB."""
+CELLS = {"cpu": 2**22, "cuda": 2**27}
+"""Numbers that a model may spread out while it scores some entities: what fits a processor's cache is fastest."""
+ROWS = 256
+"""Questions that are scored at a time."""
+CHECKPOINT_SECONDS = 10
+"""A state older than this is replaced at the end of an epoch."""
+
+
+class Predictor(base.Predictor):
+    """A PyKEEN model of a graph, learnt from its training split, or from all of its triples where it has no splits.
+
+    :raises BadInput: unknown names or arguments that PyKEEN refuses, before anything is written.
+    """
+
+    scoring = "plausibility"
+    options: Embedding
+    network: Any
+
+    @classmethod
+    def check(cls, options: Any) -> None:
+        _kinds(options)
+
+    def __init__(self, graph: KnowledgeGraph, options: Embedding, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.kinds = _kinds(options)
+        self.triples = training_triples(graph, options.inverse_triples)
+        with _calmed(), _refused(options):
+            self.network = self.make()
+            if source is None:
+                self.sizes = self.try_out(self.make_loop())
+
+    def make(self) -> Model:
+        """The untrained model, in evaluation mode; draws its weights by the seed."""
+        options = self.options
+        set_random_seed(options.seed)
+        given = dict(options.model_kwargs)
+        if options.dimension is not None:
+            given["embedding_dim"] = options.dimension
+        if self.kinds.loss is not None:
+            given |= {"loss": self.kinds.loss, "loss_kwargs": options.loss_kwargs}
+        elif options.loss_kwargs:
+            default = dict(self.kinds.model.loss_default_kwargs or {})
+            given |= {"loss": self.kinds.model.loss_default, "loss_kwargs": default | options.loss_kwargs}
+        return self.kinds.model(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
+
+    def make_loop(self) -> TrainingLoop[Any]:
+        options = self.options
+        sampling = {}
+        if options.loop == "slcwa":
+            sampling = {
+                "negative_sampler": self.kinds.sampler,
+                "negative_sampler_kwargs": {"num_negs_per_pos": options.negatives or 1},
+            }
+        return self.kinds.loop(
+            model=self.network,
+            triples_factory=self.triples,
+            optimizer=self.kinds.optimizer,
+            optimizer_kwargs={"lr": options.learning_rate, **options.optimizer_kwargs},
+            automatic_memory_optimization=False,  # done by try_out, so that a resumed training keeps its result
+            **sampling,
+        )
+
+    def try_out(self, loop: TrainingLoop[Any]) -> tuple[int | None, int | None]:
+        """Two batches without a step.
+
+        :returns: sizes of the parts in which batches and entities fit into memory, None for all at once.
+        """
+        try:
+            sizes: tuple[int, int | None] = loop.sub_batch_and_slice(
+                batch_size=self.options.batch_size, sampler=None, triples_factory=self.triples
+            )
+        except NonFiniteLossError:  # training will say so
+            return None, None
+        return sizes
+
+    # ------------------------------------------------------------------------------------------------ training
+
+    @property
+    def validates(self) -> bool:
+        return bool(self._validation)
+
+    def train(self, folder: Path, progress: Progress) -> dict[str, Any]:
+        with _calmed():
+            ended = _Training(self, folder, progress).run()
+            self.network = self.make()  # anew: some models cache what they computed from other weights
+        self.load(folder)
+        return ended
+
+    def describe(self, folder: Path) -> None:
+        """For readers: how PyKEEN understood the options."""
+        said = {"pykeen": get_version(), "model": str(self.network), "optimizer": str(self.make_loop().optimizer)}
+        write_json(folder / "pykeen.json", said)
+
+    def notes(self) -> list[str]:
+        graph = self.graph
+        if "train" not in graph.splits:
+            return ["the graph has no train split: all of its triples are trained on"]
+        said = [] if "dev" in graph.splits else ["there is no dev split: the weights are those of the last epoch"]
+        rows = graph.splits["train"]
+        trained = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
+        for name, rows in graph.splits.items():
+            found = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
+            for what, known, asked in zip(("entities", "relations"), trained, found, strict=True):
+                if new := len(np.setdiff1d(asked, known)):
+                    said.append(
+                        f"{new:,} {what} of the {name} split do not occur in training: their embeddings are random"
+                    )
+        return said
+
+    # ------------------------------------------------------------------------------------------------ asking
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        found: list[Found] = []
+        rows = max(1, min(ROWS, SCORES // len(self.graph.entities)))
+        for start in range(0, len(links), rows):
+            some = links.take(np.arange(start, min(start + rows, len(links))))
+            found += rank_links(self.scores(some), some, top, keep_scores)
+        return found
+
+    def scores(self, links: Links) -> Tensor:
+        """PyKEEN's scores of all entities as the answer to each question, shape (questions, entities)."""
+        given, relation, inverse = (
+            torch.from_numpy(column).to(self.device) for column in (links.given, links.relation, links.inverse)
+        )
+        scores = torch.empty(len(links), len(self.graph.entities), device=self.device)
+        tails, heads = ~inverse, inverse
+        if tails.any():
+            asked = torch.stack([given, relation], 1)[tails]
+            scores[tails] = self.network.predict_t(asked, slice_size=self._slice(len(asked))).float()
+        if heads.any():
+            asked = torch.stack([relation, given], 1)[heads]
+            scores[heads] = self.network.predict_h(asked, slice_size=self._slice(len(asked))).float()
+        return scores
+
+    def _slice(self, rows: int) -> int | None:
+        """How many entities to score at a time; None for all of them."""
+        shapes = [whose.shape for whose in getattr(self.network, "entity_representations", [])]
+        if not shapes:
+            return None
+        width = sum(int(np.prod(shape)) for shape in shapes)
+        return max(64, CELLS.get(self.device.type, CELLS["cuda"]) // (rows * width))
+
+
+def training_triples(graph: KnowledgeGraph, inverse: bool = False) -> CoreTriplesFactory:
+    """What PyKEEN learns from; entities and relations are numbered by their place in the graph."""
+    rows = graph.splits.get("train", range(len(graph)))
+    columns = [column[rows.start : rows.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)]
+    return CoreTriplesFactory(
+        np.stack(columns, axis=1), len(graph.entities), len(graph.relations), create_inverse_triples=inverse
+    )
+
+
+def _seen(graph: KnowledgeGraph, rows: range) -> Any:
+    return np.union1d(graph.head[rows.start : rows.stop], graph.tail[rows.start : rows.stop])
+
+
+# ------------------------------------------------------------------------------------------------ names to classes
+
+
+class _Kinds(NamedTuple):
+    """The classes that the options name."""
+
+    model: type[Model]
+    loss: type[Any] | None
+    optimizer: type[Any]
+    loop: type[TrainingLoop[Any]]
+    sampler: type[Any] | None
+
+
+def _kinds(options: Embedding) -> _Kinds:
+    """:raises BadInput: one line per name that PyKEEN does not have."""
+    found = all_of(
+        lambda: _class(model_resolver, options.model, "--model"),
+        lambda: _class(loss_resolver, options.loss, "--loss"),
+        lambda: _class(optimizer_resolver, options.optimizer, "--optimizer"),
+        lambda: _class(training_loop_resolver, options.loop, "--loop"),
+        lambda: _class(negative_sampler_resolver, options.negative_sampler, "--negative-sampler"),
+        lambda: _no_negatives(options),
+    )
+    return _Kinds(*found[:-1])
+
+
+def _class(resolver: Any, name: str | None, option: str) -> Any:
+    if name is None:
+        return None
+    try:
+        return resolver.lookup(name)
+    except (KeyError, ValueError) as error:
+        names = {kind.__name__.lower(): kind.__name__ for kind in resolver}
+        ours = {kind: kind for kind in KINDS} if option == "--model" else {}
+        near = [(names | ours)[one] for one in get_close_matches(name.lower(), names | ours, n=4, cutoff=0.5)]
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(sorted(names.values()))}"
+        raise BadInput(f"{option}: PyKEEN has no '{name}'; {hint}") from error
+
+
+def _no_negatives(options: Embedding) -> None:
+    said = {"--negatives": options.negatives, "--negative-sampler": options.negative_sampler}
+    given = [name for name, value in said.items() if value is not None]
+    if options.loop == "lcwa" and given:
+        raise BadInput(f"{', '.join(given)}: --loop lcwa draws no wrong triples; say --loop slcwa")
+
+
+@contextmanager
+def _refused(options: Embedding) -> Iterator[None]:
+    """What PyKEEN says of arguments that it does not take, in one line."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise _too_large(options) from error
+    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+        first = str(error).strip().split("\n")[0] or type(error).__name__
+        raise BadInput(f"--model {options.model}: PyKEEN cannot train it with these options: {first}") from error
+
+
+def _too_large(options: Embedding) -> RunFailed:
+    return RunFailed(f"{options.model} does not fit into memory: use a smaller --batch-size or --dimension")
+
+
+@contextmanager
+def _calmed() -> Iterator[None]:
+    """PyKEEN without what it does beside: it logs every default it takes, asks for pinned memory where there is no GPU,
+    and after every epoch looks for garbage among all objects there are, which takes longer than a small graph's epoch.
+    """
+    logger = logging.getLogger("pykeen")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    gc.freeze()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'pin_memory' argument")
+            yield
+    finally:
+        gc.unfreeze()
+        logger.setLevel(level)
+
+
+# ------------------------------------------------------------------------------------------------ one training
+
+
+class _TimeIsUp(Exception):
+    """Leaves PyKEEN's loop in the midst of an epoch."""
+
+
+class _Watch(TrainingCallback):  # type: ignore[misc] # PyKEEN is untyped here
+    """Tells the training how PyKEEN's loop goes."""
+
+    def __init__(self, out_of_time: Callable[[], bool], close_epoch: Callable[[int, float], None]) -> None:
+        super().__init__()
+        self.out_of_time, self.close_epoch = out_of_time, close_epoch
+        self.batches, self.losses = 0, 0.0
+
+    def pre_batch(self, **kwargs: Any) -> None:
+        if self.batches and self.out_of_time():  # here, not after a batch, when its step is still to come
+            raise _TimeIsUp
+
+    def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
+        self.losses += batch_loss
+
+    def post_batch(self, epoch: int, batch: Any, **kwargs: Any) -> None:
+        self.batches += 1
+
+    def post_epoch(self, epoch: int, epoch_loss: float, **kwargs: Any) -> None:
+        self.close_epoch(epoch, epoch_loss)
+        self.batches, self.losses = 0, 0.0
+
+
+class _Training:
+    """PyKEEN's loop with our curve, stopping and checkpoints; goes on from ``folder/checkpoint.pt``."""
+
+    def __init__(self, predictor: Predictor, folder: Path, progress: Progress) -> None:
+        self.predictor, self.options = predictor, predictor.options
+        self.folder, self.progress = folder, progress
+        self.stopper = EarlyStoppingLogic(patience=self.options.patience or sys.maxsize, relative_delta=0.0)
+        self.curve: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        """Of the calls before this one."""
+        self.kept = self.began = time.monotonic()
+        self.why = "epochs"
+
+    def run(self) -> dict[str, Any]:
+        """:returns: why it ended, and the best epoch. :raises NotANumber: the loss is none."""
+        predictor = self.predictor
+        predictor.network = predictor.make()
+        self.loop = predictor.make_loop()
+        resumed = self._resume()
+        if not resumed:
+            predictor.sizes = predictor.try_out(self.loop)
+        if self._goes_on():
+            self._train(resumed)
+        if not self._weights.exists():  # no epoch
+            self._keep_weights()
+        best = next((line for line in self.curve if line["epoch"] == self.stopper.best_epoch), {})
+        return {"why": self.why, "epoch": best.get("epoch"), WATCHED: best.get(WATCHED)}
+
+    def _train(self, resumed: bool) -> None:
+        options, (part, slice_size) = self.options, self.predictor.sizes
+        watch = _Watch(self._out_of_time, self._close_epoch)
+        try:
+            self.loop.train(
+                self.predictor.triples,
+                num_epochs=options.epochs,
+                batch_size=options.batch_size,
+                sub_batch_size=part,
+                slice_size=slice_size,
+                continue_training=resumed,
+                use_tqdm=False,
+                callbacks=[watch],
+                pin_memory=self.predictor.device.type == "cuda",
+            )
+        except _TimeIsUp:
+            self._close_epoch(self.loop._epoch + 1, watch.losses / watch.batches)
+        except NonFiniteLossError as error:
+            if not self._weights.exists():
+                self._keep_weights()  # those before the step
+            raise NotANumber(
+                f"the loss is not finite in epoch {self.loop._epoch + 1}, step {watch.batches + 1}: use a smaller "
+                f"--learning-rate; the best model so far is kept in {self.folder}"
+            ) from error
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            raise _too_large(options) from error
+
+    def _close_epoch(self, epoch: int, loss: float) -> None:
+        """Validate, and keep what there is. A part of an epoch, where the time was up, is an epoch of its own."""
+        options, network = self.options, self.predictor.network
+        line: dict[str, Any] = {"stage": "triples", "epoch": epoch, "loss": loss}
+        last = epoch == options.epochs or self._out_of_time()
+        if last or epoch % options.validate_every == 0:
+            network.eval()
+            with torch.no_grad():  # not inference mode: some models cache what they compute, and learn from it
+                line |= self.predictor.validate()
+        line["seconds"] = round(self._seconds(), 3)
+        self.curve.append(line)
+        self.loop._epoch = epoch
+        if WATCHED in line:
+            self.stopper.report_result(line[WATCHED], epoch)
+        if not self.predictor.validates or self.stopper.best_epoch == epoch:
+            self._keep_weights()
+        self.progress(epoch, options.epochs)
+        ends = not self._goes_on()
+        self.loop._should_stop = ends
+        if ends or self.stopper.best_epoch == epoch or time.monotonic() - self.kept >= CHECKPOINT_SECONDS:
+            self._keep_checkpoint()
+
+    def _goes_on(self) -> bool:
+        """Also sets why it does not."""
+        if self.loop._epoch >= self.options.epochs:
+            self.why = "epochs"
+        elif self.stopper.remaining_patience <= 0:
+            self.why = "patience"
+        elif self._out_of_time():
+            self.why = "seconds"
+        else:
+            return True
+        return False
+
+    # ------------------------------------------------------------------------------------------------ keeping
+
+    @property
+    def _weights(self) -> Path:
+        return self.folder / "weights.safetensors"
+
+    def _seconds(self) -> float:
+        return self.seconds + time.monotonic() - self.began
+
+    def _out_of_time(self) -> bool:
+        return self.options.seconds is not None and self._seconds() >= self.options.seconds
+
+    def _keep_weights(self) -> None:
+        with whole_tensors(self._weights) as temporary:
+            save_model(self.predictor.network, str(temporary))
+
+    def _keep_checkpoint(self) -> None:
+        content = {
+            "epoch": self.loop._epoch,
+            "losses": self.loop.losses_per_epochs,
+            "seconds": self._seconds(),
+            "curve": json.dumps(self.curve),
+            "stopper": asdict(self.stopper),
+            "sizes": self.predictor.sizes,
+            "network": self.predictor.network.state_dict(),
+            "optimizer": self.loop.optimizer.state_dict(),
+            "random": _random_state(),
+        }
+        with whole_tensors(self.folder / "checkpoint.pt") as temporary:
+            torch.save(content, temporary)
+        write_text(self.folder / "curve.jsonl", "".join(json.dumps(line) + "\n" for line in self.curve))
+        self.kept = time.monotonic()
+
+    def _resume(self) -> bool:
+        """Take back what :meth:`_keep_checkpoint` kept; without executing anything that the file says."""
+        file = self.folder / "checkpoint.pt"
+        if not file.exists():
+            return False
+        saved = torch.load(file, map_location=self.predictor.device, weights_only=True)
+        self.seconds, self.curve = saved["seconds"], json.loads(saved["curve"])
+        vars(self.stopper).update(saved["stopper"])
+        self.predictor.sizes = tuple(saved["sizes"])
+        self.predictor.network.load_state_dict(saved["network"])
+        loop = self.loop
+        loop._epoch, loop.losses_per_epochs = saved["epoch"], saved["losses"]
+        loop.optimizer.load_state_dict(saved["optimizer"])
+        if not loop.optimizer.state:  # plain SGD has none, and PyKEEN takes that for never having been trained
+            loop.optimizer.state[next(iter(self.predictor.network.get_grad_params()))] = {}
+        _set_random_state(saved["random"])
+        return True
+
+
+def _random_state() -> dict[str, Any]:
+    """Of the three generators that PyKEEN may draw from."""
+    known: Any = np.random.get_state()
+    kind, keys, *rest = known
+    state = {"python": random.getstate(), "numpy": (kind, keys.tolist(), *rest), "torch": torch.get_rng_state()}
+    return state | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"].cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"].cpu())

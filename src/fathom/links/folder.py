@@ -1,0 +1,166 @@
+"""A trained link predictor as a folder: what it is, its weights, its learning curve.
+
+``link.json`` holds the kind, the options, the graph and how the training ended; ``weights.safetensors`` the best
+weights; ``curve.jsonl`` a line per epoch; ``checkpoint.pt`` the state of a training that has not ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import fathom
+from fathom.data.graph.queries import graph_of
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput
+from fathom.links import Kind, find
+from fathom.links.base import Predictor, Progress
+from fathom.links.fit import NotANumber
+from fathom.links.options import LinkTraining
+from fathom.models.base import Identity
+from fathom.models.loading import device_of
+from fathom.options import parse_options
+from fathom.store.files import write_json
+from fathom.store.folder import differences
+
+MANIFEST = "link.json"
+FORMAT = 1
+
+
+def train_links(
+    kind: str, data: QuerySet, options: LinkTraining, out: str | Path, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Train a link predictor into the folder *out*, or go on with the same training where it was stopped.
+
+    :param kind: as ``--model`` names it. :param data: a knowledge graph.
+    :returns: the manifest: ``ended`` says why and at which epoch, ``notes`` what to know of the graph.
+    :raises BadInput: no graph, an unknown kind, or *out* holds another training. :raises RunFailed: NaN, full disk.
+    """
+    chosen, folder = find(kind), Path(out)
+    graph = graph_of(data)
+    if not len(graph):
+        raise BadInput(f"{data.name} has no triples to train on")
+    predictor = chosen.load()(graph, options, None, device_of(options.device))
+    manifest = _start(folder, _identity(chosen, data, graph, options, predictor))
+    if manifest["ended"] is not None:
+        if manifest["ended"].get("failed"):
+            raise NotANumber(f"{manifest['ended']['why']}; to train anew choose another --out")
+        return manifest
+    predictor.describe(folder)
+    try:
+        manifest["ended"] = predictor.train(folder, progress or (lambda done, total: None))
+    except NotANumber as error:
+        manifest["ended"] = {"why": str(error), "failed": True}
+        _finish(folder, manifest, predictor)
+        raise
+    _finish(folder, manifest, predictor)
+    return manifest
+
+
+def open_links(
+    folder: str | Path, data: QuerySet, device: str | None = None, asking: dict[str, Any] | None = None
+) -> Predictor:
+    """A trained predictor, ready for :meth:`~fathom.links.base.Predictor.prepare`.
+
+    :param data: the graph it was trained on, or another with the same entities and relations (a world of it).
+    :param asking: options to ask it with instead of those it was trained with.
+    :raises BadInput: not a model folder, a training that has not ended or never began to learn, another graph.
+    """
+    path = Path(folder)
+    manifest = read_manifest(path)
+    kind, graph = find(manifest["identity"]["kind"]), graph_of(data)
+    _check_graph(path, manifest, data, graph)
+    unknown = sorted((asking or {}).keys() - kind.options.asking())
+    if unknown:
+        can = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(kind.options.asking())) or "nothing"
+        raise BadInput([f"--{name.replace('_', '-')}: a {kind.name} model can be asked with {can}" for name in unknown])
+    options = parse_options(kind.options, {**manifest["identity"]["options"], **(asking or {}), "device": device})
+    if manifest["ended"].get("failed") and not (path / "weights.safetensors").exists():
+        raise BadInput(f"{path} holds no weights: {manifest['ended']['why']}")
+    predictor = kind.load()(graph, options, path, device_of(device))
+    predictor.load(path)
+    predictor.identity = Identity(str(folder), None, "float32", _content_hash(path, manifest))
+    return predictor
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """:raises BadInput: not a model folder, or one whose training has not ended."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise BadInput(
+            f"{folder} is no link predictor (no readable {MANIFEST}): fathom kgc train --out makes one"
+        ) from error
+    if manifest.get("format", 0) > FORMAT:
+        raise BadInput(f"{folder} was written by a newer version of Fathom: update with pip install -U fathom-lm")
+    if manifest["ended"] is None:
+        raise BadInput(f"the training of {folder} has not ended: the same fathom kgc train command goes on with it")
+    return manifest
+
+
+def read_curve(folder: Path) -> list[dict[str, Any]]:
+    """The learning curve, one entry per epoch: stage, epoch, loss, seconds, and where validated hits@k and mrr."""
+    file = folder / "curve.jsonl"
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def _identity(
+    kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTraining, predictor: Predictor
+) -> dict[str, Any]:
+    began = getattr(predictor, "identity", None)
+    return {
+        "kind": kind.name,
+        "options": options.identity(),
+        "weights": None if began is None else {"name": began.name, "content_hash": began.content_hash},
+        "data": {"name": data.name, "content_hash": graph.content_hash, "places": _places(graph)},
+        "version": fathom.__version__,
+    }
+
+
+def _places(graph: KnowledgeGraph) -> str:
+    """Digest of the ids of entities and relations in their order: a predictor knows them by their place."""
+    ids = [*graph.entities.column("id").to_pylist(), "", *graph.relations.column("id").to_pylist()]
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+
+
+def _start(folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
+    file = folder / MANIFEST
+    if file.exists():
+        manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        differing = list(differences(manifest["identity"], json.loads(json.dumps(identity))))
+        if differing:
+            raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
+        return manifest
+    if folder.exists() and (not folder.is_dir() or any(entry.suffix != ".tmp" for entry in folder.iterdir())):
+        raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
+    manifest = {"format": FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
+    write_json(file, manifest)
+    return manifest
+
+
+def _finish(folder: Path, manifest: dict[str, Any], predictor: Predictor) -> None:
+    """The checkpoint goes last: without it the training would begin anew."""
+    manifest["notes"] = predictor.notes()
+    write_json(folder / MANIFEST, manifest)
+    (folder / "checkpoint.pt").unlink(missing_ok=True)
+
+
+def _check_graph(folder: Path, manifest: dict[str, Any], data: QuerySet, graph: KnowledgeGraph) -> None:
+    trained = manifest["identity"]["data"]
+    if trained["places"] != _places(graph):
+        raise BadInput(
+            f"{folder} was trained on {trained['name']}, whose entities and relations are not those of {data.name}: "
+            "give the same graph, or a world made of it"
+        )
+
+
+def _content_hash(folder: Path, manifest: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(manifest["identity"], sort_keys=True).encode())
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,256 @@
+"""What KGT5 and GenKGC share: a question goes in as text, the name of the answer comes out token by token.
+
+Training is plain cross-entropy of the right name after the question, in both directions of every training triple.
+Asking scores the names of all entities, and nothing else, by their log-likelihood (see ``decoding``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForSeq2SeqLM
+
+from fathom.data.graph.links import Links, Places
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.links.base import Predictor
+from fathom.links.decoding import Decoder, Plan, search
+from fathom.links.fit import ADAMW, Stage, shuffled
+from fathom.links.networks import identity_of, keep_shape, language_model
+from fathom.links.options import Generative
+from fathom.links.texts import graph_texts
+from fathom.scoring.search import Answers
+from fathom.scoring.similarity import Found
+from fathom.training.loop import Optimizer
+
+FULL_UP_TO = 5_000
+"""Entities of a graph up to which every rank is searched for, unless told otherwise."""
+DEPTH = 10
+"""Ranks up to it are always known: Hits@10 is exact."""
+TOGETHER = 64
+"""Questions that are encoded and searched together."""
+VALIDATING = 4
+"""In validation, a search widens to so many times ``--beams`` at most."""
+NO_TARGET = -100
+WINDOW = 32
+"""Batches whose questions are drawn together and then dealt out by length, so that little of a batch is padding."""
+
+
+class Batch(NamedTuple):
+    """:param ids, mask: of the questions, shape (b, source); the mask is 0 at padding.
+
+    :param before: tokens of the names, one place to the right, shape (b, target).
+    :param labels: tokens of the names and the end token, shape (b, target), −100 at padding.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    before: Tensor
+    labels: Tensor
+
+
+class GenerativePredictor(Predictor):
+    """See :class:`fathom.links.base.Predictor`. A kind says how a question reads."""
+
+    scoring = "log-likelihood"
+    options: Generative
+
+    def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.network, self.tokenizer = language_model(AutoModelForSeq2SeqLM, options, source, device)
+        if source is None:
+            self.identity = identity_of(options, self.network)
+        self._check()
+        self.texts = graph_texts(graph, options.descriptions)
+        self._proven = self._searched = self._nodes = 0
+        self._validating = False
+
+    @abstractmethod
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Texts of the questions (given, relation, ?), or (?, relation, given) where *inverse*."""
+
+    # -------------------------------------------------------------------------------------------------- training
+
+    def stages(self) -> Sequence[Stage]:
+        options, count = self.options, 2 * len(self._training)
+        return [
+            Stage(
+                "names",
+                partial(self._batches, count),
+                -(-count // options.batch_size),
+                self._loss,
+                list(self.network.parameters()),
+                options.epochs,
+                options.learning_rate,
+                optimizer=self._optimizer(),
+            )
+        ]
+
+    def _optimizer(self) -> Optimizer:
+        return ADAMW
+
+    @property
+    def _training(self) -> range:
+        return self.graph.splits.get("train", range(len(self.graph)))
+
+    def _batches(self, count: int, epoch: int) -> Iterator[Batch]:
+        size, seed = self.options.batch_size, self.options.seed
+        for number, window in enumerate(shuffled(count, WINDOW * size, seed, epoch), start=1):
+            read = self._read(window)
+            order = np.argsort([len(ids) for ids in read], kind="stable")
+            # So that an epoch does not go from short to long again and again.
+            for start in np.random.default_rng((seed, epoch, number)).permutation(range(0, len(window), size)):
+                some = order[start : start + size]
+                yield self._batch(window[some], [read[place] for place in some.tolist()])
+
+    def _given(self, some: Places) -> tuple[Places, Places, Places, NDArray[np.bool_]]:
+        """The entity given, the relation, the answer, and whether that is the head.
+
+        :param some: numbers of questions; twice the number of a training triple asks for its tail, one more for its
+            head.
+        """
+        rows, inverse = some // 2 + self._training.start, some % 2 == 1
+        columns = (self.graph.head, self.graph.relation, self.graph.tail)
+        head, relation, tail = (column[rows].astype(np.int64) for column in columns)
+        return np.where(inverse, tail, head), relation, np.where(inverse, head, tail), inverse
+
+    def _read(self, some: Places) -> list[list[int]]:
+        """Tokens of training questions. :param some: their numbers."""
+        given, relation, _, inverse = self._given(some)
+        return self._token_ids(self.questions(given, relation, inverse.tolist()))
+
+    def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
+        """:param some: numbers of training questions. :param read: their tokens."""
+        names = [self._names[place] for place in self._given(some)[2].tolist()]
+        labels = self._padded(names, NO_TARGET)
+        before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
+        return Batch(*self._with_mask(read), before.clamp(min=0), labels)
+
+    def _loss(self, batch: Batch) -> Tensor:
+        logits = self.network(
+            input_ids=batch.ids, attention_mask=batch.mask, decoder_input_ids=batch.before, use_cache=False
+        ).logits
+        smoothing = self.options.label_smoothing
+        flat = logits.float().flatten(0, 1)
+        return cross_entropy(flat, batch.labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+
+    # ---------------------------------------------------------------------------------------------------- asking
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        plan = self._plan(top, keep_scores)
+        encoded = self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
+        order = np.argsort([len(ids) for ids in encoded], kind="stable")
+        found: dict[int, Found] = {}
+        decoder = Decoder(self.network, self._start)
+        for start in range(0, len(order), TOGETHER):
+            some = order[start : start + TOGETHER]
+            questions = decoder.encode(*self._with_mask([encoded[number] for number in some.tolist()]))
+            searched = search(decoder, questions, self._answers, links.take(some), plan)
+            for number, one in zip(some.tolist(), searched, strict=True):
+                found[number] = one.found
+                self._searched += 1
+                self._proven += one.proven
+                self._nodes += one.nodes
+        return [found[number] for number in range(len(links))]
+
+    def validate(self) -> dict[str, float]:
+        """Cheaper than asking: ranks beyond the tenth count as misses, and a search that proves nothing ends early (the
+        answers of a network that has not learnt much are all alike)."""
+        self._validating = True
+        try:
+            return dict(super().validate())
+        finally:
+            self._validating = False
+
+    def _plan(self, top: int, keep_scores: bool) -> Plan:
+        options = self.options
+        full = options.full_rank if options.full_rank is not None else len(self.texts.names) <= FULL_UP_TO
+        depth = max(top, DEPTH)
+        if self._validating:
+            return Plan(depth, top, options.beams, min(options.widest, VALIDATING * options.beams))
+        if full:
+            return Plan(depth, top, None, keep_scores=keep_scores)
+        return Plan(depth, top, options.beams, options.widest)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._names)
+
+    @cached_property
+    def _names(self) -> list[list[int]]:
+        """Tokens of each entity's name as the decoder writes it, the end token last."""
+        longest = self._longest
+        found = self.tokenizer(list(self.texts.names), verbose=False)["input_ids"]
+        bare = [ids[:-1] if ids and ids[-1] == self._end else ids for ids in found]
+        return [[*ids[: longest - 1], self._end] for ids in bare]
+
+    def notes(self) -> list[str]:
+        shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
+        notes = list(self.texts.notes)
+        if shared:
+            notes.append(f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it")
+        return notes
+
+    def circumstances(self) -> dict[str, Any]:
+        return {
+            "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",
+            "nodes_run": self._nodes,
+        }
+
+    # --------------------------------------------------------------------------------------------------- helpers
+
+    def describe(self, folder: Path) -> None:
+        keep_shape(folder, self.network, self.tokenizer)
+
+    def _check(self) -> None:
+        """:raises BadInput: a tokenizer that does not fit."""
+        if self._end is None:
+            raise BadInput(f"the tokenizer of '{self.options.weights}' has no end token: set eos_token in its config")
+        vocabulary = self.network.get_input_embeddings().num_embeddings  # type: ignore[operator]
+        if len(self.tokenizer) > vocabulary:
+            raise BadInput(
+                f"the tokenizer of '{self.options.weights}' has {len(self.tokenizer):,} tokens, its network "
+                f"{vocabulary:,}: they do not belong together"
+            )
+
+    @property
+    def _end(self) -> Any:
+        tokenizer = self.tokenizer
+        return tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
+
+    @property
+    def _start(self) -> int:
+        """What decoding begins with: what the network was made for, else padding (T5) or the end token (BART)."""
+        config: Any = self.network.config
+        own = getattr(config, "decoder_start_token_id", None)
+        return next(int(id_) for id_ in (own, self.tokenizer.pad_token_id, self._end) if id_ is not None)
+
+    @property
+    def _longest(self) -> int:
+        config: Any = self.network.config
+        return min(self.options.max_tokens, getattr(config, "max_position_embeddings", None) or self.options.max_tokens)
+
+    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        found = self.tokenizer(list(texts), truncation=True, max_length=self._longest, verbose=False)["input_ids"]
+        return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
+
+    def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        padded = self._padded(ids, -1)
+        return padded.clamp(min=0), (padded >= 0).long()
+
+    def _padded(self, sequences: Sequence[Sequence[int]], filler: int) -> Tensor:
+        lengths = np.array([len(sequence) for sequence in sequences])
+        matrix = np.full((len(sequences), lengths.max()), filler, dtype=np.int64)
+        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = list(chain.from_iterable(sequences))
+        return torch.from_numpy(matrix).to(self.device)

@@ -1,0 +1,91 @@
+"""GenKGC (Xie et al. 2022): BART reads some training triples of the relation, then the question, and writes the answer.
+
+*Relation-guided demonstration*: before a question stand a few training triples of its relation, each read in both
+directions. Here they never mention the entity that is asked about, so that no question is shown its own answer; the
+authors' code draws them once for a relation, without that care. *Entity-aware hierarchical decoding*: the paper first
+writes the answer's type and then a name in the prefix tree of that type. Knowledge graphs here have no types, nor do
+the authors' scripts use them (``--use_label_type 0``): the hierarchy is the prefix tree of all names alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fathom.data.graph.links import Places
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.links.generative import GenerativePredictor
+from fathom.links.options import GenKgc
+
+SPARE = 16
+"""Further triples that stand ready for a relation, for where the first mention the entity asked about."""
+
+
+class Predictor(GenerativePredictor):
+    """See :class:`fathom.links.generative.GenerativePredictor`."""
+
+    options: GenKgc
+
+    def __init__(self, graph: KnowledgeGraph, options: GenKgc, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.tokenizer.truncation_side = "left"  # the question stands last and must stay
+
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
+        return [
+            "".join(f"{shown} {self._separator} " for shown in self._shown(entity, link))
+            + self._statement(f"{self.texts.names[entity]}{self._descriptions[entity]}", link, asks_head)
+            for entity, link, asks_head in triples
+        ]
+
+    def notes(self) -> list[str]:
+        alone = sum(not pool for pool in self._demonstrations)
+        notes = super().notes()
+        if alone and self.options.demonstrations:
+            notes.append(f"{alone:,} relations have no training triple to be shown")
+        return notes
+
+    def _statement(self, name: str, relation: int, inverse: bool) -> str:
+        return f"{name} {self.texts.relations[relation]}{' (reverse)' if inverse else ''}"
+
+    def _shown(self, entity: int, relation: int) -> list[str]:
+        """The demonstrations of a question, both directions of each triple."""
+        names, found = self.texts.names, []
+        for head, tail in self._demonstrations[relation]:
+            if entity not in (head, tail):
+                found.append(f"{self._statement(names[head], relation, False)} {names[tail]}")
+                found.append(f"{self._statement(names[tail], relation, True)} {names[head]}")
+        return found[: 2 * self.options.demonstrations]
+
+    @cached_property
+    def _demonstrations(self) -> list[list[tuple[int, int]]]:
+        """Of each relation, the heads and tails of some training triples, in an order drawn by the seed."""
+        span = self._training
+        order = np.random.default_rng(self.options.seed).permutation(len(span)) + span.start
+        relation = self.graph.relation[order]
+        by_relation = order[np.argsort(relation, kind="stable")]
+        ends = np.cumsum(np.bincount(relation, minlength=len(self.graph.relations)))
+        most = self.options.demonstrations + SPARE
+        return [
+            list(zip(self.graph.head[rows].tolist(), self.graph.tail[rows].tolist(), strict=True))
+            for rows in (some[:most] for some in np.split(by_relation, ends[:-1]))
+        ]
+
+    @cached_property
+    def _descriptions(self) -> list[str]:
+        """Each with a comma before it, cut so that it takes at most half of a question."""
+        texts, most = list(self.texts.descriptions), self._longest // 2
+        side, self.tokenizer.truncation_side = self.tokenizer.truncation_side, "right"
+        found = self.tokenizer(
+            texts, add_special_tokens=False, truncation=True, max_length=most, return_offsets_mapping=True
+        )["offset_mapping"]
+        self.tokenizer.truncation_side = side
+        return [f", {text[: offsets[-1][1]]}" if offsets else "" for text, offsets in zip(texts, found, strict=True)]
+
+    @property
+    def _separator(self) -> str:
+        return self.tokenizer.sep_token or self.tokenizer.eos_token  # type: ignore[no-any-return]

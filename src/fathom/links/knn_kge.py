@@ -1,0 +1,468 @@
+"""kNN-KGE (Zhang et al. 2022): a masked language model whose vocabulary holds the entities.
+
+First the entities' rows alone are learnt, from "the description of [MASK] is d"; then the whole model, from triples
+with one end masked. Asked, it mixes what it predicts at [MASK] with what stood there in the nearest training questions.
+See docs/methods/link-prediction.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from fathom.data.graph.links import Links, Places
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.links import base
+from fathom.links.encoding import OTHERWISE, TOKENS, groups
+from fathom.links.fit import Stage, shuffled
+from fathom.links.networks import identity_of, keep_shape, language_model
+from fathom.links.options import KnnKge
+from fathom.links.ranking import rank_links
+from fathom.links.texts import graph_texts
+from fathom.models.kernels import linear, use_fast_kernels
+from fathom.scoring.similarity import Found
+
+CELLS = 16 * 1024 * 1024
+"""Scores, or distances, held at a time: 64 MiB of float32."""
+AT_ONCE = 8192
+"""Questions whose prompts are held at a time."""
+NOBODY = -1
+"""Stands for the known entity where a prompt shows no token of it."""
+
+Ids = NDArray[np.int64]
+
+
+class Predictor(base.Predictor):
+    """Its scores are natural logarithms of the mixed probability; see :meth:`scores`."""
+
+    scoring = "log-probability"
+    options: KnnKge
+    network: EntityModel
+
+    def __init__(self, graph: KnowledgeGraph, options: KnnKge, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        language, self.tokenizer = language_model(AutoModelForMaskedLM, options, source, device)
+        self.prompts = Prompts(self.tokenizer, min(options.max_tokens, _longest(language)))
+        if source is None:
+            self.identity = identity_of(options, language)
+        self.network = EntityModel(language, len(graph.entities), options.seed)
+        self.texts = graph_texts(graph, options.descriptions)
+        self.store: Store | None = None
+        self.weight = options.knn_weight
+
+    def describe(self, folder: Path) -> None:
+        keep_shape(folder, self.network.language, self.tokenizer)
+
+    def notes(self) -> list[str]:
+        return list(self.texts.notes)
+
+    def circumstances(self) -> dict[str, Any]:
+        return {} if self.store is None else {"stored_questions": len(self.store.keys)}
+
+    # ------------------------------------------------------------------------------------------------- training
+
+    def stages(self) -> Sequence[Stage]:
+        options = self.options
+        described = len(self.graph.entities) * (1 + options.entity_parts)
+        asked = 2 * len(self._training)
+        rows = [self.network.entities]
+        return [
+            Stage(
+                "entities",
+                self._descriptions,
+                math.ceil(described / options.batch_size),
+                self._loss,
+                rows,
+                options.entity_epochs,
+                options.entity_learning_rate,
+                watched=False,
+            ),
+            Stage(
+                "triples",
+                self._triples,
+                math.ceil(asked / options.batch_size),
+                self._loss,
+                list(self.network.parameters()),
+                options.epochs,
+                options.learning_rate,
+            ),
+        ]
+
+    def _descriptions(self, epoch: int) -> Iterator[Batch]:
+        """Each entity with its whole text, and with parts of it that begin anywhere (equation 5)."""
+        times = 1 + self.options.entity_parts
+        count, seed = len(self.graph.entities) * times, self.options.seed
+        begins = np.random.default_rng((seed, 0, epoch, 1)).random(count)
+        begins[::times] = 0
+        for some in shuffled(count, self.options.batch_size, seed, 0, epoch):
+            texts = [self._entity_ids[place] for place in some // times]
+            parts = [ids[int(begin * len(ids)) :] for ids, begin in zip(texts, begins[some], strict=True)]
+            yield Batch([self.prompts.description(part) for part in parts], some // times, some // times)
+
+    def _triples(self, epoch: int) -> Iterator[Batch]:
+        """Both questions of each training triple (equations 4 and 6)."""
+        rows, seed = self._training, self.options.seed
+        for some in shuffled(2 * len(rows), self.options.batch_size, seed, 1, epoch):
+            given, relation, inverse, gold = _ends(self.graph, rows.start + some // 2, some % 2 == 1)
+            yield Batch(self._questions(given, relation, inverse), given, gold)
+
+    def _loss(self, batch: Batch) -> Tensor:
+        _, vectors = self._read(batch.prompts, batch.given)
+        gold = torch.from_numpy(batch.gold).to(self.device)
+        rows, bias = self.network.entities, self.network.bias
+        return smoothed_cross_entropy(vectors, rows, bias, gold, self.options.label_smoothing)
+
+    @property
+    def _training(self) -> range:
+        return self.graph.splits.get("train", range(len(self.graph)))
+
+    # -------------------------------------------------------------------------------------------------- prompts
+
+    @cached_property
+    def _entity_ids(self) -> list[Ids]:
+        named = zip(self.texts.names, self.texts.descriptions, strict=True)
+        return self.prompts.ids([f"{name}, {said}" if said.strip() else name for name, said in named])
+
+    @cached_property
+    def _relation_ids(self) -> list[Ids]:
+        return self.prompts.ids(self.texts.relations)
+
+    def _questions(self, given: Places, relation: Places, inverse: NDArray[np.bool_]) -> list[Prompt]:
+        asked = zip(given.tolist(), relation.tolist(), inverse.tolist(), strict=True)
+        entities, relations, with_token = self._entity_ids, self._relation_ids, self.options.entity_token
+        return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
+
+    def _read(self, prompts: Sequence[Prompt], given: Places) -> tuple[Tensor, Tensor]:
+        """State and vector at [MASK] of each prompt, (n, d) and (n, width); those alike in length run together."""
+        lengths = np.array([len(prompt.ids) for prompt in prompts])
+        order = np.argsort(lengths, kind="stable")
+        read = []
+        for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE)):
+            read.append(self.network(self._padded([prompts[place] for place in order[some]], given[order[some]])))
+        back = torch.from_numpy(np.argsort(order)).to(self.device)
+        states, vectors = (torch.cat(column)[back] for column in zip(*read, strict=True))
+        return states, vectors
+
+    def _padded(self, prompts: Sequence[Prompt], given: Places) -> Padded:
+        lengths = np.array([len(prompt.ids) for prompt in prompts])
+        real = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.full(real.shape, self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        ids[real] = np.concatenate([prompt.ids for prompt in prompts])
+        masked, known = (np.array([getattr(prompt, place) for prompt in prompts]) for place in ("masked", "known"))
+        columns = (ids, real.astype(np.int64), masked, known, given)
+        return Padded(*(torch.from_numpy(column).to(self.device) for column in columns))
+
+    # --------------------------------------------------------------------------------------------------- asking
+
+    def validate(self) -> Mapping[str, float]:
+        """Without neighbours, as the authors do it: the store would have to be made anew after each epoch."""
+        self.weight = 0.0
+        try:
+            return super().validate()
+        finally:
+            self.weight = self.options.knn_weight
+
+    def prepare(self, progress: base.Progress) -> None:
+        """Read all training questions into the store of neighbours."""
+        self.store = None
+        if not self.weight or not self._training:
+            return
+        rows = np.arange(self._training.start, self._training.stop)
+        columns = [_ends(self.graph, rows, np.full(len(rows), inverse)) for inverse in (False, True)]
+        given, relation, inverse, gold = (np.concatenate(pair) for pair in zip(*columns, strict=True))
+        packed = (given * len(self.graph.relations) + relation) * 2 + inverse
+        _, first, key = np.unique(packed, return_index=True, return_inverse=True)
+        states, _ = self._ask(given[first], relation[first], inverse[first], progress)
+        self.store = Store(states.cpu(), key.reshape(-1), gold)
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        states, vectors = self._ask(links.given, links.relation, links.inverse)
+        step = max(1, CELLS // len(self.graph.entities))
+        found = []
+        for start in range(0, len(links), step):
+            some = links.take(np.arange(start, min(start + step, len(links))))
+            here = slice(start, start + step)
+            found += rank_links(self.scores(states[here], vectors[here], some.known), some, top, keep_scores)
+        return found
+
+    def scores(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:
+        """log((1 − λ) p(entity at [MASK]) + λ p(entity | nearest training questions)).
+
+        Both are distributions over the answers that are not known yet: others are left out before they are made to add
+        up to 1, as the authors do it. A known answer's score is on the same scale, but may exceed 0.
+
+        :param states, vectors: of the questions, shape (n, d) and (n, width). :returns: shape (n, entities).
+        """
+        logits = linear(vectors, self.network.entities, self.network.bias)
+        row, column = _pairs(known, self.device)
+        predicted = logits - _log_sum_without(logits, row, column)
+        if self.store is None:
+            return predicted
+        options = self.options
+        near = self.store.closeness(states, logits.shape[1], options.knn_neighbours, options.knn_temperature)
+        near -= _log_sum_without(near, row, column)
+        near.nan_to_num_(nan=-torch.inf, posinf=-torch.inf)  # all neighbours are known: there is nothing to add
+        return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
+
+    def _ask(
+        self,
+        given: Places,
+        relation: Places,
+        inverse: NDArray[np.bool_],
+        progress: base.Progress = lambda done, total: None,
+    ) -> tuple[Tensor, Tensor]:
+        """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
+        read = []
+        for start in range(0, len(given), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            read.append(self._read(self._questions(given[some], relation[some], inverse[some]), given[some]))
+            progress(min(start + AT_ONCE, len(given)), len(given))
+        states, vectors = (torch.cat(column).float() for column in zip(*read, strict=True))
+        return states, vectors
+
+
+class Prompt(NamedTuple):
+    """:param masked: where [MASK] stands. :param known: where the known entity's token goes, or :data:`NOBODY`."""
+
+    ids: Ids
+    masked: int
+    known: int
+
+
+class Batch(NamedTuple):
+    """:param given: the known entity of each prompt. :param gold: the right answer of each."""
+
+    prompts: list[Prompt]
+    given: Places
+    gold: Places
+
+
+class Padded(NamedTuple):
+    """n prompts, padded on the right.
+
+    :param ids, real: tokens, and 1 for those that are no padding, shape (n, length).
+    :param masked, known: see :class:`Prompt`, shape (n,). :param given: the known entity, shape (n,).
+    """
+
+    ids: Tensor
+    real: Tensor
+    masked: Tensor
+    known: Tensor
+    given: Tensor
+
+
+class Prompts:
+    """:param longest: tokens of a prompt; an entity's text is cut at its end to fit.
+
+    :raises BadInput: a tokenizer without mask token, or with neither separator nor end.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int) -> None:
+        self.tokenizer, self.longest = tokenizer, longest
+        first = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+        last = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+        if tokenizer.mask_token_id is None or last is None:
+            raise BadInput("knn-kge needs a masked model whose tokenizer has a mask token and a separator, like BERT's")
+        self.start = [] if first is None else [first]
+        self.mask, self.sep = [tokenizer.mask_token_id], [last]
+        self.before, self.after = (ids.tolist() for ids in self.ids(["The description of", " is"]))
+
+    def ids(self, texts: Sequence[str]) -> list[Ids]:
+        """Token ids of each text alone."""
+        found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
+        return [np.array(ids, dtype=np.int64) for ids in found]
+
+    def description(self, text: Ids) -> Prompt:
+        """[CLS] The description of [MASK] is … [SEP]"""
+        before = [*self.start, *self.before]
+        return self._put(before, [*self.mask, *self.after], text, self.sep, masked=len(before), known=NOBODY)
+
+    def question(self, text: Ids, relation: Ids, ask_head: bool, with_token: bool) -> Prompt:
+        """[CLS] text [SEP] relation [SEP] [MASK] [SEP], or for a head [CLS] [MASK] [SEP] relation [SEP] text [SEP].
+
+        :param with_token: leave a place before the text for the known entity's own token.
+        """
+        said = relation[: self.longest // 3].tolist()
+        place = self.mask if with_token else []
+        if ask_head:
+            before = [*self.start, *self.mask, *self.sep, *said, *self.sep]
+            return self._put(
+                before, place, text, self.sep, masked=len(self.start), known=len(before) if with_token else NOBODY
+            )
+        after = [*self.sep, *said, *self.sep, *self.mask, *self.sep]
+        known = len(self.start) if with_token else NOBODY
+        return self._put(self.start, place, text, after, masked=-2, known=known)
+
+    def _put(
+        self, before: list[int], place: list[int], text: Ids, after: list[int], *, masked: int, known: int
+    ) -> Prompt:
+        room = max(0, self.longest - len(before) - len(place) - len(after))
+        ids = np.array([*before, *place, *text[:room].tolist(), *after], dtype=np.int64)
+        return Prompt(ids, masked % len(ids), known)
+
+
+class EntityModel(nn.Module):
+    """A masked language model that predicts entities instead of words.
+
+    :param language: with its head, whose last layer (the product with the vocabulary) is taken out.
+    :param count: of entities. Their rows begin random, their biases at zero.
+    :raises BadInput: a model without such a head.
+    """
+
+    def __init__(self, language: PreTrainedModel, count: int, seed: int) -> None:
+        super().__init__()
+        last = language.get_output_embeddings()
+        if not isinstance(last, nn.Linear):
+            raise BadInput(f"knn-kge needs a masked model with a vocabulary; a {type(language).__name__} has none")
+        language.set_output_embeddings(_NoVocabulary())
+        use_fast_kernels(language)
+        self.language = language
+        torch.manual_seed(seed)
+        rows = torch.randn(count, last.in_features) * getattr(language.config, "initializer_range", 0.02)
+        self.entities = nn.Parameter(rows.to(language.device))
+        self.bias = nn.Parameter(torch.zeros(count, device=language.device))
+
+    def forward(self, batch: Padded) -> tuple[Tensor, Tensor]:
+        """What the body says at [MASK], shape (n, d), and what the head makes of it for the entities' rows."""
+        vectors = self.language.get_input_embeddings()(batch.ids)
+        shown = torch.nonzero(batch.known != NOBODY)[:, 0]
+        if len(shown):
+            vectors = vectors.index_put((shown, batch.known[shown]), self.entities[batch.given[shown]])
+        rows = torch.arange(len(batch.ids), device=batch.ids.device)
+        with _watching(self.language.base_model) as seen:
+            made = self.language(inputs_embeds=vectors, attention_mask=batch.real).logits
+        return seen[0][rows, batch.masked], made[rows, batch.masked]
+
+
+class _NoVocabulary(nn.Identity):
+    bias = None
+    """BERT asks for it."""
+
+
+@contextmanager
+def _watching(module: nn.Module) -> Iterator[list[Tensor]]:
+    """While inside, what *module* puts out (the first of several) is noted."""
+    seen: list[Tensor] = []
+    hook = module.register_forward_hook(lambda _, __, output: seen.append(output[0]))
+    try:
+        yield seen
+    finally:
+        hook.remove()
+
+
+class Store:
+    """What stood at [MASK] in the training questions. Questions asked alike share a key and hold several answers.
+
+    :param keys: state at [MASK] of each distinct question, float32, shape (keys, d).
+    :param key: the question of each answer, shape (answers,). :param entity: the answer, shape (answers,).
+    """
+
+    def __init__(self, keys: Tensor, key: Places, entity: Places) -> None:
+        self.keys = keys
+        self.lengths = (keys * keys).sum(dim=1)
+        self.count = torch.from_numpy(np.bincount(key, minlength=len(keys)))
+        self.end = self.count.cumsum(0)
+        self.entity = torch.from_numpy(entity[np.argsort(key, kind="stable")].astype(np.int64))
+
+    def closeness(self, states: Tensor, entities: int, neighbours: int, temperature: float) -> Tensor:
+        """−d²/T of the nearest among an entity's occurrences in the *neighbours* nearest answers; −inf for the others.
+
+        d is the Euclidean distance. Answers as near as the last neighbour count as well, so no order decides.
+
+        :param states: of the questions, shape (n, d). :returns: shape (n, entities).
+        """
+        distance, nearest = self.nearest(states, neighbours)
+        nearest = nearest.cpu()
+        counts = self.count[nearest]
+        taken = counts.cumsum(dim=1) - counts < neighbours  # there was room left when its turn came
+        row, rank = torch.nonzero(taken, as_tuple=True)
+        key = nearest[row, rank]
+        times = self.count[key]
+        within = torch.arange(int(times.sum())) - (times.cumsum(0) - times).repeat_interleave(times)
+        entity = self.entity[(self.end[key] - times).repeat_interleave(times) + within]
+        cell = (row * entities).repeat_interleave(times) + entity
+        value = (-distance[taken.to(distance.device)] / temperature).repeat_interleave(times.to(distance.device))
+        found = torch.full((len(states) * entities,), -torch.inf, device=states.device)
+        return found.scatter_reduce_(0, cell.to(states.device), value, "amax").view(len(states), entities)
+
+    def nearest(self, states: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Squared distance and place of the nearest keys, nearest first; exact, some keys at a time.
+
+        :returns: shape (n, count), narrower where there are fewer keys.
+        """
+        own = (states * states).sum(dim=1, keepdim=True)
+        best = torch.empty((len(states), 0), device=states.device)
+        places = torch.empty((len(states), 0), dtype=torch.long, device=states.device)
+        step = max(count, CELLS // len(states))
+        for start in range(0, len(self.keys), step):
+            keys, lengths = (part[start : start + step].to(states.device) for part in (self.keys, self.lengths))
+            block = linear(-2 * states, keys, lengths).add_(own).clamp_(min=0)  # |a|² + |b|² − 2ab
+            some, at = torch.topk(block, min(count, len(keys)), dim=1, largest=False)
+            best, places = torch.cat([best, some], dim=1), torch.cat([places, at + start], dim=1)
+            best, order = torch.topk(best, min(count, best.shape[1]), dim=1, largest=False)
+            places = places.gather(1, order)
+        return best, places
+
+
+def smoothed_cross_entropy(vectors: Tensor, rows: Tensor, bias: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """Mean cross-entropy of logits = vectors @ rows.T + bias; 1 − smoothing is on the right answer, the rest on all.
+
+    Some entities at a time where they are many; their logits are then made again for the gradient instead of kept.
+
+    :param vectors: shape (n, width). :param rows: shape (entities, width). :param gold: shape (n,).
+    """
+    step = max(1, CELLS // len(vectors))
+    starts = range(0, len(rows), step)
+    again: Callable[..., Any] = _log_sum if len(starts) == 1 else _checkpointed_log_sum
+    sums = [again(vectors, rows[start : start + step], bias[start : start + step]) for start in starts]
+    vectors = vectors.float()
+    right = (vectors * rows[gold]).sum(dim=1) + bias[gold]
+    even = vectors @ rows.mean(dim=0) + bias.mean()
+    return (torch.stack(sums).logsumexp(dim=0) - (1 - smoothing) * right - smoothing * even).mean()
+
+
+def _log_sum(vectors: Tensor, rows: Tensor, bias: Tensor) -> Tensor:
+    return (vectors @ rows.T + bias).float().logsumexp(dim=1)
+
+
+def _checkpointed_log_sum(vectors: Tensor, rows: Tensor, bias: Tensor) -> Any:
+    return checkpoint(_log_sum, vectors, rows, bias, use_reentrant=False)
+
+
+def _log_sum_without(scores: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """log Σ exp of each row without some of its cells, shape (n, 1)."""
+    rest = scores.clone()
+    rest[row, column] = -torch.inf
+    return rest.logsumexp(dim=1, keepdim=True)
+
+
+def _pairs(places: Sequence[Places], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row and column of every place listed."""
+    row = np.repeat(np.arange(len(places)), [len(some) for some in places])
+    column = np.concatenate([np.empty(0, dtype=np.int64), *places])
+    return torch.from_numpy(row).to(device), torch.from_numpy(column.astype(np.int64)).to(device)
+
+
+def _ends(
+    graph: KnowledgeGraph, rows: Places, inverse: NDArray[np.bool_]
+) -> tuple[Places, Places, NDArray[np.bool_], Places]:
+    """Triples as questions: the known entity, the relation, whether the head is asked for, the answer."""
+    head, tail = graph.head[rows].astype(np.int64), graph.tail[rows].astype(np.int64)
+    return np.where(inverse, tail, head), graph.relation[rows].astype(np.int64), inverse, np.where(inverse, head, tail)
+
+
+def _longest(language: PreTrainedModel) -> int:
+    """Tokens that its position embeddings surely hold; RoBERTa's begin two later."""
+    return int(getattr(language.config, "max_position_embeddings", None) or 512) - 2

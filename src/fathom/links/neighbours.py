@@ -1,0 +1,88 @@
+"""What the training triples say of an entity: its neighbours, and the right answers to a question about it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.data.graph.links import Places
+from fathom.data.knowledge import KnowledgeGraph
+
+REACHED = 100_000
+"""More entities than this are no neighbourhood (as in the code of Wang et al. 2022)."""
+
+
+class Grouped:
+    """The distinct values of each key, ascending. :param keys, values: pairs, shape (n,)."""
+
+    def __init__(self, keys: NDArray[np.int64], values: Places) -> None:
+        order = np.lexsort((values, keys))
+        keys, values = keys[order], values[order]
+        new = np.ones(len(keys), dtype=bool)
+        new[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+        self.values = values[new]
+        self.keys, self.starts, self.counts = np.unique(keys[new], return_index=True, return_counts=True)
+
+    def of(self, keys: NDArray[np.int64]) -> tuple[Places, Places]:
+        """Their values, and for each the place of its key among *keys*."""
+        if not len(self.keys):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        counts = np.where(self.keys[place] == keys, self.counts[place], 0)
+        owner = np.repeat(np.arange(len(keys)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return owner, self.values[self.starts[place][owner] + within]
+
+
+class TrainingTriples:
+    """The training triples in both directions; all of the graph's where it has no splits.
+
+    A relation's number counts the graph's relations and then their inverses.
+
+    :param head, relation, tail: (h, r, t) of each triple, then (t, inverse r, h) of each; shape (2 × triples,).
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        span = graph.splits.get("train", range(len(graph)))
+        given, relation, asked = (
+            column[span.start : span.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)
+        )
+        self.relations = 2 * len(graph.relations)
+        self.head, self.tail = np.concatenate([given, asked]), np.concatenate([asked, given])
+        self.relation = np.concatenate([relation, relation + len(graph.relations)])
+        self._answers = Grouped(self._key(self.head, self.relation), self.tail)
+        self._linked = Grouped(self.head, self.tail)
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def _key(self, head: Places, relation: Places) -> NDArray[np.int64]:
+        return head * self.relations + relation
+
+    def known(self, head: Places, relation: Places, answers: Places) -> NDArray[np.bool_]:
+        """Which of m entities are right answers to which of n questions (head, relation, ?); shape (n, m)."""
+        owner, right = self._answers.of(self._key(head, relation))
+        distinct, column = np.unique(answers, return_inverse=True)
+        found = np.zeros((len(head), len(distinct)), dtype=bool)
+        if len(distinct):
+            place = np.minimum(np.searchsorted(distinct, right), len(distinct) - 1)
+            hit = distinct[place] == right
+            found[owner[hit], place[hit]] = True
+        return found[:, column.reshape(-1)]
+
+    def neighbours(self, entity: int, most: int) -> list[int]:
+        """The first entities of the graph that are linked to it, itself left out."""
+        linked = self._linked.of(np.array([entity]))[1]
+        return linked[linked != entity][:most].tolist()  # type: ignore[no-any-return]
+
+    def within(self, entity: int, hops: int) -> Places:
+        """The entity and those at most so many links away, ascending; nobody where they are over :data:`REACHED`."""
+        seen = frontier = np.array([entity], dtype=np.int64)
+        for _ in range(hops):
+            frontier = np.setdiff1d(self._linked.of(frontier)[1], seen)
+            if not len(frontier):
+                break
+            seen = np.union1d(seen, frontier)
+            if len(seen) > REACHED:
+                return np.zeros(0, dtype=np.int64)
+        return seen

@@ -1,0 +1,102 @@
+"""The best answers to one question, on demand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput, all_of
+from fathom.links.folder import open_links
+
+FEW = 20
+"""So many names fit into a message."""
+
+
+class Predicted(NamedTuple):
+    """:param split: the split that has this triple, "" where the graph does not have it."""
+
+    id: str
+    name: str
+    score: float
+    split: str
+
+
+class Predictions(NamedTuple):
+    """:param question: ``(head, relation, ?)`` in words. :param scoring: what the scores are."""
+
+    question: str
+    scoring: str
+    answers: list[Predicted]
+
+
+def predict_links(
+    folder: str | Path,
+    data: QuerySet,
+    relation: str,
+    *,
+    head: str | None = None,
+    tail: str | None = None,
+    top: int = 10,
+    device: str | None = None,
+) -> Predictions:
+    """What the predictor in *folder* answers to (head, relation, ?), or (?, relation, tail).
+
+    :param relation, head, tail: name or id; just one of head and tail.
+    :raises BadInput: an unknown or ambiguous name, both or neither of head and tail.
+    """
+    if (head is None) == (tail is None):
+        raise BadInput("give --head to ask for tails, or --tail to ask for heads")
+    given = head if head is not None else tail
+    assert given is not None
+    predictor = open_links(folder, data, device)
+    graph = predictor.graph
+    entity, place = all_of(
+        lambda: _place(graph.entities, given, "entity"), lambda: _place(graph.relations, relation, "relation")
+    )
+    one = np.array([entity]), np.array([place]), np.array([head is None])
+    links = Links(*one, gold=np.array([entity]), known=[np.array([], dtype=np.int64)])
+    with torch.inference_mode():
+        predictor.prepare(lambda done, total: None)
+        [found] = predictor.rank(links, top)
+    splits = _splits(graph, entity, place, head is None)
+    ids, names = graph.entities.column("id"), graph.entities.column("name")
+    answers = [
+        Predicted(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
+        for answer, score in found.top[:top]
+    ]
+    shown, said = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
+    question = f"({shown}, {said}, ?)" if head is not None else f"(?, {said}, {shown})"
+    return Predictions(question, predictor.scoring, answers)
+
+
+def _place(table: pa.Table, said: str, what: str) -> int:
+    """:raises BadInput: nobody is called so, or several are."""
+    ids: list[str] = table.column("id").to_pylist()
+    names: list[str] = table.column("name").to_pylist()
+    if said in set(ids):
+        return ids.index(said)
+    places = [place for place, name in enumerate(names) if name == said]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        several = ", ".join(ids[place] for place in places[:10])
+        raise BadInput(f"{len(places)} have the name '{said}': give an id, one of {several}")
+    alike = [name for name in names if said.lower() in name.lower()][:FEW] or (names if len(names) <= FEW else [])
+    hint = f"; there is {', '.join(alike)}" if alike else ""
+    raise BadInput(f"the graph has no {what} with the id or name '{said}'{hint}")
+
+
+def _splits(graph: KnowledgeGraph, given: int, relation: int, inverse: bool) -> dict[int, str]:
+    """Right answers that the graph has, and in which split."""
+    known, asked = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
+    rows = np.flatnonzero((known == given) & (graph.relation == relation))
+    return {
+        int(asked[row]): next((name for name, span in graph.splits.items() if row in span), "graph") for row in rows
+    }

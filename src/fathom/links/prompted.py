@@ -1,0 +1,264 @@
+"""A language model that is not trained at all: it is shown 100 candidates and five similar triples, and gives its ten
+best answers (LambdaKG, Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B).
+
+A model at hand is not sampled: every candidate is scored by the log-likelihood of "… The answer is CANDIDATE." after
+the prompt, so its ten most probable answers, and the order of all candidates, are exact. A model behind a server is
+sampled; its answers are ranked by how often it gave them, and an entity it did not name has no rank.
+
+Candidates stand before all other entities: the place of a right answer among them is its place among all. One that is
+not among them is only known to be lower. See docs/methods/link-prediction.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.links import base
+from fathom.links.folder import read_manifest
+from fathom.links.options import Prompted
+from fathom.links.prompted_text import Prompts, Shown
+from fathom.links.ranking import NOT_A_NUMBER
+from fathom.models.base import Attention, Identity, Model
+from fathom.models.generation import encode_prompts
+from fathom.models.loading import load
+from fathom.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.scoring.answers import answer_key
+from fathom.scoring.causal import causal_log_probs
+from fathom.scoring.memory import Budget
+from fathom.scoring.names import name_tokens
+from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.search import Answers, Plan, Question, search
+from fathom.scoring.similarity import Found
+from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.store.journal import Journal
+
+ANSWERS = 10
+"""A right answer that is not given is a miss up to here."""
+LEAD = "The answer is"
+"""What the demonstrations say before an answer."""
+REQUEST = "Reply with the name of one candidate and nothing else."
+
+Scores = NDArray[np.float64]
+
+
+class Asked(Protocol):
+    """A language model that scores candidates."""
+
+    identity: Identity
+    tokenizer: Any
+    scoring: str
+
+    def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        """For each question the scores of its candidates, −inf for one that was not named; or why there are none.
+
+        :param names: of all entities.
+        """
+        ...
+
+    def circumstances(self) -> dict[str, Any]: ...
+
+
+class Local:
+    """Scores are log-likelihoods in nats of " NAME." after "… The answer is".
+
+    The full stop belongs to the answer: without it "dog" could never be less probable than "dog house".
+    """
+
+    scoring = "log-likelihood"
+
+    def __init__(self, model: Model) -> None:
+        if model.attention is not Attention.CAUSAL:
+            raise BadInput(
+                f"a prompted model must be causal; '{model.identity.name}' is {model.attention}: try knn-kge"
+            )
+        self.model, self.identity, self.tokenizer = model, model.identity, model.tokenizer
+        self.bos = resolve_bos(model.tokenizer, Bos.AUTO)
+        self.budget = Budget(None, model.device)
+        self.prompts = 0
+
+    def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        found = {one: self._score(one, names) for one in dict.fromkeys(shown)}
+        self.prompts += len(found)
+        return [found[one] for one in shown]
+
+    def _score(self, shown: Shown, names: Sequence[str]) -> Scores | str:
+        [prompt] = encode_prompts(self.tokenizer, [f"{shown.prompt} {LEAD}"], self.bos)
+        said = [f"{names[place]}." for place in shown.candidates]
+        answers = name_tokens(self.tokenizer, said, leading_space=True)
+        window, longest = self.model.max_tokens, len(prompt) + max(map(len, answers))
+        if window is not None and longest > window:
+            return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
+        scores = self._by_search(prompt, answers) if self.model.refuses_cache() is None else self._each(prompt, answers)
+        return scores if np.isfinite(scores).all() else NOT_A_NUMBER
+
+    def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
+        """The prompt is read once."""
+        tree = Answers(answers)
+        [found] = search(self.model, tree, [Question(prompt, [0])], Plan(prune=False), self.budget)
+        scores = np.full(len(tree), np.nan)
+        scores[found.places] = found.scores
+        return scores
+
+    def _each(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
+        """For models that cannot go on from a cache."""
+        found = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
+        return np.array([one[len(prompt) :].astype(np.float64).sum() for one in found])
+
+    def circumstances(self) -> dict[str, Any]:
+        refusal = self.model.refuses_cache()
+        return {
+            "prompts": self.prompts,
+            "halvings": self.budget.halvings,
+            "engine": "prompt read once" if refusal is None else f"prompt read per candidate, because {refusal}",
+        }
+
+
+class Sampled:
+    """Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first."""
+
+    scoring = "votes"
+
+    def __init__(self, server: ChatServer, options: Prompted) -> None:
+        self.server, self.options, self.identity, self.tokenizer = server, options, server.identity, None
+        self.replies = self.unparsed = self.failed = 0
+
+    def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        replies = self.server.ask([self._request(one) for one in shown])
+        return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
+
+    def _request(self, shown: Shown) -> ChatRequest:
+        options = self.options
+        return ChatRequest(
+            f"{shown.prompt}\n{REQUEST}",
+            n=options.samples,
+            temperature=options.sampling_temperature,
+            max_tokens=options.reply_tokens,
+            seed=options.seed,
+        )
+
+    def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
+        if reply.fault is not None:
+            self.failed += 1
+            return reply.fault
+        keys = [answer_key(names[place]) for place in shown.candidates]
+        said = [parsed(text) for text in reply.texts]
+        self.replies += len(said)
+        self.unparsed += sum(answer not in keys for answer in said)
+        votes = {answer: said.count(answer) - said.index(answer) / len(said) for answer in dict.fromkeys(said)}
+        return np.array([votes.get(key, -np.inf) for key in keys])
+
+    def circumstances(self) -> dict[str, Any]:
+        counts = {"replies": self.replies, "replies_naming_no_candidate": self.unparsed, "calls_failed": self.failed}
+        journal = self.server.journal
+        if journal is None:
+            return counts
+        tokens = {name: journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
+        return {**counts, "journal": {"answers": len(journal), **tokens}}  # of all sessions: it does not add up
+
+
+def parsed(reply: str) -> str:
+    """What is compared with the candidates: the whole reply, letter case, spaces and quotation marks evened out.
+
+    A reply may repeat the words that the demonstrations say before an answer.
+    """
+    text = reply.strip()
+    return answer_key(text[len(LEAD) :] if text.casefold().startswith(LEAD.casefold()) else text)
+
+
+class Predictor(base.Predictor):
+    """See :class:`fathom.links.base.Predictor`.
+
+    :raises BadInput: no such model or server, or a model that is not causal.
+    """
+
+    scoring = Local.scoring
+    options: Prompted
+
+    def __init__(self, graph: KnowledgeGraph, options: Prompted, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.network = nn.Module()  # nothing is learnt
+        self.prompts = Prompts(graph, options)
+        self.asked = _asked(options, device)
+        self.scoring = self.asked.scoring  # type: ignore[misc] # of this kind it depends on the options
+        self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
+        self.questions = 0
+
+    def train(self, folder: Path, progress: base.Progress) -> dict[str, Any]:
+        return {"why": "nothing to train"}
+
+    def load(self, folder: Path) -> None:
+        """:raises BadInput: the language model is no longer the one that the folder was made with."""
+        made = read_manifest(folder)["identity"]["weights"]
+        if made["content_hash"] != self.identity.content_hash:
+            raise BadInput(
+                f"'{made['name']}' has changed since {folder} was made: make another folder, fathom kgc train --model "
+                f"prompted --weights {made['name']}"
+            )
+
+    def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
+        if isinstance(self.asked, Sampled):
+            self.asked.server.journal = Journal(artifacts / "answers.jsonl")
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        shown = self.prompts.make(links)
+        self.questions += len(shown)
+        scores = self.asked.scores(shown, self.prompts.texts.names)
+        columns = zip(shown, scores, links.gold.tolist(), links.known, strict=True)
+        return [self._found(one, own, gold, set(known.tolist()), top) for one, own, gold, known in columns]
+
+    def _found(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> Found:
+        if isinstance(scores, str):
+            return Found(None, [], [], [], unscored=scores)
+        left_out = [at for at, place in enumerate(shown.candidates) if place in known]
+        named = scores > -np.inf
+        ids = self._ids(shown)
+        best = [at for at in top(scores, ids, count) if named[at]]
+        found = Found(None, [], [], [(shown.candidates[at], float(scores[at])) for at in best])
+        at = shown.candidates.index(gold) if gold in shown.candidates else None
+        if at is not None and named[at]:
+            found.ranks = rank_best(scores, [at], left_out)
+            found.gold_scores, found.gold_ranks = [float(scores[at])], unfiltered_ranks(scores, [at])
+        else:
+            named[left_out] = False
+            found.above = max(ANSWERS, int(named.sum()))
+        return found
+
+    def _ids(self, shown: Shown) -> list[str]:
+        return self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()  # type: ignore[no-any-return]
+
+    def notes(self) -> list[str]:
+        handed = ["the right answer is always put among the candidates, which no other predictor is told"]
+        return [*self.prompts.texts.notes, *(handed if self.options.gold_among_candidates else [])]
+
+    def circumstances(self) -> dict[str, Any]:
+        return {
+            "questions": self.questions,
+            "right_answer_among_candidates": self.prompts.gold_listed,
+            "candidates_drawn_at_random": self.prompts.drawn,
+            **self.asked.circumstances(),
+        }
+
+
+def _asked(options: Prompted, device: torch.device) -> Asked:
+    if options.server is None:
+        return Local(load(options.weights, dtype=options.dtype, device=str(device)))
+    server = ChatServer(
+        options.server,
+        options.weights,
+        key_env=options.key_env,
+        concurrency=options.concurrency,
+        requests_per_minute=options.requests_per_minute,
+        timeout_s=options.timeout_s,
+        unlisted=options.unlisted,
+    )
+    return Sampled(server, options)

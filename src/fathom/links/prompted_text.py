@@ -1,0 +1,171 @@
+"""What a prompted language model is shown: candidates, some training triples, and the question (Xie et al. 2023).
+
+Candidates and triples are retrieved by BM25 as in Sakai et al. 2024, appendix A.2; the wording of tails asked for, the
+sentence that explains each triple and the other defaults are those of the authors' code
+(github.com/zjunlp/PromptKG, ``lambdaKG/LLM``). Heads are asked for likewise, which that code does not do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.data.graph.links import Links, Places
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import MissingExtra
+from fathom.links.options import Prompted
+from fathom.links.texts import graph_texts
+
+FURTHER_TRIPLES = 50
+"""Where triples give the candidates, so many more are retrieved than candidates are wanted, as answers repeat."""
+
+
+class Bm25:
+    """How well texts match a query: BM25 with k1 = 1.5 and b = 0.75, Lucene's inverse document frequency.
+
+    :raises MissingExtra: bm25s is not installed.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        try:
+            from bm25s import BM25
+        except ImportError as error:
+            raise MissingExtra("bm25s", "kgc") from error
+        self._size, self._index = len(texts), BM25(k1=1.5, b=0.75, method="lucene")
+        if texts:
+            # bm25s takes no corpus without any word
+            self._index.index([_words(text) or [""] for text in texts], show_progress=False)
+
+    def scores(self, query: str) -> NDArray[np.float32]:
+        """Of every text, 0 where it shares no word with *query*; shape (texts,)."""
+        known = [word for word in _words(query) if self._size and word in self._index.vocab_dict]
+        if not known:
+            return np.zeros(self._size, dtype=np.float32)
+        return self._index.get_scores(known)  # type: ignore[no-any-return]
+
+    def best(self, query: str, count: int) -> list[int]:
+        """Places of the texts that share a word with *query*, best first, level ones in their order."""
+        scores = self.scores(query)
+        order = np.argsort(-scores, kind="stable")[:count]
+        return order[scores[order] > 0].tolist()  # type: ignore[no-any-return]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+class Shown(NamedTuple):
+    """A question as a language model reads it.
+
+    :param prompt: candidates, triples and the question. :param candidates: their places among the graph's entities.
+    """
+
+    prompt: str
+    candidates: tuple[int, ...]
+
+
+class Prompts:
+    """Makes the prompts of one graph. Equal questions get equal prompts, whatever is asked beside them.
+
+    ``gold_listed`` counts the questions whose right answer was among the candidates without being put there,
+    ``drawn`` the candidates that stand there by chance because BM25 found too few.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
+        self.options = options
+        self.texts = graph_texts(graph, options.descriptions)
+        span = graph.splits.get("train", range(len(graph)))
+        self.head, self.relation, self.tail = (
+            column[span.start : span.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)
+        )
+        self.gold_listed = self.drawn = 0
+
+    @cached_property
+    def entities(self) -> Bm25:
+        """Over names and descriptions."""
+        return Bm25([f"{name} {said}" for name, said in zip(self.texts.names, self.texts.descriptions, strict=True)])
+
+    @cached_property
+    def triples(self) -> Bm25:
+        """Over the training triples in words; one index serves both directions, as their words are the same."""
+        columns = zip(self.head.tolist(), self.relation.tolist(), self.tail.tolist(), strict=True)
+        names = self.texts.names
+        return Bm25([f"{self._question(h, r, False)} The answer is {names[t]}." for h, r, t in columns])
+
+    def make(self, links: Links) -> list[Shown]:
+        """One for each question, in their order."""
+        columns = zip(*(c.tolist() for c in (links.given, links.relation, links.inverse, links.gold)), strict=True)
+        return [self._shown(*question) for question in columns]
+
+    def _shown(self, given: int, relation: int, inverse: bool, gold: int) -> Shown:
+        options, question = self.options, self._question(given, relation, inverse)
+        wanted = options.demonstrations and options.demonstrations + 1  # one more, as the triple asked for is left out
+        if options.candidates_by == "triples":
+            wanted = max(wanted, options.candidates + FURTHER_TRIPLES)
+        triples = self.triples.best(question, wanted) if wanted else []
+        candidates = self._candidates(given, relation, inverse, triples)
+        self.gold_listed += gold in candidates
+        if options.gold_among_candidates and gold not in candidates:
+            candidates[-1] = gold
+        random = np.random.default_rng([options.seed, given, relation, inverse])
+        candidates = random.permutation(candidates).tolist()
+        asked, answer = ("tail", "head") if inverse else ("head", "tail")
+        names = ", ".join(dict.fromkeys(self.texts.names[place] for place in candidates))
+        lines = [f"Given {asked} entity and relation, predict the {answer} entity from the candidates: {names}."]
+        lines += self._demonstrations((given, relation, gold), inverse, triples)
+        return Shown("\n".join([*lines, question]), tuple(candidates))
+
+    def _question(self, given: int, relation: int, inverse: bool) -> str:
+        name, link = self.texts.names[given], self.texts.relations[relation]
+        return f"{name} is the {link} of what?" if inverse else f"what is the {link} of {name}?"
+
+    def _candidates(self, given: int, relation: int, inverse: bool, triples: Sequence[int]) -> list[int]:
+        """Best first; where BM25 finds too few, the rest are drawn by the seed."""
+        texts, wanted = self.texts, min(self.options.candidates, len(self.texts.names))
+        if self.options.candidates_by == "triples":
+            _, answers = self._asked(inverse)
+            found = list(dict.fromkeys(answers[triples].tolist()))[:wanted]
+        else:
+            query = f"{texts.relations[relation]} {texts.names[given]} {texts.descriptions[given]}"
+            found = self.entities.best(query, wanted)
+        missing = wanted - len(found)
+        self.drawn += missing
+        if missing:
+            random = np.random.default_rng([self.options.seed, given, relation, inverse])
+            others = np.setdiff1d(np.arange(len(texts.names)), found)
+            found += random.choice(others, missing, replace=False).tolist()
+        return found
+
+    def _asked(self, inverse: bool) -> tuple[Places, Places]:
+        """The known and the asked side of every training triple."""
+        return (self.tail, self.head) if inverse else (self.head, self.tail)
+
+    def _demonstrations(self, asked: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> list[str]:
+        """The best training triples, answered; never the one that is asked for."""
+        givens, answers = self._asked(inverse)
+        lines: list[str] = []
+        for row in triples:
+            given, relation, answer = int(givens[row]), int(self.relation[row]), int(answers[row])
+            if (given, relation, answer) != asked and len(lines) < self.options.demonstrations:
+                name, answer_name = self.texts.names[given], self.texts.names[answer]
+                why = rationale(self.texts.descriptions[given], name, answer_name)
+                parts = [self._question(given, relation, inverse), *why, f"The answer is {answer_name}."]
+                lines.append(" ".join(parts))
+        return lines
+
+
+def rationale(description: str, given: str, answer: str) -> list[str]:
+    """The sentences of the given entity's description that name the answer, after the first that names the entity
+    itself; where none names the answer, the first of all.
+    """
+    sentences = [part.rstrip(".") + "." for part in re.split(r"(?<=[.!?])\s+", description.strip()) if part]
+    naming = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()]
+    if not naming:
+        return sentences[:1]
+    about = [sentence for sentence in sentences if given.casefold() in sentence.casefold()][:1]
+    return list(dict.fromkeys([*about, *naming]))

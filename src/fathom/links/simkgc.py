@@ -1,0 +1,290 @@
+"""SimKGC (Wang et al. 2022): a question (head, relation) and its answer are encoded by two language models, and the
+score is the cosine between them.
+
+Sakai et al. 2024, equations 7 to 9; the loss, the negatives and the defaults are those of Wang et al. and of their code
+(github.com/intfloat/SimKGC). See docs/methods/link-prediction.md for what differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+from transformers import AutoModel, PreTrainedModel
+
+from fathom.data.graph.links import Links, Places
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.links import base
+from fathom.links.encoding import Framing, Ids, Pool, Tokens, encode, first_pool, mean_pool
+from fathom.links.fit import Stage, shuffled
+from fathom.links.neighbours import TrainingTriples
+from fathom.links.networks import identity_of, keep_shape, language_model
+from fathom.links.options import SimKgc
+from fathom.links.ranking import NOT_A_NUMBER, rank_links
+from fathom.links.texts import GraphTexts, graph_texts
+from fathom.scoring.similarity import CELLS, Found, Space, rank_by_cosine, unit
+from fathom.store.vectors import PIECE, VectorStore
+
+SHORT = 20
+"""Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""
+POOLS: dict[str, Pool] = {"mean": mean_pool, "cls": first_pool}
+NOBODY = -1
+
+
+class Encoders(nn.Module):
+    """Everything that is learnt: an encoder of questions, one of answers, and the temperature."""
+
+    def __init__(self, question: PreTrainedModel, temperature: float) -> None:
+        super().__init__()
+        self.question = question
+        self.answer = deepcopy(question)
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
+        """Logarithm of the inverse temperature."""
+
+
+def info_nce(cosines: Tensor, known: Tensor, scale: Tensor, margin: float, further: Sequence[Tensor] = ()) -> Tensor:
+    """InfoNCE with an additive margin, of the answer to each question and of the question to each answer.
+
+    −log exp((c_ii − γ)/τ) / (exp((c_ii − γ)/τ) + Σ exp(c_ij/τ) + …), mean over the questions i, plus the same with
+    questions and answers changing places, where nothing but the batch takes part (Wang et al. 2022, equation 4).
+
+    :param cosines: of question i and the answer j, shape (n, n); its own answer is on the diagonal.
+    :param known: whether j is a right answer to i; such are no negatives. :param scale: 1/τ.
+    :param further: logits of further negatives of the questions, −inf for none, each of shape (n, any).
+    """
+    own = torch.arange(len(cosines), device=cosines.device)
+    diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+    logits = (cosines - margin * diagonal) * scale
+    logits = logits.masked_fill(known & ~diagonal, -torch.inf)
+    return cross_entropy(torch.cat([logits, *further], dim=1), own) + cross_entropy(logits.T, own)
+
+
+class EntityTexts:
+    """The tokens of an entity: its name, its description, and where that is short the names of its neighbours.
+
+    :param neighbours: how many at most; 0 for none.
+    """
+
+    def __init__(self, texts: GraphTexts, triples: TrainingTriples, framing: Framing, neighbours: int) -> None:
+        self.texts, self.triples, self.framing, self.most = texts, triples, framing, neighbours
+        self._kept: dict[tuple[int, int], Ids] = {}
+        self._named: dict[int, list[int]] = {}
+
+    def text(self, entity: int, without: int = NOBODY) -> str:
+        """:param without: a neighbour not to name: training must not read the answer in the question."""
+        name, said = self.texts.names[entity], self.texts.descriptions[entity]
+        said = said.removeprefix(f"{name} ").strip()
+        others = [self.texts.names[other] for other in self._neighbours(entity) if other != without]
+        said = " ".join([said, *others] if said else others)
+        return f"{name}: {said}" if said else name
+
+    def ids(self, entities: Places, without: Places) -> list[Ids]:
+        """Tokens of each, kept for the next time."""
+        keys = [
+            (entity, other if other in self._neighbours(entity) else NOBODY)
+            for entity, other in zip(entities.tolist(), without.tolist(), strict=True)
+        ]
+        new = [key for key in dict.fromkeys(keys) if key not in self._kept]
+        self._kept.update(zip(new, self.framing.ids([self.text(*key) for key in new]), strict=True))
+        return [self._kept[key] for key in keys]
+
+    def _neighbours(self, entity: int) -> Sequence[int]:
+        if not self.most or len(self.texts.descriptions[entity].split()) >= SHORT:
+            return ()
+        if entity not in self._named:
+            self._named[entity] = self.triples.neighbours(entity, self.most)
+        return self._named[entity]
+
+
+class _Waiting(NamedTuple):
+    """Answers of an earlier batch. :param vectors: of length 1, shape (n, d). :param places: of the entities, (n,)."""
+
+    vectors: Tensor
+    places: Tensor
+
+
+class Predictor(base.Predictor):
+    """See :class:`fathom.links.base.Predictor`."""
+
+    scoring = "cosine"
+    network: Encoders
+    options: SimKgc
+
+    def __init__(self, graph: KnowledgeGraph, options: SimKgc, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        network, self.tokenizer = language_model(AutoModel, options, source, device)
+        _check_fits(network, options)
+        self.identity = identity_of(options, network)
+        if hasattr(network, "pooler"):
+            network.pooler = None  # never used
+        self.network = Encoders(network, options.temperature).to(device).train()
+        self.triples = TrainingTriples(graph)
+        self.texts = graph_texts(graph, options.descriptions)
+        self.framing = Framing(self.tokenizer, options.max_tokens)
+        self.entities = EntityTexts(self.texts, self.triples, self.framing, options.neighbour_names)
+        names = self.texts.relations
+        self.relation_ids = self.framing.ids([*names, *(f"inverse {name}" for name in names)])
+        self._queue: deque[_Waiting] = deque(maxlen=options.pre_batches)
+
+    def describe(self, folder: Path) -> None:
+        keep_shape(folder, self.network.question, self.tokenizer)
+
+    def notes(self) -> list[str]:
+        return list(self.texts.notes)
+
+    # ------------------------------------------------------------------------------------------------- training
+
+    def stages(self) -> Sequence[Stage]:
+        options, count = self.options, len(self.triples)
+
+        def batches(epoch: int) -> Iterable[Any]:
+            return shuffled(count, options.batch_size, options.seed, epoch)
+
+        steps = math.ceil(count / options.batch_size)
+        weights = list(self.network.parameters())
+        return [Stage("contrast", batches, steps, self.loss, weights, options.epochs, options.learning_rate)]
+
+    def loss(self, rows: Places) -> Tensor:
+        """:param rows: which training triples, shape (n,)."""
+        head, relation, tail = (
+            column[rows] for column in (self.triples.head, self.triples.relation, self.triples.tail)
+        )
+        about = self.entities.ids(head, without=tail)
+        answers = self.entities.ids(tail, without=head)
+        questions = self._encode(self.network.question, self._questions(about, relation))
+        alone = about if self.options.self_negatives else []
+        entities = self._encode(self.network.answer, [self.framing.one(ids) for ids in [*answers, *alone]])
+        with torch.autocast(self.device.type, enabled=False):
+            return self._contrast(questions, entities[: len(rows)], entities[len(rows) :], (head, relation, tail))
+
+    def _contrast(
+        self, questions: Tensor, answers: Tensor, heads: Tensor, places: tuple[Places, Places, Places]
+    ) -> Tensor:
+        """:param heads: the vectors of the questions' own heads, as negatives; none for no such."""
+        head, relation, tail = places
+        scale = self.network.log_scale.exp()
+        further = []
+        for earlier in self._queue:
+            known = self._known(head, relation, earlier.places.cpu().numpy())
+            logits = questions @ earlier.vectors.T * scale * self.options.pre_batch_weight
+            further.append(logits.masked_fill(known, -torch.inf))
+        if len(heads):
+            itself = self._known(head, relation, head).diagonal()[:, None]
+            further.append(((questions * heads).sum(dim=1, keepdim=True) * scale).masked_fill(itself, -torch.inf))
+        known = self._known(head, relation, tail)
+        loss = info_nce(questions @ answers.T, known, scale, self.options.margin, further)
+        self._queue.append(_Waiting(answers.detach(), torch.from_numpy(tail)))
+        return loss
+
+    def _known(self, head: Places, relation: Places, answers: Places) -> Tensor:
+        return torch.from_numpy(self.triples.known(head, relation, answers)).to(self.device)
+
+    def _questions(self, about: Sequence[Ids], relation: Places) -> list[Tokens]:
+        pairs = zip(about, relation.tolist(), strict=True)
+        return [self.framing.pair(ids, self.relation_ids[number]) for ids, number in pairs]
+
+    def _encode(self, network: PreTrainedModel, sequences: Sequence[Tokens]) -> Tensor:
+        """Of length 1, float32, shape (sequences, d)."""
+        return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
+
+    def state(self) -> dict[str, Any]:
+        return {"queue": [tuple(earlier) for earlier in self._queue]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._queue.clear()
+        self._queue.extend(_Waiting(*earlier) for earlier in state["queue"])
+
+    # -------------------------------------------------------------------------------------------------- ranking
+
+    @cached_property
+    def _distinct(self) -> tuple[Places, Places]:
+        """The row of each entity's vector, and an entity of each row: those with the same text share one."""
+        numbers: dict[str, int] = {}
+        texts = (self.entities.text(entity) for entity in range(len(self.graph.entities)))
+        rows = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
+        return rows, np.unique(rows, return_index=True)[1]
+
+    def _vectors(self, entities: Iterable[int]) -> NDArray[np.float32]:
+        found = self.framing.ids([self.entities.text(entity) for entity in entities])
+        vectors: NDArray[np.float32] = (
+            self._encode(self.network.answer, [self.framing.one(ids) for ids in found]).cpu().numpy()
+        )
+        return vectors
+
+    def _pieces(self, progress: base.Progress) -> Iterator[tuple[int, Callable[[], NDArray[np.float32]]]]:
+        entities = self._distinct[1].tolist()
+        for start in range(0, len(entities), PIECE):
+            some = entities[start : start + PIECE]
+            yield start // PIECE, lambda some=some: self._vectors(some)  # type: ignore[misc]
+            progress(start + len(some), len(entities))
+
+    def prepare(self, progress: base.Progress) -> None:
+        """Encode all entities, into memory."""
+        vectors = np.concatenate([make() for _, make in self._pieces(progress)])
+        self.space = Space(self._distinct[0], lambda rows: vectors[rows])
+
+    def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
+        """Encode all entities, into files: what there is survives a kill, and memory never holds them all."""
+        store = VectorStore(artifacts, len(self._distinct[1]))
+        for piece, make in self._pieces(progress):
+            if not store.has(piece):
+                store.write(piece, make())
+        self.space = Space(self._distinct[0], store.take)
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        relation = links.relation + len(self.graph.relations) * links.inverse
+        about = self.framing.ids([self.entities.text(entity) for entity in links.given.tolist()])
+        questions = self._encode(self.network.question, self._questions(about, relation))
+        good = torch.isfinite(questions).all(dim=1).cpu().numpy()
+        asked = links.take(np.flatnonzero(good))
+        vectors = questions[torch.from_numpy(good).to(self.device)]
+        way = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
+        found = iter(way(vectors, asked, top, keep_scores) if len(asked) else [])
+        return [next(found) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
+
+    def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
+        gold, known = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]
+        found = rank_by_cosine(questions, self.space, gold, known, top=top, keep_scores=keep_scores)
+        for one in found:
+            one.top = one.top[:top]  # entities that share a vector come together
+        return found
+
+    def _rank_among_neighbours(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
+        """With ``rerank_weight`` more for entities few links from the given one (Wang et al. 2022, section 3.5)."""
+        found = []
+        step = max(1, CELLS // len(self.space))
+        for start in range(0, len(links), step):
+            some = np.arange(start, min(start + step, len(links)))
+            scores = self._cosines(questions[start : start + step])
+            for row, entity in enumerate(links.given[some].tolist()):
+                near = torch.from_numpy(self.triples.within(entity, self.options.rerank_hops)).to(self.device)
+                scores[row, near] += self.options.rerank_weight
+            found += rank_links(scores, links.take(some), top, keep_scores)
+        return found
+
+    def _cosines(self, questions: Tensor) -> Tensor:
+        """With every entity, shape (questions, entities)."""
+        width = len(self.space.distinct)
+        blocks = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
+        found = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in blocks]
+        return torch.cat(found, dim=1)[:, torch.from_numpy(self.space.column).to(self.device)]
+
+
+def _check_fits(network: PreTrainedModel, options: SimKgc) -> None:
+    """:raises BadInput: an encoder-decoder, or a window shorter than what is to be read."""
+    if network.config.is_encoder_decoder:
+        raise BadInput(f"simkgc needs an encoder such as BERT, and {options.weights} is an encoder-decoder")
+    window = getattr(network.config, "max_position_embeddings", None)
+    if window is not None and options.max_tokens > window:
+        raise BadInput(f"--max-tokens {options.max_tokens}: {options.weights} reads at most {window}")

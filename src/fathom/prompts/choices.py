@@ -1,0 +1,174 @@
+"""Multiple choice: every query with a few options of its own, and a question in words.
+
+The question of an ontological task is worded as OntoProbe's authors put it to ChatGPT (Wu et al. 2023, section 5):
+"What is the type of Lionel Messi? (a) soccer player, (b) work, …".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from string import ascii_lowercase
+
+from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.templates import SUBJECT
+from fathom.errors import BadInput
+from fathom.prompts.ontology import LIMITED, QUESTIONS, TEMPLATES
+
+MOST = len(ascii_lowercase)
+"""Options that letters can tell apart."""
+GAP = "___"
+"""What stands for the answer in a question made of a statement."""
+NO_WORDS = "nothing puts the query into words: no question, no template and no sentence"
+HEAD_ASKED = "a question asks for the tail, this query for the head"
+OPTIONS = 20
+"""Of a question, as in the paper: the right one and 19 others."""
+
+_BETWEEN = "What is the relation between [X]?", ("the relation between [X] is [Y] .",)
+"""Asked of properties by their sentence patterns: "What is the relation between X and Y?" """
+_STATED = (*((question, TEMPLATES[task]) for task, question in QUESTIONS.items()), _BETWEEN)
+"""Questions with the statements that complete them."""
+
+
+@dataclass(frozen=True)
+class Choices(QuerySet):
+    """Queries each of which has a candidate set of its own: its options, in the order in which they are shown.
+
+    :param questions: each query's question in words, by its id.
+    """
+
+    questions: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def content_hash(self) -> str:
+        digest = hashlib.sha256(super().content_hash.encode())
+        for query in self.queries:
+            digest.update(f"\n{query.id}\t{self.questions[query.id]}".encode())
+        return digest.hexdigest()[:16]
+
+
+def choices(data: QuerySet, count: int, seed: int) -> Choices:
+    """Each query with its finest gold answer and *count* − 1 others, in an order drawn by *seed*.
+
+    The finest is the first: golds of ontologies stand finest first. The others are drawn from the query's candidates
+    without any of its right answers, its subject, or two that read alike. A query's options depend on its id and the
+    seed, on no other query. Choices that are made already stay as they are.
+
+    :param count: 2 to 26. :raises ValueError: another one.
+    """
+    if isinstance(data, Choices):
+        return data
+    if not 2 <= count <= MOST:
+        raise ValueError(f"{count} options: expected 2 to {MOST}")
+
+    @cache
+    def in_order(space: str) -> list[str]:
+        """So that the order of the data's candidates decides nothing."""
+        return sorted(data.candidates[space].ids)
+
+    spaces, queries, questions = {}, [], {}
+    for query in data.queries:
+        options = _options(query, data.candidates[query.candidates], in_order(query.candidates), count, seed)
+        question = question_of(data, query)
+        spaces[options.name], questions[query.id] = options, question
+        gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
+        queries.append(gold if question or query.unscored else replace(gold, unscored=_wordless(query)))
+    return Choices(
+        data.name,
+        tuple(queries),
+        spaces,
+        data.relations,
+        data.version,
+        data.licence,
+        data.subsets,
+        data.notes,
+        data.graph,
+        questions=questions,
+    )
+
+
+def check_options(data: QuerySet, count: int | None) -> None:
+    """:raises BadInput: *count* was asked for, but *data* has its options; or they are more than there are letters."""
+    if not isinstance(data, Choices):
+        return
+    if count is not None:
+        raise BadInput(f"--options {count}: {data.name} has its options already, leave --options out")
+    large = [query.id for query in data.queries if len(data.candidates[query.candidates]) > MOST]
+    if large:
+        raise BadInput(f"{data.name}: {large[0]} has more than {MOST} options (--pool and --add-candidates add some)")
+
+
+def _options(query: Query, space: CandidateSet, ids: Sequence[str], count: int, seed: int) -> CandidateSet:
+    generator = random.Random(f"{seed} {query.id}")
+    chosen = [gold for gold in query.gold[:1] if gold in space.position]
+    alike = {space.name_of(answer).casefold() for answer in (*query.gold, *query.known)} | {query.subject.casefold()}
+    for place in _one_by_one(generator, len(ids)):
+        if len(chosen) == count:
+            break
+        name = space.name_of(ids[place]).casefold()
+        if name not in alike:
+            alike.add(name)
+            chosen.append(ids[place])
+    generator.shuffle(chosen)
+    return CandidateSet(query.id, tuple(chosen), tuple(map(space.name_of, chosen)))
+
+
+def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:
+    """0 to *count* − 1 in random order, each drawn when it is wanted: answer spaces may have millions."""
+    moved: dict[int, int] = {}
+    for place in range(count):
+        other = generator.randrange(place, count)
+        drawn = moved.get(other, other)
+        moved[other] = moved.get(place, place)
+        yield drawn
+
+
+def _wordless(query: Query) -> str:
+    return HEAD_ASKED if query.direction == "head" else NO_WORDS
+
+
+def question_of(data: QuerySet, query: Query) -> str:
+    """The query in words: as OntoProbe asks it, by the relation's own question, or as a statement with a gap in it.
+
+    :returns: "" where there are no words, or the head is asked for.
+    """
+    relation = data.relations[query.relation]
+    if query.direction == "head":
+        return ""
+    if relation.id in QUESTIONS:
+        return QUESTIONS[relation.id].replace(SUBJECT, query.subject)
+    if query.sentences and query.sentences[0].text.startswith(LIMITED):
+        clause = query.sentences[0].text.removeprefix(LIMITED).removesuffix(".").strip()
+        return f"What is the type of it if {re.sub(r'[Tt]hat$', 'it', clause)}?"
+    if relation.questions:
+        return relation.questions[0].fill(query.subject, "").text.strip()
+    phrasings = data.phrasings(query)
+    if not phrasings:
+        return ""
+    return f'What completes the statement "{phrasings[0].fill(query.subject, GAP).text}"?'
+
+
+def statements_of(question: str) -> tuple[str, ...]:
+    """The statements that complete an ontological question, ``[Y]`` at the answer's place (table 3 of the paper).
+
+    Premises before "Therefore, " stay before each of them. :returns: none for a question of another form.
+    """
+    premises, therefore, asked = question.rpartition("Therefore, ")
+    limited = re.fullmatch(r"What is the type of it if (.+)\?", asked)
+    if limited:
+        return (f"{premises}{therefore}{LIMITED}{re.sub(r' it$', ' that', limited[1])} .",)
+    for wording, statements in _STATED:
+        if found := re.fullmatch(re.escape(wording).replace(re.escape(SUBJECT), "(.+)"), asked):
+            return tuple(f"{premises}{therefore}{statement.replace(SUBJECT, found[1])}" for statement in statements)
+    return ()
+
+
+def shown(question: str, names: Sequence[str]) -> str:
+    """ "What is the type of Lionel Messi? (a) soccer player, (b) work": at most 26 names."""
+    return f"{question} " + ", ".join(
+        f"({letter}) {name}" for letter, name in zip(ascii_lowercase, names, strict=False)
+    )

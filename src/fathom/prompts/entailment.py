@@ -1,0 +1,346 @@
+"""Six rules of entailment in words: two premises, and what follows from them with a gap (Wu et al. 2023, 2.3 and 3.2).
+
+P1 is a fact of the ontology, P2 says something of pseudowords, ``<x>`` and ``<y>``, that mean nothing to anybody:
+"Singer is a person . <x> is a singer . Therefore, <x> is a particular [Y] ." Each premise is said or not said, so that
+there are four texts of each item (:data:`GIVEN`), worded as in the reference code:
+
+===== ========================================= ==================== ============================
+rule  P1                                        P2                   asked
+===== ========================================= ==================== ============================
+rdfs2 One has to be a person if one sings .     <x> sings <y> .      <x> is a particular [Y] .
+rdfs3 One has to be a song if a person sings .  <x> sings <y> .      <y> is a particular [Y] .
+rdfs5 Mother implies parent .                   <x> implies mother . <x> implies [Y] .
+rdfs7 Mother implies parent .                   <x>'s mother is <y>. <x> [Y] <y> .
+rdfs9 Singer is a person .                      <x> is a singer .    <x> is a particular [Y] .
+11    as rdfs9, but <x> is a class              <x> is a singer .    <x> is a particular [Y] .
+===== ========================================= ==================== ============================
+
+Right answers are all that the rule entails: of rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. rdfs7
+chooses among sentence patterns ("'s parent is"), the others among classes or properties.
+
+Learnt tokens, ``<s1>``, ``<s2>``, … in their order in the text, may stand for the words "is a", "implies", … and for
+the conjunctions (section 3.2.1); :func:`sources` says what each of them begins with. Unlike in the reference code, a
+premise with learnt tokens ends in a full stop for rdfs2 and 3, too, and rdfs5 does not say "implies" besides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
+from fathom.formats.choices import RULES
+from fathom.formats.ontoprobe import CLASSES, PROPERTIES
+from fathom.prompts.ontology import LIMITED, with_article
+
+X, Y = "<x>", "<y>"
+"""Pseudowords in a text."""
+EXPLICIT, IMPLICIT, ABSENT = "explicit", "implicit", "absent"
+"""How a premise is given: said, not said but remembered, neither."""
+GIVEN = {"both": (True, True), "P1": (True, False), "P2": (False, True), "none": (False, False)}
+"""Which premises are said."""
+REMEMBERED = "remembered"
+"""In place of one of :data:`GIVEN`: P2 itself is asked for."""
+CONJUNCTION = "conjunction"
+"""Source of a learnt token that no memorising task has learnt."""
+PATTERNS = "patterns"
+"""Name of the candidate set of sentence patterns."""
+SUBSETS = ("train", "dev", "test")
+_SPACES = {"rdfs5": PROPERTIES, "rdfs7": PATTERNS}
+_OF_PATTERN = ("rdfs2", "rdfs3", "rdfs7")
+"""Rules whose P2 is a property's sentence pattern."""
+_TASK_OF_H = {"rdfs2": "type", "rdfs3": "type", "rdfs5": "subPropertyOf", "rdfs9": "type", "rdfs11": "subClassOf"}
+"""The memorising task that asks as the hypothesis does; rdfs7 has none."""
+
+
+class Wording(NamedTuple):
+    """:param templates: learnt tokens stand for "is a", "implies", … :param conjunction: and for "Therefore,"."""
+
+    templates: bool = False
+    conjunction: bool = False
+
+    @property
+    def name(self) -> str:
+        return _NAMES[self]
+
+
+_NAMES = {
+    Wording(): "words",
+    Wording(conjunction=True): "learnt-conjunction",
+    Wording(templates=True): "learnt-templates",
+    Wording(True, True): "learnt",
+}
+WORDINGS = {name: wording for wording, name in _NAMES.items()}
+
+
+class Source(NamedTuple):
+    """What a learnt token begins with. :param task: whose learnt template, or :data:`CONJUNCTION`. :param place: which
+    token of it, from 0."""
+
+    task: str
+    place: int
+
+
+class Item(NamedTuple):
+    """What a rule is applied to.
+
+    :param query: of the memorising task, whose answer is P1. :param gold: ids of what is entailed, finest first.
+    :param pattern: "[X] sings [Y] .", "" for classes. :param first: name of what P1 says, "" where nothing is told.
+    """
+
+    query: Query
+    gold: tuple[str, ...]
+    pattern: str
+    first: str
+
+
+class Halves(NamedTuple):
+    """How premises are remembered, :data:`IMPLICIT` or :data:`ABSENT`; what stands in none is left out.
+
+    :param first: of P1 by id of the memorising query. :param second: of P2 by rule, pair, and that id.
+    """
+
+    first: Mapping[str, str]
+    second: Mapping[tuple[str, int, str], str]
+
+
+class _Learnt(NamedTuple):
+    """Learnt tokens that stand together in a text."""
+
+    task: str
+    tokens: int
+
+
+_Pieces = list[str | _Learnt]
+
+
+def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[Item], list[str]]:
+    """What *rule* can be applied to, and why to the others it cannot.
+
+    :param data: a folder's memorising tasks. :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
+    """
+    task = RULES[rule]
+    of_task = patterns.get(task, {})
+    found, left_out = [], []
+    for query in data.by_relation().get(task, ()):
+        pattern = of_task.get(query.subject, "")
+        gold = query.gold
+        if rule == "rdfs7":
+            gold = tuple(dict.fromkeys(phrase for name in query.gold if (phrase := phrase_of(of_task.get(name, "")))))
+        reason = query.unscored
+        if reason is None and rule in _OF_PATTERN and not phrase_of(pattern):
+            reason = f"{pattern!r} has words before {SUBJECT} or behind {ANSWER}"
+        if reason is None and not gold:
+            reason = f"no pattern of what it implies has all its words between {SUBJECT} and {ANSWER}"
+        if reason is not None:
+            left_out.append(f"{rule}: {query.id} ({query.subject}) is left out: {reason}")
+            continue
+        found.append(Item(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
+    return found, left_out
+
+
+def phrase_of(pattern: str) -> str:
+    """ "'s mother is" of "[X]'s mother is [Y] ."; "" where not all words stand between the two."""
+    found = re.fullmatch(r"\[X\]\s*(.*?\S)\s*\[Y\]\s*\.?", pattern)
+    return found[1] if found and SUBJECT not in found[1] and ANSWER not in found[1] else ""
+
+
+def entailment(
+    data: QuerySet,
+    patterns: Mapping[str, Mapping[str, str]],
+    rules: Sequence[str],
+    wording: Wording,
+    pairs: int,
+    halves: Halves,
+) -> QuerySet:
+    """What follows? Each item by four texts for each pair of pseudowords; training items by one pair each, in turn.
+
+    :param data: the memorising tasks, with their subsets. :param halves: test items that are not in them are not asked.
+    """
+
+    def queries(rule: str, item: Item, pair: int, subset: str) -> Iterator[Query]:
+        in_first = halves.first.get(item.query.id)
+        in_second = halves.second.get((rule, pair, item.query.id))
+        if subset == "test" and (in_first is None or in_second is None):
+            return
+        for given, (first, second) in GIVEN.items():
+            groups = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
+            told = {name: how for name, how in groups.items() if how is not None}
+            yield _query(rule, item, given, wording, pair, item.gold, _space_of(rule), told)
+
+    return _queryset(data, patterns, rules, pairs, queries)
+
+
+def second_premises(
+    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rules: Sequence[str], wording: Wording, pairs: int
+) -> QuerySet:
+    """Is P2 what the model would say of a pseudoword anyway? The task's own question, asked about it."""
+
+    def queries(rule: str, item: Item, pair: int, subset: str) -> Iterator[Query]:
+        of_pattern = rule in _OF_PATTERN
+        gold = phrase_of(item.pattern) if of_pattern else item.query.subject
+        space = PATTERNS if of_pattern else _space_of(rule)
+        yield _query(rule, item, REMEMBERED, wording, pair, (gold,), space, {})
+
+    return _queryset(data, patterns, rules, pairs, queries)
+
+
+def text_of(rule: str, given: str, wording: Wording, item: Item) -> str:
+    """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`. :returns: with ``[Y]`` where the answer stands."""
+    return _numbered(_pieces(rule, given, wording, item))
+
+
+def sources(rule: str, given: str, wording: Wording) -> tuple[Source, ...]:
+    """What the learnt tokens of a text begin with, in their order. :param given: one of :data:`GIVEN`, or
+    :data:`REMEMBERED`."""
+    runs = [piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, _Learnt)]
+    return tuple(Source(run.task, place) for run in runs for place in range(run.tokens))
+
+
+_Questions = Callable[[str, Item, int, str], Iterable[Query]]
+"""Of a rule, an item, a pair and a subset."""
+
+
+def _queryset(
+    data: QuerySet,
+    patterns: Mapping[str, Mapping[str, str]],
+    rules: Sequence[str],
+    pairs: int,
+    questions: _Questions,
+) -> QuerySet:
+    """Test items by all pairs, training items by one each."""
+    whole = data.whole or data
+    ids = {subset: whole.subsets.get(subset, frozenset()) for subset in SUBSETS}
+    asked = {query.id for query in data.queries}
+    queries: list[Query] = []
+    subsets: dict[str, list[str]] = {subset: [] for subset in SUBSETS}
+    notes: list[str] = []
+    for rule in rules:
+        found, left_out = items(whole, patterns, rule)
+        notes += left_out
+        for subset in SUBSETS:
+            chosen = [item for item in found if item.query.id in (asked if subset == "test" else ids[subset])]
+            drawn = [
+                (item, pair)
+                for pair in range(pairs)
+                for number, item in enumerate(chosen)
+                if subset == "test" or pair == number % pairs
+            ]
+            made = [query for item, pair in drawn for query in questions(rule, item, pair, subset)]
+            queries += made
+            subsets[subset] += [query.id for query in made]
+    relations = {
+        rule: Relation(
+            rule, rule, (), cardinality_of(gold for query in queries if query.relation == rule for gold in query.gold)
+        )
+        for rule in rules
+    }
+    spaces = {**data.candidates, PATTERNS: _pattern_space(patterns)}
+    used = {query.candidates for query in queries}
+    return replace(
+        whole,
+        queries=tuple(queries),
+        candidates={name: space for name, space in spaces.items() if name in used},
+        relations=relations,
+        subsets={subset: frozenset(made) for subset, made in subsets.items()},
+        notes=(*whole.notes, *notes),
+        whole=None,
+    )
+
+
+def _query(
+    rule: str,
+    item: Item,
+    given: str,
+    wording: Wording,
+    pair: int,
+    gold: tuple[str, ...],
+    space: str,
+    premises: Mapping[str, str],
+) -> Query:
+    task, _, number = item.query.id.rpartition("/")
+    groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair), **premises}
+    return Query(
+        id=f"{rule}/{number}/{given}/{pair}",
+        relation=rule,
+        subject=item.query.subject,
+        subject_id=item.query.subject_id,
+        gold=gold,
+        candidates=space,
+        groups=groups,
+        sentences=(Sentence(text_of(rule, given, wording, item)),),
+    )
+
+
+def _space_of(rule: str) -> str:
+    return _SPACES.get(rule, CLASSES)
+
+
+def _pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
+    """What stands between subject and object in the patterns of all properties."""
+    phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
+    names = tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
+    return CandidateSet(PATTERNS, names, names)
+
+
+_NOTHING = Item(Query("", "", "", "", (), "", sentences=(Sentence(""),)), (), "", "a")
+"""Stands for any item where its words do not matter."""
+
+
+def _pieces(rule: str, given: str, wording: Wording, item: Item) -> _Pieces:
+    if given == REMEMBERED:
+        return [X, ANSWER, f"{Y} ."] if rule in _OF_PATTERN else _asked(rule, wording)
+    first, second = GIVEN[given]
+    said = _first(rule, wording, item) if first else []
+    if first and second and wording.conjunction:
+        said = [*said, _Learnt(CONJUNCTION, 1)]
+    if second:
+        said = [*said, *_second(rule, wording, item)]
+    therefore = _Learnt(CONJUNCTION, 1) if wording.conjunction else "Therefore,"
+    return [*said, therefore, *_asked(rule, wording)]
+
+
+def _first(rule: str, wording: Wording, item: Item) -> _Pieces:
+    task, subject = RULES[rule], capitalized(item.query.subject)
+    if wording.templates:
+        return [subject, _Learnt(task, 3), f"{item.first} ."]
+    if task in ("domain", "range"):
+        limited = item.query.sentences[0].text
+        return [limited.replace(LIMITED, f"One has to be {with_article(item.first)} if ", 1)]
+    if task == "subPropertyOf":
+        return [f"{subject} implies {item.first} ."]
+    return [f"{subject} is {with_article(item.first)} ."]
+
+
+def _second(rule: str, wording: Wording, item: Item) -> _Pieces:
+    if rule in _OF_PATTERN:
+        return [item.pattern.replace(SUBJECT, X).replace(ANSWER, Y)]
+    subject = item.query.subject
+    if wording.templates:
+        return [X, _Learnt(_TASK_OF_H[rule], 3), f"{subject} ."]
+    return [f"{X} implies {subject} ."] if rule == "rdfs5" else [f"{X} is {with_article(subject or 'a')} ."]
+
+
+def _asked(rule: str, wording: Wording) -> _Pieces:
+    if rule == "rdfs7":
+        return [X, ANSWER, f"{Y} ."]
+    about = Y if rule == "rdfs3" else X
+    if wording.templates:
+        return [about, _Learnt(_TASK_OF_H[rule], 3), f"{ANSWER} ."]
+    return [about, f"implies {ANSWER} ." if rule == "rdfs5" else f"is a particular {ANSWER} ."]
+
+
+def _numbered(pieces: _Pieces) -> str:
+    """The pieces with a space between, learnt tokens numbered as they come."""
+    words: list[str] = []
+    number = 0
+    for piece in pieces:
+        if isinstance(piece, _Learnt):
+            words += [f"<s{number + place + 1}>" for place in range(piece.tokens)]
+            number += piece.tokens
+        else:
+            words.append(piece)
+    return " ".join(words)

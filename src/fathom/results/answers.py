@@ -1,0 +1,112 @@
+"""Looking at single answers: the surest mistakes, and how far the model's confidence can be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.data.templates import ANSWER, capitalized
+from fathom.errors import BadInput
+from fathom.metrics.confidence import Bin, expected_calibration_error, reliability, softmax
+from fathom.results.rows import Floats, Ints, Rows, Run
+from fathom.results.tables import Cell, Table
+
+NO_SCORES = "no prediction keeps log-likelihoods of all candidates, so no confidence can be told"
+
+
+def chosen_scorings(rows: Rows, scoring: str | None) -> list[str]:
+    """The one named, or all. :raises BadInput: the run has no such scoring."""
+    if scoring is None:
+        return rows.scorings
+    if scoring not in rows.scorings:
+        raise BadInput(f"the run has no scoring '{scoring}': it has {', '.join(rows.scorings) or 'none yet'}")
+    return [scoring]
+
+
+def confident(rows: Rows, scoring: str) -> Ints:
+    """Places of the predictions of *scoring* whose confidence is known."""
+    places = rows.of(scoring)
+    return places[~np.isnan(rows.confidence.top_probability[places])]
+
+
+def error_table(run: Run, count: int, scoring: str | None = None) -> Table:
+    """The *count* wrong predictions of which the model was surest, per scoring (as table 5 of Wiland et al. 2024).
+
+    One row per query and template: what the model preferred and what is right, put into words, each with its rank
+    among all candidates and its softmax probability. Wrong is what has no chance to come first (expected Hits@1 of 0).
+    Ranks are unfiltered here; a winner may be another known answer where a query has such. Of tied winners the one
+    with the smallest id is shown.
+
+    :param scoring: None for all of the run. :raises BadInput: the run has no such scoring.
+    """
+    rows = Rows(run)
+    body: list[tuple[Cell, ...]] = []
+    for name in chosen_scorings(rows, scoring):
+        places = confident(rows, name)
+        wrong = places[rows.hits(1)[places] == 0].tolist()
+        wrong.sort(key=lambda place: _surest_first(rows, place))
+        body += [_error(rows, place) for place in wrong[:count]]
+    which, winner = ("scoring", "relation", "query", "template"), ("winner", "winner_rank", "winner_probability")
+    columns = (*which, *winner, "gold", "gold_rank", "gold_probability", "uncertainty")
+    formats = dict.fromkeys(("winner_probability", "gold_probability", "uncertainty"), ".4f")
+    ranks = dict.fromkeys(("winner_rank", "gold_rank"), "g")
+    notes = () if body else ("no wrong prediction with the log-likelihoods of all its candidates",)
+    return Table(columns, tuple(body), "Surest wrong answers", {**formats, **ranks}, notes=notes)
+
+
+def _surest_first(rows: Rows, place: int) -> tuple[float, str, int]:
+    sure = float(rows.confidence.top_probability[place])
+    return -sure, rows.query_ids[int(rows.query[place])], int(rows.template[place])
+
+
+def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
+    query, scores = int(rows.query[place]), rows.scores(place)
+    space = rows.spaces[query]
+    assert space is not None  # rows.confidence holds only predictions with candidates
+    ids, names = rows.candidates[space]
+    winner = min(np.flatnonzero(scores == scores.max()).tolist(), key=lambda at: ids[at])
+    gold = max(rows.gold_places(place), key=lambda at: float(scores[at]))
+    probabilities, prompt = softmax(scores), rows.table.column("prompt")[place].as_py() or ANSWER
+    capitalize = rows.identity.get("options", {}).get("capitalize", True)
+    cells: list[Cell] = [rows.scoring[place], rows.relations[query], rows.query_ids[query], int(rows.template[place])]
+    for answer in (winner, gold):
+        cells += [_statement(prompt, names[answer], capitalize), _rank(scores, answer), float(probabilities[answer])]
+    return (*cells, float(rows.confidence.uncertainty[place]))
+
+
+def _statement(prompt: str, answer: str, capitalize: bool) -> str:
+    """The prompt with the answer in its place, with a capital where the answer begins the sentence."""
+    text = prompt.replace(ANSWER, answer)
+    return capitalized(text) if capitalize and prompt.startswith(ANSWER) else text
+
+
+def _rank(scores: Floats, place: int) -> float:
+    """Realistic rank among all candidates: better ones, and half of the others tied with it."""
+    better, equal = np.count_nonzero(scores > scores[place]), np.count_nonzero(scores == scores[place])
+    return float(better + (equal + 1) / 2)
+
+
+def bins_of(rows: Rows, places: Ints) -> list[Bin]:
+    """Reliability of *places*; right is the expected Hits@1, the same as in accuracy."""
+    return reliability(rows.confidence.top_probability[places], rows.hits(1)[places])
+
+
+def reliability_table(run: Run, scoring: str | None = None) -> Table:
+    """How often the model is right at each level of confidence, in ten equal bins (low, high]; the ECE in the notes.
+
+    :param scoring: None for all of the run. :raises BadInput: the run has no such scoring.
+    """
+    rows = Rows(run)
+    body: list[tuple[Cell, ...]] = []
+    notes = []
+    for name in chosen_scorings(rows, scoring):
+        places = confident(rows, name)
+        if not len(places):
+            notes.append(f"{name}: {NO_SCORES}")
+            continue
+        bins = bins_of(rows, places)
+        notes.append(f"{name}: expected calibration error {expected_calibration_error(bins):.4f}")
+        for low, high, answers, sure, right in bins:
+            body.append((name, low, high, answers, sure if answers else None, right if answers else None))
+    columns = ("scoring", "low", "high", "predictions", "mean_confidence", "accuracy")
+    formats = {"low": ".1f", "high": ".1f", "mean_confidence": ".4f", "accuracy": ".4f"}
+    return Table(columns, tuple(body), "Reliability", formats, notes=tuple(notes))

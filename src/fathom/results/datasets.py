@@ -1,0 +1,128 @@
+"""Tables about a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.data.graph.queries import GraphQuerySet, TripleQueries
+from fathom.data.graph.statistics import graph_relations, graph_statistics
+from fathom.data.queries import Query, QuerySet
+from fathom.data.selection.readings import Asked, asked, has_sentences
+from fathom.data.statistics import random_baseline, relation_statistics
+from fathom.results.tables import Table
+
+
+def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
+    """Totals, then one row per relation. :param count_tokens: adds the share of answers that are one token."""
+    if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
+        return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
+    readings = [readings_table(queryset)] if has_sentences(queryset) else []
+    return [_totals(queryset), *readings, _relations(queryset, count_tokens)]
+
+
+def readings_table(queryset: QuerySet) -> Table:
+    """How many facts each reading can ask, and by how many sentences, in all and by relation."""
+    by_relation = asked(queryset)
+    rows = [(relation, *counts) for relation, counts in by_relation.items()]
+    if len(rows) > 1:
+        rows.insert(0, ("all", *Asked.total(by_relation.values())))
+    return Table(
+        ("relation", "facts", "by template", "by sentence", "sentences", "by any sentence", "any sentences"),
+        tuple(rows),
+        title="readings",
+        notes=(
+            "by sentence: facts with a sentence in which the answer's name itself is masked (the default: the first is "
+            "asked); sentences: how many there are (--sentences all)",
+            "any: with --any-surface, whatever words are masked",
+        ),
+    )
+
+
+def _totals(queryset: QuerySet) -> Table:
+    cardinalities = sorted({query.groups["cardinality"] for query in queryset.queries})
+    parts: list[tuple[str, list[Query]]] = [("all", list(queryset.queries))]
+    parts += [(c, [q for q in queryset.queries if q.groups["cardinality"] == c]) for c in cardinalities]
+    subsets = [
+        (f"subset {name}", [query for query in queryset.queries if query.id in ids])
+        for name, ids in queryset.subsets.items()
+    ]
+    rows = tuple(
+        (
+            name,
+            len(queries),
+            len({query.relation for query in queries}),
+            sum(query.unscored is not None for query in queries),
+            random_baseline(queryset, queries),
+        )
+        for name, queries in parts + subsets
+    )
+    return Table(
+        ("part", "instances", "relations", "cannot be asked", "random baseline"),
+        rows,
+        title=_title(queryset),
+        formats={"random baseline": ".2%"},
+        notes=tuple(_shortened(note) for note in queryset.notes),
+    )
+
+
+def _shortened(note: str, length: int = 300) -> str:
+    return note if len(note) <= length else f"{note[:length].rsplit(' ', 1)[0]} … (all of it: fathom data check)"
+
+
+def _title(queryset: QuerySet) -> str:
+    version = f" {queryset.version}" if queryset.version else ""
+    return f"{queryset.name}{version}, content {queryset.content_hash}, licence: {queryset.licence}"
+
+
+def _graph_totals(queryset: GraphQuerySet, queries: TripleQueries) -> Table:
+    found = graph_statistics(queries.graph)
+    rows = (
+        ("entities", found.entities),
+        ("relations", found.relations),
+        ("triples", found.triples),
+        *((f"triples, {name}", count) for name, count in found.splits.items()),
+        ("triples that stand twice", found.repeated),
+        (f"queries ({queryset.split or 'all triples'})", len(queries)),
+        ("candidates", found.entities - found.nameless),
+        ("entities without a name", found.nameless),
+        ("entities without a description", found.undescribed),
+        ("names of several entities", found.shared_names),
+        ("entities with such a name", found.sharing),
+    )
+    return Table(("what", "count"), rows, title=_title(queryset), notes=queryset.notes)
+
+
+def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
+    columns = ["relation", "name", "cardinality", "triples", "queries", "answers", "majority"]
+    rows = [(*found[:-1], *(found.single_token or ())) for found in graph_relations(queries, count_tokens)]
+    if count_tokens is not None:
+        columns += ["one token", "one token after a space"]
+    return Table(
+        tuple(columns),
+        tuple(rows),
+        title="by relation",
+        formats=dict.fromkeys(("majority", "one token", "one token after a space"), ".1%"),
+        hidden=frozenset({"name"}),
+        notes=(
+            "cardinality, answers and majority are those of the queries; "
+            "majority: accuracy of always giving the most frequent answer",
+        ),
+    )
+
+
+def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
+    columns = ["relation", "cardinality", "domains", "instances", "answers", "templates", "random", "majority"]
+    rows = []
+    for found in relation_statistics(queryset, count_tokens):
+        rows.append((*found[:-1], *(found.single_token or ())))
+    if count_tokens is not None:
+        columns += ["one token", "one token after a space"]
+        mean = [sum(row[place] for row in rows) / len(rows) for place in (-2, -1)]
+        rows.append(("mean of relations", "", "", None, None, None, None, None, *mean))
+    return Table(
+        tuple(columns),
+        tuple(rows),
+        title="by relation",
+        formats=dict.fromkeys(("random", "majority", "one token", "one token after a space"), ".1%"),
+        notes=("random: accuracy of a random answer; majority: of always giving the most frequent one",),
+    )
