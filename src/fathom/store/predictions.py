@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import pyarrow as pa
+
+
+class Scoring(NamedTuple):
+    """A way in which a probe or a link predictor scores candidates, declared where it is made.
+
+    :param name: in the column ``scoring``, such as "sum/full".
+    :param unit: of its scores: natural logarithms of probabilities (nats), cosines, scores without a unit, or the credit
+        of a written or chosen answer, 0 to 1. Confidence can be told of nats alone.
+    """
+
+    name: str
+    unit: Literal["nats", "cosine", "score", "credit"]
+
 
 SCHEMA = pa.schema(
     [

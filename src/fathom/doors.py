@@ -1,0 +1,94 @@
+"""The tables that others can add to: probes, formats, metrics, studies and link predictors.
+
+An installed package adds an entry by an entry point of the table's group, such as ``fathom.probes``, whose object is the
+entry itself; a script or a test by :meth:`Door.add`. See docs/howto/extend.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, TypeVar
+
+from fathom.errors import BadInput
+
+
+class Named(Protocol):
+    """What every entry of a table has."""
+
+    @property
+    def name(self) -> str:
+        """What users type."""
+        ...
+
+
+Entry = TypeVar("Entry", bound=Named)
+
+
+class Door(Mapping[str, Entry]):
+    """Entries by name, in order: Fathom's own, then those of installed packages, by package.
+
+    :param kind: what an entry is, in a word, such as "probe"; the group of its entry points is ``fathom.probes``.
+    :param own: the entries that Fathom brings.
+    """
+
+    def __init__(self, kind: str, own: Iterable[Entry]) -> None:
+        self.kind = kind
+        self.faults: list[str] = []
+        """One line for each entry point that could not be loaded."""
+        self._entries: dict[str, Entry] = {}
+        self._looked = False
+        for entry in own:
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """:raises ValueError: there is an entry of that name."""
+        for name in dict.fromkeys((entry.name, getattr(entry, "alias", None) or entry.name)):
+            if name in self._entries:
+                raise ValueError(f"there is a {self.kind} '{name}' already")
+            self._entries[name] = entry
+
+    def remove(self, entry: Entry) -> None:
+        """Take out what :meth:`add` has added."""
+        self._entries = {name: there for name, there in self._entries.items() if there is not entry}
+
+    def find(self, name: str) -> Entry:
+        """:raises BadInput: no such entry; all that there are get named."""
+        if name not in self:
+            raise BadInput([f"no {self.kind} '{name}': there is {', '.join(self)}", *self.faults])
+        return self[name]
+
+    def entries(self) -> list[Entry]:
+        """Each once, whatever it is called besides."""
+        return list({id(entry): entry for entry in self.values()}.values())
+
+    def __getitem__(self, name: str) -> Entry:
+        self._look()
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._look()
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        self._look()
+        return len(self._entries)
+
+    def _look(self) -> None:
+        """Installed packages are asked once, when the table is first used: some import it to make their entry."""
+        if self._looked:
+            return
+        self._looked = True
+        for point in sorted(
+            entry_points(group=f"fathom.{self.kind.split()[-1]}s"), key=lambda one: (one.name, one.value)
+        ):
+            try:
+                self.add(point.load())
+            except Exception as error:  # whatever a stranger's module raises, the rest must work
+                self.faults.append(
+                    f"{_package(point)} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}"
+                )
+
+
+def _package(point: EntryPoint) -> str:
+    return f"the package {point.dist.name}" if point.dist is not None else point.value
