@@ -1,7 +1,7 @@
 """The tables that others can add to: probes, formats, metrics, studies and link predictors.
 
-An installed package adds an entry by an entry point of the table's group, such as ``fathom.probes``, whose object is the
-entry itself; a script or a test by :meth:`Door.add`. See docs/howto/extend.md.
+An installed package adds an entry by an entry point of the table's group, such as ``fathom.probes``, whose object is
+the entry itself; a script or a test by :meth:`Door.add`. See docs/howto/extend.md.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ Entry = TypeVar("Entry", bound=Named)
 class Door(Mapping[str, Entry]):
     """Entries by name, in order: Fathom's own, then those of installed packages, by package.
 
-    :param kind: what an entry is, in a word, such as "probe"; the group of its entry points is ``fathom.probes``.
+    :param kind: what an entry is, in a word or two, such as "probe".
+    :param group: of its entry points, such as "fathom.probes".
     :param own: the entries that Fathom brings.
     """
 
-    def __init__(self, kind: str, own: Iterable[Entry]) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, group: str, own: Iterable[Entry]) -> None:
+        self.kind, self.group = kind, group
         self.faults: list[str] = []
         """One line for each entry point that could not be loaded."""
         self._entries: dict[str, Entry] = {}
@@ -79,9 +80,7 @@ class Door(Mapping[str, Entry]):
         if self._looked:
             return
         self._looked = True
-        for point in sorted(
-            entry_points(group=f"fathom.{self.kind.split()[-1]}s"), key=lambda one: (one.name, one.value)
-        ):
+        for point in sorted(entry_points(group=self.group), key=lambda one: (one.name, one.value)):
             try:
                 self.add(point.load())
             except Exception as error:  # whatever a stranger's module raises, the rest must work

@@ -11,8 +11,8 @@ class Scoring(NamedTuple):
     """A way in which a probe or a link predictor scores candidates, declared where it is made.
 
     :param name: in the column ``scoring``, such as "sum/full".
-    :param unit: of its scores: natural logarithms of probabilities (nats), cosines, scores without a unit, or the credit
-        of a written or chosen answer, 0 to 1. Confidence can be told of nats alone.
+    :param unit: of its scores: natural logarithms of probabilities (nats), cosines, scores without a unit, or the
+        credit of a written or chosen answer, 0 to 1. Confidence can be told of nats alone.
     """
 
     name: str
