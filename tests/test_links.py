@@ -36,11 +36,10 @@ from fathom.links.base import Predictor
 from fathom.links.fit import NotANumber, Stage, shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.networks import language_model
-from fathom.links.options import ASKING, TextTraining
+from fathom.links.options import ASKING, LinkOptions, TextTraining
 from fathom.links.predict import predict_links
 from fathom.links.ranking import rank_links
 from fathom.models.base import Identity
-from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.training.saving import whole_tensors

@@ -12,7 +12,15 @@ from fathom.cli.options import merge, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.probes import PROBES, Entry
 
-app = typer.Typer(help="Ask a model what it knows of a data set.", no_args_is_help=True)
+
+def commands() -> typer.Typer:
+    """One command for each probe of a language model; link predictors are asked by ``fathom kgc evaluate``."""
+    made = typer.Typer(help="Ask a model what it knows of a data set.", no_args_is_help=True)
+    for name, entry in PROBES.items():
+        if entry.asks == "language model":
+            text = f"\b\n{entry.example}\n\n{entry.does}"
+            made.command(name, hidden=name == entry.alias, help=text, short_help=entry.does)(_command(entry))
+    return made
 
 
 def _command(entry: Entry) -> Callable[..., None]:
@@ -31,7 +39,6 @@ def _command(entry: Entry) -> Callable[..., None]:
         typer.echo(_searched(result.folder.manifest["circumstances"]), nl=False)
         typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by relation,cardinality,domain,template")
 
-    command.__doc__ = entry.does
     return with_flags(command, entry.options)
 
 
@@ -51,7 +58,4 @@ def _searched(noted: Mapping[str, Any]) -> str:
     )
 
 
-for _name, _entry in PROBES.items():
-    if _entry.asks == "link predictor":
-        continue  # fathom kgc evaluate
-    app.command(_name, hidden=_name == _entry.alias, help=_entry.does)(_command(_entry))
+app = commands()
