@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,41 @@ Options = TypeVar("Options", bound=BaseModel)
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
+
+
+class Group(StrEnum):
+    """The panels in which ``--help`` shows options, in this order.
+
+    An options model says it once for its own fields, ``group: ClassVar = Group.SCORING``; a field that belongs elsewhere
+    says so itself, ``json_schema_extra=Group.RUN.mark``. A field declared again stays in its group.
+    """
+
+    MODEL = "Model"
+    DATA = "Data"
+    SELECTION = "Selection"
+    PROMPTS = "Prompts"
+    SCORING = "Scoring"
+    TRAINING = "Training"
+    SERVER = "Server"
+    RUN = "Run"
+    OUTPUT = "Output"
+
+    @property
+    def mark(self) -> JsonDict:
+        """For ``json_schema_extra`` of a field."""
+        return {"group": str(self)}
+
+
+def group_of(kind: type[BaseModel], name: str) -> Group | None:
+    """The group of the field *name*; None where neither it nor a class that declares it says one."""
+    declaring = [
+        base for base in kind.__mro__ if name in getattr(base, "__annotations__", {}) and base is not BaseModel
+    ]
+    for base in declaring:
+        extra = base.model_fields[name].json_schema_extra
+        if isinstance(extra, dict) and "group" in extra:
+            return Group(str(extra["group"]))
+    return getattr(declaring[-1], "group", None) if declaring else None
 
 
 def marked(kind: type[BaseModel], mark: str) -> set[str]:
