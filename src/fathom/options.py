@@ -21,8 +21,8 @@ CIRCUMSTANCE: JsonDict = {"circumstance": True}
 class Group(StrEnum):
     """The panels in which ``--help`` shows options, in this order.
 
-    An options model says it once for its own fields, ``group: ClassVar = Group.SCORING``; a field that belongs elsewhere
-    says so itself, ``json_schema_extra=Group.RUN.mark``. A field declared again stays in its group.
+    An options model names one for its own fields, ``group: ClassVar = Group.SCORING``; a field that belongs elsewhere
+    names its own, ``json_schema_extra=Group.RUN.mark``. A field that a subclass declares again stays in its group.
     """
 
     MODEL = "Model"
@@ -42,15 +42,13 @@ class Group(StrEnum):
 
 
 def group_of(kind: type[BaseModel], name: str) -> Group | None:
-    """The group of the field *name*; None where neither it nor a class that declares it says one."""
-    declaring = [
-        base for base in kind.__mro__ if name in getattr(base, "__annotations__", {}) and base is not BaseModel
-    ]
-    for base in declaring:
+    """The group of the field *name*; None where neither it nor the class that first declares it names one."""
+    having = [base for base in kind.__mro__ if issubclass(base, BaseModel) and name in base.model_fields]
+    for base in having:
         extra = base.model_fields[name].json_schema_extra
         if isinstance(extra, dict) and "group" in extra:
             return Group(str(extra["group"]))
-    return getattr(declaring[-1], "group", None) if declaring else None
+    return getattr(having[-1], "group", None)
 
 
 def marked(kind: type[BaseModel], mark: str) -> set[str]:
