@@ -8,19 +8,18 @@ from typing import Any
 
 import typer
 
-from fathom.cli.options import merge, with_flags
+from fathom.cli.options import add_command, merge, new_group, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.probes import PROBES, Entry
 
 
-def commands() -> typer.Typer:
-    """One command for each probe of a language model; link predictors are asked by ``fathom kgc evaluate``."""
-    made = typer.Typer(help="Ask a model what it knows of a data set.", no_args_is_help=True)
+def group() -> typer.Typer:
+    """``fathom probe``, with a command for each entry of the table of probes."""
+    app = new_group("Ask a model what it knows of a data set.", PROBES["statement"].example)
     for name, entry in PROBES.items():
-        if entry.asks == "language model":
-            text = f"\b\n{entry.example}\n\n{entry.does}"
-            made.command(name, hidden=name == entry.alias, help=text, short_help=entry.does)(_command(entry))
-    return made
+        if entry.asks == "language model":  # link predictors: fathom kgc evaluate
+            add_command(app, name, _command(entry), entry.example, does=entry.does, hidden=name == entry.alias)
+    return app
 
 
 def _command(entry: Entry) -> Callable[..., None]:
@@ -56,6 +55,3 @@ def _searched(noted: Mapping[str, Any]) -> str:
         f"exact search: {run:,} tokens run, {full:,} without pruning, {naive:,} one statement at a time "
         f"({naive / run:,.0f} times as many)\n"
     )
-
-
-app = commands()

@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     :param options_at: where its options model is, as "module:Name".
     :param probe_at: where its class is, likewise (:class:`fathom.probes.base.Probe` says what it has).
     :param does: one line for ``--help``.
-    :param example: a command line that works, shown first in ``--help``.
+    :param example: a command line that works, shown at the head of ``--help``.
     :param alias: a second name, such as that of the work it comes from; "" for none.
     :param asks: what it is put to: a language model, or a link predictor (``fathom kgc evaluate``).
     :param cuts: the k at which its summary gives Hits@k; the first is its accuracy.
@@ -66,7 +66,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:StatementOptions",
             "fathom.probes.statement:Probe",
             "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
-            "fathom probe statement --model gpt2 --data geography --out runs/gpt2",
+            "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
             alias="bear",
         ),
         Entry(
@@ -74,7 +74,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:EmbeddingOptions",
             "fathom.probes.embedding:Probe",
             "Rank any number of candidates by the cosine of their vectors with the question's.",
-            "fathom probe embedding --model gpt2 --data geography --out runs/gpt2-vectors",
+            "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
             alias="deer",
         ),
         Entry(
@@ -82,7 +82,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:VocabularyOptions",
             "fathom.probes.vocabulary:Probe",
             "Rank the answers that are one token by their probability as the next or the masked token.",
-            "fathom probe vocabulary --model bert-base-cased --data geography --out runs/bert-tokens",
+            "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
             alias="lama",
         ),
         Entry(
@@ -90,7 +90,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:ClozeOptions",
             "fathom.probes.cloze:Probe",
             "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
-            "fathom probe cloze --model bert-base-cased --data geography --out runs/bert",
+            "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
             alias="entity-ranking",
         ),
         Entry(
@@ -98,7 +98,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:OntologyOptions",
             "fathom.probes.ontology:Probe",
             "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
-            "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/bert-ontology",
+            "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
             alias="ontoprobe",
             cuts=(1, 5, 10, 25, 50),
             further=("mrr_all",),
@@ -109,7 +109,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:ChoiceOptions",
             "fathom.probes.choice:Probe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
-            "fathom probe choice --model gpt2 --data geography --out runs/gpt2-choices",
+            "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
             alias="multiple-choice",
         ),
         Entry(
@@ -117,7 +117,7 @@ PROBES: Door[Entry] = Door(
             f"{_OPTIONS}:GenerationOptions",
             "fathom.probes.generation:Probe",
             "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
-            "fathom probe generation --model gpt2 --data geography --out runs/gpt2-answers",
+            "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
             alias="kamel",
         ),
         Entry(
