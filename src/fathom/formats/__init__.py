@@ -52,7 +52,7 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     if found is not None:
         return found.read(path, faults), faults
     *others, last = (entry.expects for entry in FORMATS.entries())
-    faults.add(path, None, f"no format fits: expected {', '.join(others)}, or {last}")
+    faults.add(path, None, f"no format fits: expected {', '.join(others)}{', or ' if others else ''}{last}")
     faults.found += FORMATS.faults  # one of them may be the one that is needed
     return None, faults
 
