@@ -33,7 +33,6 @@ def _cloze(
     """Natural sentences that name one entity once, with the name masked: a data set from your own texts."""
     from fathom.building.cloze.build import build_cloze
     from fathom.building.cloze.review import REVIEW_FILE
-    from fathom.building.cloze.tables import built_tables
     from fathom.errors import RunFailed
     from fathom.options import parse_options
     from fathom.results.tables import render
@@ -46,7 +45,7 @@ def _cloze(
         raise RunFailed("stopped; nothing was written") from stop
     for note in built.notes:
         typer.echo(f"note: {note}", err=True)
-    typer.echo(render(built_tables(built), str(format)))
+    typer.echo(render(built.tables(), str(format)))
     if format == Format.TEXT:
         typer.echo(
             f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
@@ -58,8 +57,7 @@ def review(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
 ) -> None:
     """How many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
-    from fathom.building.cloze.review import read_review
-    from fathom.building.cloze.tables import review_table
+    from fathom.building.cloze.review import read_review, review_table
     from fathom.results.tables import render
 
     typer.echo(render([review_table(read_review(file))], str(format)))

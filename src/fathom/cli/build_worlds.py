@@ -36,8 +36,7 @@ def worlds(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """Copies of a knowledge graph with other texts, in which a model can infer but not remember."""
-    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants
-    from fathom.building.worlds.tables import worlds_table
+    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants, worlds_table
     from fathom.errors import BadInput
     from fathom.formats import read
     from fathom.results.tables import render

@@ -66,6 +66,7 @@ class Columns:
             self.faults.add(self.file, None, f"{len(rows) - SHOWN:,} more such lines")
 
     def refuse_empty(self, name: str) -> None:
+        """A fault for each line whose field is empty or white space."""
         empty = pc.equal(pc.utf8_trim_whitespace(self[name]), "").to_numpy()
         self.complain(np.flatnonzero(empty), lambda row: f"the {name} is empty")
 

@@ -45,6 +45,7 @@ class Choices(QuerySet):
 
     @cached_property
     def content_hash(self) -> str:
+        """Digest of everything that can change a result, the questions included."""
         digest = hashlib.sha256(super().content_hash.encode())
         for query in self.queries:
             digest.update(f"\n{query.id}\t{self.questions[query.id]}".encode())

@@ -62,6 +62,7 @@ class Wording(NamedTuple):
 
     @property
     def name(self) -> str:
+        """What users type, one of :data:`WORDINGS`."""
         return _NAMES[self]
 
 

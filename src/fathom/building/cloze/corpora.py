@@ -41,11 +41,16 @@ class Troubles:
         self._notes: list[str] = []
 
     def add(self, source: Source, place: str, message: str) -> None:
+        """Something of *source* was left out.
+
+        :param place: where it stands.
+        """
         self.count[source.name] += 1
         if self.count[source.name] <= _SHOWN:
             self._notes.append(f"{source.name}: {place}: {message}")
 
     def notes(self) -> list[str]:
+        """A line for each that is listed, and one for the rest of each file."""
         more = [f"{name}: {n - _SHOWN:,} more like these" for name, n in self.count.items() if n > _SHOWN]
         return [*self._notes, *more]
 

@@ -30,6 +30,7 @@ class Notes:
     lines: list[str] = field(default_factory=list)
 
     def add(self, line: str) -> None:
+        """A line of its own."""
         self.lines.append(line)
 
     def add_all(self, names: Sequence[str], what: str) -> None:
@@ -59,6 +60,7 @@ class Patterns(NamedTuple):
     given: Mapping[str, str]
 
     def of(self, label: str, iris: Iterable[str]) -> str | None:
+        """The pattern of a property; None where nobody wrote one."""
         names = [label, *iris, *(name_of(iri) for iri in iris)]
         return next((self.given[name] for name in names if name in self.given), None)
 
@@ -127,11 +129,8 @@ def gather_properties(
     known = [(home[below], home[above]) for below, above in steps if below in home and above in home]
     edges = _edges(known, label_of, "properties", notes)
     sides = _Sides(sources, classes, home, notes)
-    pattern_of, by_default = {}, set()
-    for iri, label in label_of.items():
-        pattern_of[label] = patterns.of(label, groups[iri]) or default_pattern(label)
-        if patterns.of(label, groups[iri]) is None:
-            by_default.add(label)
+    written = {label: patterns.of(label, groups[iri]) for iri, label in label_of.items()}
+    pattern_of = {label: pattern or default_pattern(label) for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _labelled(chain(iri, edges), label_of)}
@@ -140,13 +139,7 @@ def gather_properties(
             found.append(OntologyProperty(tuple(groups[iri]), label, domain, range_, above, pattern_of[label]))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     sides.tell(len(label_of))
-    for side in ("domain", "range"):
-        lacking = [entry.label for entry in found if getattr(entry, side) is None]
-        notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
-    notes.add_all(
-        [label for label in label_of.values() if label not in used],
-        "properties are left out, as they have no domain, range, super-property or sub-property",
-    )
+    _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
     notes.add_all(
         _outside((*sides.of, *(iri for step in steps for iri in step)), home),
         "names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts, numbers or "
@@ -157,7 +150,15 @@ def gather_properties(
         "properties have type constraints without qualifiers, as in truthy dumps, so that their classes are not known; "
         "the property's full data (Special:EntityData/P54.ttl) has them",
     )
-    return found, by_default & used
+    return found, {label for label, pattern in written.items() if pattern is None and label in used}
+
+
+def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], notes: Notes) -> None:
+    """:param unused: labels of properties that are in no task and above none that is."""
+    for side in ("domain", "range"):
+        lacking = [entry.label for entry in found if getattr(entry, side) is None]
+        notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
+    notes.add_all(unused, "properties are left out, as they have no domain, range, super-property or sub-property")
 
 
 class _Sides:

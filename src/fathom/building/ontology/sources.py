@@ -70,15 +70,21 @@ class LocalStore:
         return len(self._store)
 
     def fill(self, quads: Iterable[Any]) -> None:
+        """Add many triples at once.
+
+        :param quads: pyoxigraph's ``Quad``.
+        """
         self._store.bulk_extend(quads)
 
     def rows(self, query: str) -> Iterator[Row]:
+        """All solutions, in the query's order."""
         solutions = self._store.query(query)
         names = [variable.value for variable in solutions.variables]
         for solution in solutions:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
     def close(self) -> None:
+        """Let go of the store, so that its files can be removed."""
         self._store = None
 
 
@@ -101,6 +107,10 @@ class Endpoint:
         self.name, self.page, self.timeout, self.pause = address, page, timeout, pause
 
     def rows(self, query: str) -> Iterator[Row]:
+        """All solutions, asked for page by page.
+
+        :raises BadInput: no answer, no SPARQL results, or pages that do not follow on each other.
+        """
         if "LIMIT " in query:  # what has a limit of its own fits one page
             yield from self._solutions(query)
             return

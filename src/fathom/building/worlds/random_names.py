@@ -32,6 +32,7 @@ class Unigram(NamedTuple):
 
     @property
     def end(self) -> int:
+        """Place of the end symbol."""
         return len(self.signs)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
 from fathom.building.worlds.variants import Variant
+from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import take_rows
 
@@ -48,7 +49,7 @@ class World:
     graph: KnowledgeGraph
     mapping: pa.Table = field(default_factory=MAPPING.empty_table)
     spans: pa.Table = field(default_factory=SPANS.empty_table)
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: Json = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -155,7 +156,7 @@ def rename_relations(world: World, new: NewTexts) -> World:
         "relations_by": new.method,
     }
     mapping = _lines("relation", relations, np.flatnonzero(changed), old, new)
-    graph = replace(world.graph, relations=_column_set(relations, "name", new.texts))
+    graph = replace(world.graph, relations=column_set(relations, "name", new.texts))
     return replace(_next(world, mapping, counts, notes, {}), graph=graph)
 
 
@@ -189,13 +190,11 @@ def _lines(
     return pa.table(columns, schema=MAPPING)
 
 
-def _next(
-    world: World, mapping: pa.Table, counts: dict[str, Any], notes: Sequence[str], entities: dict[str, Any]
-) -> World:
+def _next(world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], entities: Json) -> World:
     """:param entities: columns that are other than in the world so far."""
     table = world.graph.entities
     for name, column in entities.items():
-        table = _column_set(table, name, column)
+        table = column_set(table, name, column)
     return replace(
         world,
         graph=replace(world.graph, entities=table),
@@ -205,5 +204,6 @@ def _next(
     )
 
 
-def _column_set(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+def column_set(table: pa.Table, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """The table with another column in the place of the one of that name."""
     return table.set_column(table.column_names.index(name), name, column)

@@ -33,6 +33,10 @@ class Links:
         return len(self.given)
 
     def take(self, places: Places) -> Links:
+        """Some of the questions.
+
+        :param places: which, shape (m,).
+        """
         known = [self.known[place] for place in places]
         return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], known)
 

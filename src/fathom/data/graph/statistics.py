@@ -47,6 +47,7 @@ class GraphRelation(NamedTuple):
 
 
 def graph_statistics(graph: KnowledgeGraph) -> GraphStatistics:
+    """Sizes, and what may surprise: repeated triples, entities without names or descriptions, shared names."""
     names = pc.utf8_trim_whitespace(graph.entities.column("name"))
     counts = pc.value_counts(names.filter(pc.not_equal(names, ""))).field("counts").to_numpy()
     shared = counts[counts > 1]

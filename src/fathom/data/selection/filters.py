@@ -75,6 +75,7 @@ class Selection:
 
     @property
     def counts_tokens(self) -> bool:
+        """Whether a tokenizer is needed."""
         return self.single_token or self.tail_tokens is not None
 
     @property
