@@ -59,7 +59,10 @@ class Columns:
         return int(row + 1 + self.skip + np.searchsorted(before, row, side="right"))
 
     def complain(self, rows: NDArray[np.int64], message: Callable[[int], str]) -> None:
-        """A fault for each of *rows*, up to a number. :param message: from a row to what is wrong with it."""
+        """A fault for each of *rows*, up to a number.
+
+        :param message: from a row to what is wrong with it.
+        """
         for row in rows[:SHOWN].tolist():
             self.faults.add(self.file, self.line(row), message(row))
         if len(rows) > SHOWN:

@@ -60,7 +60,8 @@ class CandidateSet:
 class Query:
     """One thing to ask: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail), or a cloze sentence.
 
-    :param subject: name of the known entity, "" where a sentence is all there is. :param subject_id: its id, or "".
+    :param subject: name of the known entity, "" where a sentence is all there is.
+    :param subject_id: its id, or "".
     :param gold: ids of the right answers, within the candidate set.
     :param candidates: name of the candidate set.
     :param known: other right answers, taken out of the ranking (the filtered setting).
@@ -182,7 +183,8 @@ class QuerySet:
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:
         """Queries by the numbers of their phrasings, those without any under :data:`NO_TEMPLATE`.
 
-        :param numbers: only these phrasings. :param queries: they come back in their order.
+        :param numbers: only these phrasings.
+        :param queries: they come back in their order.
         """
         grouped: dict[int, list[Query]] = {}
         for query in queries:

@@ -59,7 +59,8 @@ def choices(data: QuerySet, count: int, seed: int) -> Choices:
     without any of its right answers, its subject, or two that read alike. A query's options depend on its id and the
     seed, on no other query. Choices that are made already stay as they are.
 
-    :param count: 2 to 26. :raises ValueError: another one.
+    :param count: 2 to 26.
+    :raises ValueError: another one.
     """
     if isinstance(data, Choices):
         return data

@@ -12,7 +12,10 @@ from fathom.prompts.fewshot import FewShot
 
 
 def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
-    """A few-shot prompt, which ends "(head, relation,", with a space and its answer. :param closing: and ")"."""
+    """A few-shot prompt, which ends "(head, relation,", with a space and its answer.
+
+    :param closing: and ")".
+    """
     before = prompt if prompt.endswith(" ") else prompt + " "
     span = Span(len(before), len(before) + len(answer))
     return Prompt(before + answer + (")" if closing else ""), (), (span,))

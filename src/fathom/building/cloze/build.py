@@ -92,7 +92,8 @@ def build_cloze(
     """A data set of masked sentences from *inputs*, in a new folder *out*.
 
     :param entities: files, ``type=file`` or a file named after its type.
-    :param blocked: a list of sub-strings instead of the paper's. :param progress: told (bytes read, bytes to read).
+    :param blocked: a list of sub-strings instead of the paper's.
+    :param progress: told (bytes read, bytes to read).
     :raises BadInput: everything that is wrong with the arguments, or no sentence is left (and nothing is written).
     """
     options = options or ClozeOptions()
@@ -139,7 +140,11 @@ class _Builder:
         self._found: Counter[int] = Counter()
 
     def collect(self, work: Path) -> Path:
-        """Both passes. :param work: a folder for what lies on disk meanwhile. :returns: sentences, one per line."""
+        """Both passes.
+
+        :param work: a folder for what lies on disk meanwhile.
+        :returns: sentences, one per line.
+        """
         work.mkdir()
         latest = self._latest(work / "records")
         rows = work / "rows.jsonl"

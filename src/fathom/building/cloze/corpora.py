@@ -26,7 +26,11 @@ _SHOWN = 20
 
 
 class Source(NamedTuple):
-    """A file. :param name: as given, or below the folder given: what provenance says. :param kind: of its content."""
+    """A file.
+
+    :param name: as given, or below the folder given: what provenance says.
+    :param kind: of its content.
+    """
 
     path: Path
     name: str
@@ -58,7 +62,8 @@ class Troubles:
 def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
     """Files in the order given, those of a folder by name; each once.
 
-    :param notes: what was passed over is said here. :raises BadInput: a path that is not there or not of a known kind.
+    :param notes: what was passed over is said here.
+    :raises BadInput: a path that is not there or not of a known kind.
     """
     found: dict[Path, Source] = {}
     faults = []

@@ -66,8 +66,10 @@ class _Line(NamedTuple):
 
 
 def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
-    """:param given: files, each with ``type=`` before it if you like. :param options: say which names are the same.
-    :raises BadInput: a file that cannot be read, a line that is none, no name at all."""
+    """:param given: files, each with ``type=`` before it if you like.
+    :param options: say which names are the same.
+    :raises BadInput: a file that cannot be read, a line that is none, no name at all.
+    """
     faults = Faults()
     merged: dict[tuple[str, str], Entity] = {}
     about: list[Json] = []

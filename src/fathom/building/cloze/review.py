@@ -55,7 +55,9 @@ def write_review(path: Path, rows: Iterable[Row]) -> None:
 
 class Judged(NamedTuple):
     """:param factual: share that each reviewer finds factual, of those they judged, with a 95 % interval.
-    :param kappa: over the sentences that both judged, NaN where it is not defined. :param both: how many these are."""
+    :param kappa: over the sentences that both judged, NaN where it is not defined.
+    :param both: how many these are.
+    """
 
     type: str
     sentences: int

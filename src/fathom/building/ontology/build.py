@@ -40,7 +40,9 @@ INSTANCES = 20
 
 
 class Built(NamedTuple):
-    """:param tasks: items of each; 0 where there are too few. :param defaults: labels whose pattern is the default."""
+    """:param tasks: items of each; 0 where there are too few.
+    :param defaults: labels whose pattern is the default.
+    """
 
     out: Path
     classes: list[OntologyClass]
@@ -61,7 +63,8 @@ def build_ontology(
 ) -> Built:
     """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
 
-    :param inputs: RDF files, or folders of them. :param patterns: a file of sentence patterns (:func:`read_patterns`).
+    :param inputs: RDF files, or folders of them.
+    :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
     :param progress: told (bytes read, bytes to read) of files, then (classes done, classes).
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items

@@ -48,7 +48,9 @@ class _Label(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """:param found: in the order of their IRIs. :param label_of: of those that have a good one, by IRI."""
+    """:param found: in the order of their IRIs.
+    :param label_of: of those that have a good one, by IRI.
+    """
 
     found: list[OntologyClass]
     label_of: Mapping[str, str]
@@ -306,7 +308,10 @@ def _labelled(iris: Iterable[str], label_of: Mapping[str, str]) -> tuple[str, ..
 def _edges(
     steps: Sequence[tuple[str, str]], label_of: Mapping[str, str], kind: str, notes: Notes
 ) -> dict[str, list[str]]:
-    """The hierarchy, and notes on what is odd in it. :param steps: (below, above)."""
+    """The hierarchy, and notes on what is odd in it.
+
+    :param steps: (below, above).
+    """
     edges = edges_of(steps)
     alone = [label_of.get(iri, iri) for iri in loops(steps)]
     notes.add_all(alone, f"{kind} are said to be above themselves: that step is left out")

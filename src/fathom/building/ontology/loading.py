@@ -81,7 +81,8 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
     """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
 
-    :param place: where that folder may be made. :param progress: told (bytes read, bytes to read).
+    :param place: where that folder may be made.
+    :param progress: told (bytes read, bytes to read).
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """

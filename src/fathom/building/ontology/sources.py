@@ -97,7 +97,8 @@ class _Answer(NamedTuple):
 class Endpoint:
     """A SPARQL 1.1 endpoint, asked page by page, patiently where it is busy.
 
-    :param page: solutions asked for at a time; a server may give fewer. :param timeout: seconds an answer may take.
+    :param page: solutions asked for at a time; a server may give fewer.
+    :param timeout: seconds an answer may take.
     :param pause: seconds to wait before the second attempt; doubled before each further one.
     """
 

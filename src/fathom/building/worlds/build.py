@@ -51,7 +51,8 @@ def build_worlds(
 ) -> list[Json]:
     """Write each variant as a folder of its name in *out*; it appears when it is complete.
 
-    :param variants: names such as "virtual-e". :param name: of the graph, for the manifests.
+    :param variants: names such as "virtual-e".
+    :param name: of the graph, for the manifests.
     :returns: the manifests.
     :raises BadInput: with everything that prevents any of them, before anything is written.
     :raises RunFailed: the disk is full; the folders that are there are complete.
@@ -102,7 +103,10 @@ def write_world(world: World, folder: Path) -> None:
 
 
 def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[str, pa.ChunkedArray]) -> None:
-    """The bytes must not depend on how the columns are cut in memory. :param ids: of columns that hold rows."""
+    """The bytes must not depend on how the columns are cut in memory.
+
+    :param ids: of columns that hold rows.
+    """
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(table), _ROWS):
             part = table.slice(start, _ROWS)

@@ -43,7 +43,9 @@ def restore(folder: Path) -> KnowledgeGraph:
 
 
 def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:
-    """:param changed: lines of the mapping by their ids. :param old: their column with what *name* was."""
+    """:param changed: lines of the mapping by their ids.
+    :param old: their column with what *name* was.
+    """
     rows = zip(table.column("id").to_pylist(), table.column(name).to_pylist(), strict=True)
     return _column_set(table, name, [changed[id_][old] if id_ in changed else value for id_, value in rows])
 

@@ -41,8 +41,10 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class World:
-    """:param mapping: what was changed into what, see :data:`MAPPING`. :param spans: mentions that were replaced, see
-    :func:`fathom.building.worlds.mentions.replace_mentions`. :param counts: for the manifest. :param notes: to be told.
+    """:param mapping: what was changed into what, see :data:`MAPPING`.
+    :param spans: mentions that were replaced, see :func:`fathom.building.worlds.mentions.replace_mentions`.
+    :param counts: for the manifest.
+    :param notes: to be told.
     """
 
     variant: Variant
@@ -54,9 +56,12 @@ class World:
 
 
 class NewTexts(NamedTuple):
-    """A column to put in place of another. :param texts: one for each row, the old one where it stays.
+    """A column to put in place of another.
+
+    :param texts: one for each row, the old one where it stays.
     :param source: the row each text was taken from, shape (rows,); None for random strings.
-    :param method: how the permutation or the strings were drawn."""
+    :param method: how the permutation or the strings were drawn.
+    """
 
     texts: pa.ChunkedArray
     source: NDArray[np.int64] | None
@@ -75,7 +80,10 @@ def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
 
 
 def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts) -> World:
-    """Mentions in descriptions are replaced by new names. :param shortest: characters that a sought name has."""
+    """Mentions in descriptions are replaced by new names.
+
+    :param shortest: characters that a sought name has.
+    """
     entities = world.graph.entities
     old = entities.column("name")
     texts, spans = replace_mentions(entities.column("description"), mentions, new.texts)
@@ -165,7 +173,10 @@ def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _without(bearers: str, what: str, old: pa.ChunkedArray, given: int = 0) -> list[str]:
-    """A note on those that have no such text. :param given: how many of them get one."""
+    """A note on those that have no such text.
+
+    :param given: how many of them get one.
+    """
     without = int(is_blank(old).sum())
     end = f"given another's: {given:,}" if given else "they stay without"
     return [f"{bearers} without a {what}: {without:,}; {end}"] if without else []
@@ -179,7 +190,10 @@ def _lines(
     new: NewTexts,
     aliases: Sequence[pa.ChunkedArray] = (),
 ) -> pa.Table:
-    """Lines of the mapping for some rows. :param aliases: old and new ones."""
+    """Lines of the mapping for some rows.
+
+    :param aliases: old and new ones.
+    """
     ids = table.column("id")
     source = pa.nulls(len(rows), pa.string()) if new.source is None else take_rows(ids, new.source[rows])
     ids, *texts = (

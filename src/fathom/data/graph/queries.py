@@ -27,7 +27,8 @@ class TripleQueries(Sequence[Query]):
 
     A query's other right answers are the tails of the same head and relation in *all* splits.
 
-    :param rows: which triples, shape (triples,). :param split: their split, "" for all triples.
+    :param rows: which triples, shape (triples,).
+    :param split: their split, "" for all triples.
     :param directions: what is asked of each triple, in this order; with "head" also (?, relation, tail).
     :param everybody: whether entities without a name take part, too: a link predictor knows them by their place.
     """
@@ -62,7 +63,10 @@ class TripleQueries(Sequence[Query]):
             yield from self.make(self.rows[start : start + BLOCK])
 
     def cardinality(self, relation: int) -> str:
-        """Among these queries, "1:1" or "1:N". :param relation: its row in the graph."""
+        """Among these queries, "1:1" or "1:N".
+
+        :param relation: its row in the graph.
+        """
         return self._cardinality[relation]
 
     def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
@@ -142,8 +146,10 @@ def graph_queryset(
     everybody: bool = False,
     **about: Any,
 ) -> GraphQuerySet:
-    """:param split: by default ``test``, else ``dev``, else all triples. :param about: name, licence, notes…
-    :param directions, everybody: see :class:`TripleQueries`."""
+    """:param split: by default ``test``, else ``dev``, else all triples.
+    :param about: name, licence, notes…
+    :param directions, everybody: see :class:`TripleQueries`.
+    """
     if split is None:
         split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
