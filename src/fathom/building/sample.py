@@ -36,7 +36,7 @@ POWER = 2
 @dataclass(frozen=True)
 class Sample:
     """:param counts: what was kept and what was left out.
-    :param notes: what its user should know.
+    :param notes: what its user should know about it.
     """
 
     graph: KnowledgeGraph
@@ -152,7 +152,7 @@ def _starts(graph: KnowledgeGraph, trained: NDArray[np.bool_], random: np.random
 
 
 class _Neighbours:
-    """Entities beside each entity, and the triples that say so."""
+    """Entities beside each entity, and the triples that link them."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         near = np.concatenate([graph.head, graph.tail])

@@ -21,7 +21,7 @@ Direction = Literal["tail", "head"]
 class CandidateSet:
     """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name).
 
-    :param descriptions: a short text on each, "" for none; None where nobody has any.
+    :param descriptions: a short text on each, "" for none; None where none has one.
     """
 
     name: str
@@ -195,7 +195,7 @@ class QuerySet:
         return dict(sorted(grouped.items()))
 
     def without_subjects(self, probe: str) -> list[str]:
-        """One line for a *probe* that needs to know whom a question is about, where sentences are all there is."""
+        """One line for a *probe* that needs the subject of a question, where there are only sentences."""
         if not any(query.sentences for query in self.queries):
             return []
         return [f"the {probe} probe asks of a subject, {self.name} has sentences: use the cloze or statement probe"]

@@ -94,7 +94,7 @@ class Item(NamedTuple):
     :param query: of the memorising task, whose answer is P1.
     :param gold: ids of what is entailed, finest first.
     :param pattern: "[X] sings [Y] .", "" for classes.
-    :param first: name of what P1 says, "" where nothing is told.
+    :param first: name of what P1 says, "" where it has no name.
     """
 
     query: Query

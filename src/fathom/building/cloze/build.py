@@ -93,7 +93,7 @@ def build_cloze(
 
     :param entities: files, ``type=file`` or a file named after its type.
     :param blocked: a list of sub-strings instead of the paper's.
-    :param progress: told (bytes read, bytes to read).
+    :param progress: called with (bytes read, bytes to read).
     :raises BadInput: everything that is wrong with the arguments, or no sentence is left (and nothing is written).
     """
     options = options or ClozeOptions()

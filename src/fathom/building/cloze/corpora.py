@@ -62,7 +62,7 @@ class Troubles:
 def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
     """Files in the order given, those of a folder by name; each once.
 
-    :param notes: what was passed over is said here.
+    :param notes: what is passed over is added here.
     :raises BadInput: a path that is not there or not of a known kind.
     """
     found: dict[Path, Source] = {}
@@ -113,7 +113,7 @@ def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
 def units_of(source: Source, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
     """Records of a file one at a time. A file that is damaged from some place on gives those before it.
 
-    :param troubles: where to say so; None for a pass that says nothing.
+    :param troubles: where damage is reported; None for a pass that reports nothing.
     """
     try:
         with _opened(source.path) as file:

@@ -66,7 +66,7 @@ def build_ontology(
     :param inputs: RDF files, or folders of them.
     :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
-    :param progress: told (bytes read, bytes to read) of files, then (classes done, classes).
+    :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
         for every task; nothing is written.
     """

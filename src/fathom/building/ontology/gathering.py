@@ -62,13 +62,13 @@ class Patterns(NamedTuple):
     given: Mapping[str, str]
 
     def of(self, label: str, iris: Iterable[str]) -> str | None:
-        """The pattern of a property; None where nobody wrote one."""
+        """The pattern of a property; None where none was given."""
         names = [label, *iris, *(name_of(iri) for iri in iris)]
         return next((self.given[name] for name in names if name in self.given), None)
 
 
 def default_pattern(label: str) -> str:
-    """What stands in for a pattern that nobody wrote."""
+    """The pattern of a property for which none was given."""
     return f"[X]'s {label} is [Y] ."
 
 

@@ -60,7 +60,7 @@ def page_query(query: str, start: int, size: int) -> str:
 
 
 class LocalStore:
-    """:param store: a ``pyoxigraph.Store``; nobody else may hold it, so that :meth:`close` closes it."""
+    """:param store: a ``pyoxigraph.Store``; nothing else may hold it, so that :meth:`close` closes it."""
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store

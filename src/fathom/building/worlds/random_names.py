@@ -88,7 +88,7 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
     of WordNet's graphs ends a name there).
 
     :raises BadInput: there are too few different strings of these characters.
-    :param what: their bearers, to say so.
+    :param what: what bears them, for messages.
     """
     model = learn(old)
     may_have_comma = bool(pc.any(pc.match_substring(old, ", ")).as_py())

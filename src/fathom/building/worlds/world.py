@@ -44,7 +44,7 @@ class World:
     """:param mapping: what was changed into what, see :data:`MAPPING`.
     :param spans: mentions that were replaced, see :func:`fathom.building.worlds.mentions.replace_mentions`.
     :param counts: for the manifest.
-    :param notes: to be told.
+    :param notes: what its user should know about it.
     """
 
     variant: Variant

@@ -30,7 +30,7 @@ class TripleQueries(Sequence[Query]):
     :param rows: which triples, shape (triples,).
     :param split: their split, "" for all triples.
     :param directions: what is asked of each triple, in this order; with "head" also (?, relation, tail).
-    :param everybody: whether entities without a name take part, too: a link predictor knows them by their place.
+    :param everybody: whether entities without a name are candidates, too: a link predictor knows them by their place.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class EntityCandidates(Mapping[str, CandidateSet]):
 
 
 def candidate_set(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> CandidateSet:
-    """Some entities of a graph, in their order; without descriptions where nobody has any."""
+    """Some entities of a graph, in their order; without descriptions where none has one."""
     entities = graph.entities.take(rows)
     ids, names, descriptions = (tuple(entities.column(c).to_pylist()) for c in ("id", "name", "description"))
     return CandidateSet(ENTITIES, ids, names, descriptions if any(descriptions) else None)

@@ -83,7 +83,7 @@ class Selection:
 
     @property
     def changes_candidates(self) -> bool:
-        """Whether files may have a say in who they are."""
+        """Whether queries are ranked against other candidates than those of the data."""
         return self.pool is not None or self.add_candidates is not None
 
 

@@ -1,4 +1,4 @@
-"""Whom a query chooses among: its relation's answer space, the entities of the whole data set, or a user's list."""
+"""Which candidates a query is ranked against: its relation's answer space, all candidates of the data, or a list."""
 
 from __future__ import annotations
 
