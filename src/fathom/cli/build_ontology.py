@@ -45,8 +45,7 @@ def ontology(
     format: Printed = Format.TEXT,
 ) -> None:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
-    from fathom.building.ontology import Endpoint, build_ontology
-    from fathom.building.ontology.tables import ontology_tables
+    from fathom.building.ontology import Endpoint, build_ontology, ontology_tables
     from fathom.errors import RunFailed
 
     try:

@@ -75,7 +75,7 @@ def info(
 
 def leakage(path: GraphArgument, format: Printed = Format.TEXT) -> None:
     """Show what a graph gives away without inference: entities with few relations, answers in descriptions."""
-    from fathom.results.leakage import leakage_tables
+    from fathom.results.datasets import leakage_tables
 
     show(leakage_tables(graph_at(path)[0]), format)
 
@@ -96,8 +96,7 @@ def sample(
     format: Printed = Format.TEXT,
 ) -> None:
     """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
-    from fathom.building.sample import write_sample
-    from fathom.building.sample_table import sample_table
+    from fathom.building.sample import sample_table, write_sample
 
     graph, name = graph_at(path)
     manifest = write_sample(graph, out, entities, seed, held_out_weight, name=name)

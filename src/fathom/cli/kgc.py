@@ -14,8 +14,8 @@ from fathom.cli.options import add_command, described, flag, flags_of, merge, ne
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
 from fathom.links import EMBEDDING, KINDS, Kind
+from fathom.links.options import LinkOptions
 from fathom.options import Group
-from fathom.probes.options import LinkOptions
 from fathom.training.options import PretrainOptions
 
 NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
