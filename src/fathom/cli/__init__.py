@@ -32,7 +32,7 @@ app = typer.Typer(
 app.add_typer(probe.group(), name="probe")
 app.add_typer(data.app, name="data")
 app.add_typer(build.app, name="build")
-app.add_typer(kgc.app, name="kgc")
+app.add_typer(kgc.group(), name="kgc")
 study_approaches.app.command("choice")(study_choice.choice)
 study_approaches.app.command("ontology")(study_ontology.ontology)
 study_approaches.app.command("entailment")(study_entailment.entailment)

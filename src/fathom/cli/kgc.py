@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +12,32 @@ from fathom.cli.formats import Format
 from fathom.cli.options import merge, stoppable, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
-from fathom.links import EMBEDDING, KINDS, Kind
+from fathom.links import LINKS, named
 from fathom.probes.options import LinkOptions
 from fathom.training.options import PretrainOptions
 
-app = typer.Typer(
-    help="Complete a knowledge graph: train link predictors and see what they know.", no_args_is_help=True
-)
 NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
 """Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
-MODELS = "; ".join(f"{kind.name} ({kind.does})" for kind in KINDS.values())
+MODELS = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
 
 
-def _of_all(kinds: Iterable[Kind], asking: bool) -> type[BaseModel]:
-    """The fields of several kinds in one, each saying whose it is; only to show and read flags."""
+def _of_all(asking: bool) -> type[BaseModel]:
+    """The fields of all kinds in one, each saying whose it is; only to show and read flags."""
     fields: dict[str, Any] = {}
     owners: dict[str, list[str]] = {}
-    for kind in kinds:
+    for kind in LINKS.entries():
         wanted = kind.options.asking() if asking else kind.options.model_fields.keys() - {"model"}
         for name, field in kind.options.model_fields.items():
             if name in wanted:
                 fields.setdefault(name, field)
                 owners.setdefault(name, []).append(kind.name)
     for name, field in fields.items():
-        mine = "" if len(owners[name]) > len(KINDS) else f"({', '.join(owners[name])}) "
+        mine = "" if len(owners[name]) == len(LINKS) else f"({', '.join(owners[name])}) "
         about: Any = field._copy()
         about.description = mine + (field.description or "")
         about.default, about.default_factory = None, None  # each kind has its own
         fields[name] = (field.annotation, about)
     return create_model("Options", **fields)
-
-
-BEGINS_WITH = {"masked": "simkgc", "t5": "kgt5", "bart": "genkgc", "causal": "prompted"}
-"""Which predictor a kind of pre-trained model is for."""
-_ALL = [EMBEDDING, *KINDS.values()]
 
 
 def _train(
@@ -172,27 +163,25 @@ def _pretrain(
     with progress_bar(f"pre-training a {options.kind} model") as progress:
         made = pretrain(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
     told = made["told"]
+    fitting = next(kind.name for kind in named() if kind.begins_with == options.kind)
     typer.echo(
         f"read {made['texts']:,} texts ({made['left_out']['texts']:,} left out: {made['left_out']['why']}) and "
         f"{told['statements']:,} statements of {told['triples']:,} triples; loss {made['final_loss']:.3f}\n"
         f"kept in {out}; next: fathom kgc train --weights {out} --data {data} --out M --model "
-        f"{BEGINS_WITH[options.kind]}"
+        f"{fitting}"
     )
 
 
-app.command("train")(with_flags(_train, _of_all(_ALL, asking=False)))
-app.command("evaluate")(
-    with_flags(
-        _evaluate,
-        create_model(
-            "Evaluate",
-            __base__=LinkOptions,
-            **{  # type: ignore[call-overload]
-                name: (field.annotation, field) for name, field in _of_all(_ALL, asking=True).model_fields.items()
-            },
-        ),
+def group() -> typer.Typer:
+    """``fathom kgc``, with the flags of every entry of the table of link predictors."""
+    app = typer.Typer(
+        help="Complete a knowledge graph: train link predictors and see what they know.", no_args_is_help=True
     )
-)
-app.command("predict")(predict)
-app.command("study")(study)
-app.command("pretrain")(with_flags(_pretrain, PretrainOptions))
+    asking = {name: (field.annotation, field) for name, field in _of_all(asking=True).model_fields.items()}
+    evaluating: type[BaseModel] = create_model("Evaluate", __base__=LinkOptions, **asking)  # type: ignore[call-overload]
+    app.command("train")(with_flags(_train, _of_all(asking=False)))
+    app.command("evaluate")(with_flags(_evaluate, evaluating))
+    app.command("predict")(predict)
+    app.command("study")(study)
+    app.command("pretrain")(with_flags(_pretrain, PretrainOptions))
+    return app
