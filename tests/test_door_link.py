@@ -83,10 +83,9 @@ def graph(tmp_path):
     """Paris, Lyon and Rome lie in something; France is the most frequent answer."""
     triples = {
         "train": ["pa\tin\tfr", "ly\tin\tfr", "ni\tin\tfr", "ro\tin\tit"],
-        "dev": ["bo\tin\tfr"],
         "test": ["ca\tin\tfr", "pi\tin\tit"],
     }
-    names = {"pa": "Paris", "ly": "Lyon", "ni": "Nice", "ro": "Rome", "bo": "Bordeaux", "ca": "Caen", "pi": "Pisa"}
+    names = {"pa": "Paris", "ly": "Lyon", "ni": "Nice", "ro": "Rome", "ca": "Caen", "pi": "Pisa"}
     lines = [f"{id_}\t{name}" for id_, name in {**names, "fr": "France", "it": "Italy"}.items()]
     return write_graph_folder(tmp_path / "graph", triples, lines, "in\tlies in\n")
 
@@ -105,7 +104,7 @@ def test_it_trains_and_answers_on_the_command_line(graph, tmp_path):
     manifest = json.loads((tmp_path / "model" / "link.json").read_text())["identity"]
     assert (manifest["kind"], manifest["options"]["start"]) == ("toy", 0.5)
 
-    assert "Hits@10" in kgc("evaluate", tmp_path / "model", *given, tmp_path / "run", "--directions", "tail")
+    assert "popularity" in kgc("evaluate", tmp_path / "model", *given, tmp_path / "run", "--directions", "tail")
     rows = fathom.open_run(tmp_path / "run").table().to_pylist()
     assert {row["query_id"]: row["rank"] for row in rows} == {"test/0": 1, "test/1": 2}  # France before Italy
     assert {row["scoring"] for row in rows} == {"popularity"}

@@ -27,6 +27,7 @@ from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
+from fathom.store.predictions import Scoring
 from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
 from fathom.studies.memory import Curve, correlations, memory
 
@@ -51,7 +52,7 @@ class ReaderOptions(TextTraining):
 class Reader(Predictor):
     """Remembers, with pretrained weights, the right answer to questions whose entity it calls by its true name."""
 
-    scoring = "link/reader"
+    scoring = Scoring("link/reader", "score")
 
     def __init__(self, graph, options, source, device):
         super().__init__(graph, options, source, device)

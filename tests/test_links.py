@@ -42,6 +42,7 @@ from fathom.models.base import Identity
 from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store import folder as folder_module
+from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
 
@@ -76,7 +77,7 @@ class Options(TextTraining):
 class Bilinear(Predictor):
     """Smaller than any real kind, and trained by the same loop: score = ⟨given, relation and direction, answer⟩."""
 
-    scoring = "bilinear"
+    scoring = Scoring("bilinear", "score")
 
     def __init__(self, graph, options, source, device):
         super().__init__(graph, options, source, device)

@@ -86,7 +86,7 @@ class Probe:
         row: dict[str, Any] = {
             "query_id": query.id,
             "template": NO_TEMPLATE,
-            "scoring": self.predictor.scoring,
+            "scoring": self.predictor.scoring.name,
             "subject": query.subject,
             "prompt": prompt,
             "num_candidates": len(self.space),
