@@ -11,7 +11,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import fathom
-from fathom.cli.kgc import group
+from fathom.cli import make_app
 from fathom.data.graph.links import training_links
 from fathom.errors import BadInput
 from fathom.links import LINKS, PYKEEN, Kind, find
@@ -91,7 +91,7 @@ def graph(tmp_path):
 
 
 def kgc(*words):
-    done = CliRunner().invoke(group(), [str(word) for word in words])
+    done = CliRunner().invoke(make_app(), ["kgc", *map(str, words)])
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -117,7 +117,7 @@ def test_it_trains_and_answers_on_the_command_line(graph, tmp_path):
 
 @pytest.mark.usefixtures("toy")
 def test_its_flags_are_shown_and_say_whose_they_are(graph, tmp_path):
-    shown = " ".join(CliRunner().invoke(group(), ["train", "--help"], env={"COLUMNS": "200"}).output.split())
+    shown = " ".join(CliRunner().invoke(make_app(), ["kgc", "train", "--help"], env={"COLUMNS": "200"}).output.split())
     assert "(toy) What every score begins with." in shown
     kgc("train", "--model", "toy", "--data", graph, "--out", tmp_path / "model", "--epochs", 1)
     bonus = ("--bonus", 100, "--limit", 1)

@@ -30,7 +30,7 @@ from torch import Tensor
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
-from fathom.links import LINKS, base, named
+from fathom.links import base, named
 from fathom.links.base import Progress
 from fathom.links.fit import WATCHED, NotANumber
 from fathom.links.options import Embedding
@@ -248,8 +248,7 @@ def _class(resolver: Any, name: str | None, option: str) -> Any:
         ours = {kind.name: kind.name for kind in named()} if option == "--model" else {}
         near = [(names | ours)[one] for one in get_close_matches(name.lower(), names | ours, n=4, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(sorted(names.values()))}"
-        faults = LINKS.faults if option == "--model" else []
-        raise BadInput([f"{option}: PyKEEN has no '{name}'; {hint}", *faults]) from error
+        raise BadInput(f"{option}: PyKEEN has no '{name}'; {hint}") from error
 
 
 def _no_negatives(options: Embedding) -> None:

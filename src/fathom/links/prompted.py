@@ -253,13 +253,4 @@ class Predictor(base.Predictor):
 def _asked(options: Prompted, device: torch.device) -> Asked:
     if options.server is None:
         return Local(load(options.weights, dtype=options.dtype, device=str(device)))
-    server = ChatServer(
-        options.server,
-        options.weights,
-        key_env=options.key_env,
-        concurrency=options.concurrency,
-        requests_per_minute=options.requests_per_minute,
-        timeout_s=options.timeout_s,
-        unlisted=options.unlisted,
-    )
-    return Sampled(server, options)
+    return Sampled(options.connect(options.weights), options)
