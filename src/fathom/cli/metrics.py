@@ -70,7 +70,7 @@ def metrics(
 
 
 def _one_of(tables: list[Table]) -> list[Table]:
-    """For CSV the breakdown, where there is one: the headline has other columns. :raises BadInput: there are several."""
+    """The breakdown, where there is one: the headline has other columns. :raises BadInput: there are several."""
     if len(tables) > 2:
         raise BadInput("a CSV file holds one table: ask for one breakdown (a+b crosses two), or for --format json")
     return tables[-1:]
