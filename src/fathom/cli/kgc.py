@@ -10,7 +10,18 @@ import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
 from fathom.cli.formats import Format, show
-from fathom.cli.options import add_command, described, flag, flags_of, merge, new_group, stoppable, taking, with_flags
+from fathom.cli.options import (
+    add_command,
+    described,
+    flag,
+    flags_of,
+    merge,
+    new_group,
+    option,
+    stoppable,
+    taking,
+    with_flags,
+)
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
 from fathom.links import LINKS, Kind, named
@@ -50,8 +61,8 @@ def make(does: str) -> typer.Typer:
 def _model_flag() -> inspect.Parameter:
     kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
     about = f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx."
-    option = typer.Option(..., help=about, rich_help_panel=Group.MODEL)
-    return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=str)
+    made = option(Group.MODEL, about)
+    return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str)
 
 
 def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:
@@ -118,14 +129,10 @@ def evaluate(
 def predict(
     data: Graph,
     model: Path = typer.Argument(..., help="Folder that fathom kgc train made."),
-    relation: str = typer.Option(..., help="Name or id of the relation.", rich_help_panel=Group.SELECTION),
-    head: str | None = typer.Option(
-        None, help="Name or id of the head; asks for tails.", rich_help_panel=Group.SELECTION
-    ),
-    tail: str | None = typer.Option(
-        None, help="Name or id of the tail; asks for heads.", rich_help_panel=Group.SELECTION
-    ),
-    top: int = typer.Option(10, min=1, help="How many answers to print.", rich_help_panel=Group.OUTPUT),
+    relation: str = option(Group.SELECTION, "Name or id of the relation."),
+    head: str | None = option(Group.SELECTION, "Name or id of the head; asks for tails.", default=None),
+    tail: str | None = option(Group.SELECTION, "Name or id of the tail; asks for heads.", default=None),
+    top: int = option(Group.OUTPUT, "How many answers to print.", default=10, min=1),
     device: Device = None,
     format: Printed = Format.TEXT,
 ) -> None:
@@ -140,20 +147,10 @@ def predict(
 
 def study(
     plan: Path = typer.Argument(..., help="YAML file: data, worlds, models with their options, seconds per cell."),
-    out: Path = typer.Option(
-        ...,
-        help="Folder of the study. The same command resumes it where it stopped.",
-        rich_help_panel=Group.OUTPUT,
-    ),
-    workers: int = typer.Option(
-        1, min=1, help="Cells to work on at a time; each then uses one core.", rich_help_panel=Group.RUN
-    ),
-    retry_failed: bool = typer.Option(
-        False, "--retry-failed", help="Try cells that failed once more.", rich_help_panel=Group.RUN
-    ),
-    report_only: bool = typer.Option(
-        False, "--report-only", help="Train nothing; report on what is there.", rich_help_panel=Group.RUN
-    ),
+    out: Path = option(Group.OUTPUT, "Folder of the study. The same command resumes it where it stopped."),
+    workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
+    retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
+    report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
     format: Printed = Format.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
@@ -187,10 +184,10 @@ def study(
 def pretrain(
     data: Graph,
     out: NewFolder,
-    texts: list[str] = typer.Option(
-        [],
-        help="More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
-        rich_help_panel=Group.DATA,
+    texts: list[str] = option(
+        Group.DATA,
+        "More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
+        default=[],
     ),
     config: Config = None,
     **given: Any,
