@@ -27,7 +27,10 @@ from fathom.store.folder import RunFolder
 
 
 class Result:
-    """A finished run. :param folder: where it is kept."""
+    """A finished run.
+
+    :param folder: where it is kept.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -42,7 +45,10 @@ class Result:
         return predictions
 
     def to_pandas(self) -> Any:
-        """:meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""
+        """:meth:`table` as a data frame.
+
+        :raises MissingExtra: pandas is not installed.
+        """
         try:
             import pandas  # noqa: F401
         except ImportError as error:
@@ -55,7 +61,10 @@ class Result:
         return frame
 
     def summary(self, by: Sequence[str] = ()) -> Summary:
-        """Accuracy, ranks and confidence with intervals. :param by: e.g. "relation", "cardinality", "template"."""
+        """Accuracy, ranks and confidence with intervals.
+
+        :param by: e.g. "relation", "cardinality", "template".
+        """
         return summarise(self.folder, by)
 
 
@@ -104,7 +113,8 @@ def train_links(
     :param model: "simkgc", "knn-kge", "kgt5", "genkgc", "prompted", or any model of PyKEEN, such as "TransE".
     :param options: of its kind, see ``fathom kgc train --model KIND --help``.
     :returns: the content of its ``link.json``: ``ended`` says why and where.
-    :raises BadInput: everything that is wrong with options and data, at once. :raises RunFailed: NaN, a full disk.
+    :raises BadInput: everything that is wrong with options and data, at once.
+    :raises RunFailed: NaN, a full disk.
     """
     from fathom.links import find as find_kind
     from fathom.links import folder
@@ -124,7 +134,8 @@ def evaluate_links(
 ) -> Result:
     """Ask a trained link predictor for the heads and tails of a graph's triples, among all entities, filtered.
 
-    :param model: a folder that :func:`train_links` made. :param data: its graph, or a world made of it.
+    :param model: a folder that :func:`train_links` made.
+    :param data: its graph, or a world made of it.
     :param asking: options of its kind to ask it with instead of those it was trained with.
     :param options: see :class:`fathom.links.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
@@ -144,7 +155,10 @@ def _read(data: str | Path | QuerySet) -> QuerySet:
 
 
 def open_run(path: str | Path) -> Result:
-    """A run made before. :raises BadInput: not a run."""
+    """A run made before.
+
+    :raises BadInput: not a run.
+    """
     return Result(RunFolder.open(path))
 
 

@@ -213,7 +213,7 @@ def _counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
     if tokenizer is None:
         return None
     from fathom.models.loading import load_tokenizer
-    from fathom.scoring.names import token_counter
+    from fathom.scoring.tokens import token_counter
 
     count = token_counter(load_tokenizer(tokenizer))
     return lambda texts: count([" " + text for text in texts])
