@@ -24,7 +24,8 @@ def metrics(
     output: Path | None = typer.Option(None, "--output", "-o", help="Write to this file instead of the screen."),
 ) -> None:
     """Accuracy, ranks and confidence of a run, with intervals; unscored queries are counted, never averaged."""
-    from fathom.results.summary import error_table, reliability_table, summarise
+    from fathom.results.answers import error_table, reliability_table
+    from fathom.results.summary import summarise
     from fathom.results.tables import render
     from fathom.store.files import write_text
     from fathom.store.folder import RunFolder
