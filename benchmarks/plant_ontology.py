@@ -31,10 +31,10 @@ import fathom
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.formats import read
-from fathom.formats.choices import RULES
 from fathom.formats.ontoprobe import read_patterns
 from fathom.probes.options import EntailmentOptions
 from fathom.prompts.entailment import Item, Wording, X, Y, items, phrase_of, text_of
+from fathom.prompts.ontology import RULES
 from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 from fathom.studies.entailment import Plan, study

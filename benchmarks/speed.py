@@ -49,9 +49,10 @@ def network_and_tokenizer(kind: str):
 
 def questions(count: int, answers: int | None = None):
     """(template, subjects, answers) of the relation; the first template."""
+    from fathom.data.selection.filters import Selection, select
     from fathom.formats import read
 
-    data = read(DATA / "bear" / "BEAR").select(relations=[RELATION])
+    data = select(read(DATA / "bear" / "BEAR"), Selection(relations=[RELATION])).data
     subjects = [query.subject for query in data.queries][:count]
     return data.relations[RELATION].templates[0], subjects, data.candidates[RELATION].names[:answers]
 

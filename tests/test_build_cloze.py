@@ -19,7 +19,7 @@ from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
 from fathom.building.cloze.build import BLOCKED_FILE, Built, _blocked_texts, build_cloze
-from fathom.building.cloze.corpora import Unit, Unreadable
+from fathom.building.cloze.documents import Unit, Unreadable
 from fathom.building.cloze.entities import Entity, read_entities
 from fathom.building.cloze.matching import AMBIGUOUS, Matcher
 from fathom.building.cloze.medline import Medline

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fathom.data.queries import Query
+from fathom.data.selection.filters import Selection, select
 from fathom.data.statistics import majority_share, random_baseline, relation_statistics
 from fathom.data.templates import Sentence, Span, Template
 from fathom.errors import BadInput
@@ -246,14 +247,18 @@ def test_no_data_there(tmp_path):
 
 def test_select(tmp_path):
     data = read("geography")
-    assert len(data.select(limit=10, seed=1).queries) == 10
-    assert data.select(limit=10, seed=1).queries == data.select(limit=10, seed=1).queries
-    assert data.select(limit=10, seed=1).queries != data.select(limit=10, seed=2).queries
-    assert set(data.select(relations=["capital"]).by_relation()) == {"capital"}
+    assert len(select(data, Selection(limit=10, seed=1)).data.queries) == 10
+    assert (
+        select(data, Selection(limit=10, seed=1)).data.queries == select(data, Selection(limit=10, seed=1)).data.queries
+    )
+    assert (
+        select(data, Selection(limit=10, seed=1)).data.queries != select(data, Selection(limit=10, seed=2)).data.queries
+    )
+    assert set(select(data, Selection(relations=["capital"])).data.by_relation()) == {"capital"}
     with pytest.raises(BadInput, match="no relation mayor: it has capital"):
-        data.select(relations=["mayor"])
+        select(data, Selection(relations=["mayor"]))
     with pytest.raises(BadInput, match="no subset 'lite'"):
-        data.select(subset="lite")
+        select(data, Selection(subset="lite"))
 
 
 def test_content_hash_follows_content(tmp_path):

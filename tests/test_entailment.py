@@ -15,10 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.formats import read
-from fathom.formats.choices import RULES
 from fathom.formats.ontoprobe import read_patterns
 from fathom.metrics.bootstrap import FEW_CLUSTERS, interval
 from fathom.models.base import Attention
@@ -36,6 +36,7 @@ from fathom.prompts.entailment import (
     sources,
     text_of,
 )
+from fathom.prompts.ontology import RULES
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords
@@ -110,7 +111,7 @@ def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), mem
 @pytest.mark.parametrize("rule", RULES)
 def test_texts_are_those_of_the_golden_files(folder, rule):
     """Three items of each rule: what P2's remembering asks, and the text with both premises, one, and none."""
-    data = read(folder).select(subset="test")
+    data = select(read(folder), Selection(subset="test")).data
     found, left_out = items(data, read_patterns(folder), rule)
     assert left_out == []
     lines = []
@@ -312,7 +313,7 @@ def test_settings_divide_the_items(done):
     """Every item and pair stands once in each row and column of the 3×3, but for what is left out in the middle."""
     made = RunFolder.open(done.out / "tiny" / "words")
     assert [run_.path.name for run_ in done.found.runs] == ["memory-words", "premises-words", "words"]
-    tested = Counter(q.relation for q in read(done.folder).select(subset="test").queries)
+    tested = Counter(q.relation for q in select(read(done.folder), Selection(subset="test")).data.queries)
     seen = Counter()
     for groups in made.queries().column("groups").to_pylist():
         about = dict(groups)
@@ -702,7 +703,7 @@ class TestInput:
 
     def test_a_limit_that_leaves_a_rule_one_item(self, done, tmp_path):
         def counts(seed: int) -> Counter[str]:
-            drawn = read(done.folder).select(["subClassOf", "subPropertyOf"], "test", 4, seed)
+            drawn = select(read(done.folder), Selection(["subClassOf", "subPropertyOf"], "test", 4, seed)).data
             return Counter(query.relation for query in drawn.queries)
 
         seed = next(seed for seed in range(99) if counts(seed)["subPropertyOf"] == 1)

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
 from fathom.models.local import LocalModel
 from fathom.probes.options import StatementOptions
@@ -91,7 +92,7 @@ def test_search_equals_scoring_all(
     found = answers(model, graph_data, tmp_path / "search", **options)
     monkeypatch.setattr(model, "refuses_cache", lambda: "the test wants the long way")
     few = {"several", "nameless", "0", "1", "2"}
-    part = graph_data.select(ids=few)
+    part = select(graph_data, Selection(ids=few)).data
     expected = answers(model, part, tmp_path / "full", **options)
     assert len(found) == 4 * len(graph_data.queries)
     assert len(expected) == 4 * len(few)
@@ -114,7 +115,7 @@ def test_small_spaces_keep_all_scores(graph_data: QuerySet, gpt2: PreTrainedToke
     kind, shape = SHAPES["gpt2"]
     model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
     space = graph_data.candidates["entities"].keep(range(60))
-    part = replace(graph_data.select(ids={"0", "1"}), candidates={"entities": space})
+    part = replace(select(graph_data, Selection(ids={"0", "1"})).data, candidates={"entities": space})
     golds = [replace(query, gold=(space.ids[place],), known=()) for place, query in enumerate(part.queries)]
     part = replace(part, queries=tuple(golds))
     found = answers(model, part, tmp_path / "search")

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fathom.data import graph_cache
+from fathom.data.graph import cache
 from fathom.data.graph.statistics import graph_relations
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, check, select
@@ -573,7 +573,7 @@ def test_unknown_split(tmp_path):
 def keeping(tmp_path, monkeypatch) -> Path:
     """Every graph is big enough to be kept, in a cache of this test."""
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(graph_cache, "BIG", 1)
+    monkeypatch.setattr(cache, "BIG", 1)
     return tmp_path / "cache" / "graphs"
 
 

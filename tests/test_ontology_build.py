@@ -26,6 +26,7 @@ from fathom.building.ontology.build import read_patterns
 from fathom.building.ontology.gathering import _labels
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
 from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
+from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.prompts.ontology import domain_sentence, range_sentence
@@ -68,10 +69,10 @@ def test_published_folder_has_the_counts_of_its_readme(onto):
     assert asked == {"type": 8859, "subClassOf": 721, "subPropertyOf": 59, "domain": 50, "range": 48}
     # 52 properties and 30 more that are only super-properties.
     assert {name: len(space) for name, space in onto.candidates.items()} == {"classes": 783, "properties": 82}
-    tested = {task: len(q) for task, q in onto.select(subset="test").by_relation().items()}
+    tested = {task: len(q) for task, q in select(onto, Selection(subset="test")).data.by_relation().items()}
     assert tested == {"type": 500, "subClassOf": 500, "subPropertyOf": 39, "domain": 30, "range": 28}
     for part in ("train", "dev"):
-        assert {len(q) for q in onto.select(subset=part).by_relation().values()} == {10}
+        assert {len(q) for q in select(onto, Selection(subset=part)).data.by_relation().values()} == {10}
 
 
 def test_published_items(onto, shared_data):
@@ -227,7 +228,7 @@ def test_example(town):
 def test_built_folder_is_read_as_the_published_one(town):
     data = read(town.out)
     assert {task: len(queries) for task, queries in data.by_relation().items()} == town.tasks
-    assert len(data.select(relations=["range"], subset="test").queries) == 11
+    assert len(select(data, Selection(relations=["range"], subset="test")).data.queries) == 11
     assert len(data.candidates["classes"]) == 44
     flows = next(query for query in data.by_relation()["domain"] if query.subject == "flows into")
     assert flows.gold == ("river",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,39 @@ Options = TypeVar("Options", bound=BaseModel)
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
+
+
+class Group(StrEnum):
+    """The panels in which ``--help`` shows options, in this order.
+
+    An options model names one for its own fields, ``group: ClassVar = Group.SCORING``; a field that belongs elsewhere
+    names its own, ``json_schema_extra=Group.RUN.mark``. A field that a subclass declares again stays in its group.
+    """
+
+    MODEL = "Model"
+    DATA = "Data"
+    SELECTION = "Selection"
+    PROMPTS = "Prompts"
+    SCORING = "Scoring"
+    TRAINING = "Training"
+    SERVER = "Server"
+    RUN = "Run"
+    OUTPUT = "Output"
+
+    @property
+    def mark(self) -> JsonDict:
+        """For ``json_schema_extra`` of a field."""
+        return {"group": str(self)}
+
+
+def group_of(kind: type[BaseModel], name: str) -> Group | None:
+    """The group of the field *name*; None where neither it nor the class that first declares it names one."""
+    having = [base for base in kind.__mro__ if issubclass(base, BaseModel) and name in base.model_fields]
+    for base in having:
+        extra = base.model_fields[name].json_schema_extra
+        if isinstance(extra, dict) and "group" in extra:
+            return Group(str(extra["group"]))
+    return getattr(having[-1], "group", None)
 
 
 def marked(kind: type[BaseModel], mark: str) -> set[str]:

@@ -19,10 +19,10 @@ from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput
 from fathom.formats import locate, read
-from fathom.formats.choices import MEMORIZING, REASONING, RULES
-from fathom.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
+from fathom.formats.choices import MEMORIZING, REASONING
+from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.prompts.choices import OPTIONS, Choices, choices, shown
-from fathom.prompts.ontology import LIMITED
+from fathom.prompts.ontology import LIMITED, RULES, TASKS
 from fathom.store.files import whole_folder
 
 Rows = list[dict[str, Any]]

@@ -29,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.add_typer(probe.app, name="probe")
+app.add_typer(probe.group(), name="probe")
 app.add_typer(data.app, name="data")
 app.add_typer(build.app, name="build")
 app.add_typer(kgc.app, name="kgc")

@@ -1,8 +1,9 @@
-"""From an options model to the flags of a command."""
+"""Commands: their examples, and their flags, made from options models and shown in groups."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -12,9 +13,75 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer.core import TyperCommand, TyperGroup
 
 from fathom.errors import BadInput, RunFailed
-from fathom.options import read_yaml
+from fathom.options import Group, group_of, read_yaml
+
+WIDTH = 76
+"""Columns that an example may take: a terminal of 80 does not break its lines."""
+TYPERS_OWN = {"help", "install_completion", "show_completion"}
+
+
+class _Grouped:
+    """Options are shown in the order of their groups, Typer's own with the last."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Arguments, then options by group; those of one group as they were declared."""
+        order = [None, *Group]
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if param.name in TYPERS_OWN:
+                param.rich_help_panel = Group.OUTPUT
+        return sorted(params, key=lambda param: order.index(getattr(param, "rich_help_panel", None)))
+
+
+class Command(_Grouped, TyperCommand):
+    """A command that can be called."""
+
+
+class Commands(_Grouped, TyperGroup):
+    """A group of commands."""
+
+
+def add_command(
+    app: typer.Typer,
+    name: str,
+    command: Callable[..., None],
+    example: str,
+    *,
+    does: str | None = None,
+    panel: str | None = None,
+    hidden: bool = False,
+) -> None:
+    """Add *command* to *app*.
+
+    :param example: a command line that can be copied; ``--help`` begins with it.
+    :param does: its help; by default the docstring.
+    :param panel: heading under which the app lists it.
+    :param hidden: not listed, such as another name of the same command.
+    """
+    shown = with_example(does or command.__doc__ or "", example)
+    app.command(name, cls=Command, help=shown, rich_help_panel=panel, hidden=hidden)(command)
+
+
+def new_group(does: str, example: str) -> typer.Typer:
+    """A group of commands, see :func:`add_command`."""
+    return typer.Typer(cls=Commands, help=with_example(does, example), no_args_is_help=True)
+
+
+def with_example(does: str, example: str) -> str:
+    """The help text *does* with *example* below its first paragraph, in lines that a shell reads as one."""
+    first, _, more = inspect.cleandoc(does).partition("\n\n")
+    lines = [""]
+    for part in re.split(r" (?=--)", example):
+        if lines[-1] and len(lines[-1]) + len(part) + 3 > WIDTH:
+            lines[-1] += " \\"
+            lines.append("    " + part)
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    shown = "\n".join(lines).replace("[", r"\[")
+    return "\n\n".join(part for part in (first, f"[not dim]Example:\n{shown}[/]", more) if part)
 
 
 def flags_of(options: type[BaseModel]) -> list[inspect.Parameter]:
@@ -23,7 +90,13 @@ def flags_of(options: type[BaseModel]) -> list[inspect.Parameter]:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=typer.Option(None, *_spelling(name, field), help=_help(field), show_default=False),
+            default=typer.Option(
+                None,
+                *_spelling(name, field),
+                help=_help(field),
+                show_default=False,
+                rich_help_panel=group_of(options, name),
+            ),
             annotation=_type(field) | None,
         )
         for name, field in options.model_fields.items()

@@ -8,11 +8,31 @@ from typing import Any
 
 import typer
 
-from fathom.cli.options import merge, with_flags
+from fathom.cli.options import add_command, merge, new_group, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.probes import PROBES, Entry
 
-app = typer.Typer(help="Ask a model what it knows of a data set.", no_args_is_help=True)
+EXAMPLES = {
+    "statement": "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
+    "embedding": "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
+    "vocabulary": "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
+    "cloze": "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
+    "ontology": "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
+    "choice": "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
+    "generation": "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
+}
+
+
+def group() -> typer.Typer:
+    """``fathom probe``, with a command for each entry of the table of probes."""
+    app = new_group("Ask a model what it knows of a data set.", EXAMPLES["statement"])
+    for name, entry in PROBES.items():
+        if entry.asks == "language model":  # link predictors: fathom kgc evaluate
+            example = (
+                EXAMPLES.get(entry.name) or f"fathom probe {entry.name} --model gpt2 --data geography --out runs/new"
+            )
+            add_command(app, name, _command(entry), example, does=entry.does, hidden=name == entry.alias)
+    return app
 
 
 def _command(entry: Entry) -> Callable[..., None]:
@@ -31,7 +51,6 @@ def _command(entry: Entry) -> Callable[..., None]:
         typer.echo(_searched(result.folder.manifest["circumstances"]), nl=False)
         typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by relation,cardinality,domain,template")
 
-    command.__doc__ = entry.does
     return with_flags(command, entry.options)
 
 
@@ -49,9 +68,3 @@ def _searched(noted: Mapping[str, Any]) -> str:
         f"exact search: {run:,} tokens run, {full:,} without pruning, {naive:,} one statement at a time "
         f"({naive / run:,.0f} times as many)\n"
     )
-
-
-for _name, _entry in PROBES.items():
-    if _entry.asks == "link predictor":
-        continue  # fathom kgc evaluate
-    app.command(_name, hidden=_name == _entry.alias, help=_entry.does)(_command(_entry))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -157,26 +157,6 @@ class QuerySet:
         if self.graph is not None and self.graph.splits:  # few-shot lines are drawn from triples that nobody asks
             digest.update(self.graph.content_hash.encode())
         return digest.hexdigest()[:16]
-
-    def select(
-        self,
-        relations: Collection[str] | None = None,
-        subset: str | None = None,
-        limit: int | None = None,
-        seed: int = 0,
-        ids: Collection[str] | None = None,
-    ) -> QuerySet:
-        """A part of the queries, in their order; answer spaces stay whole.
-
-        :param relations: ids of relations to keep. :param subset: name of one of :attr:`subsets`.
-        :param limit: keep so many, drawn at random by *seed*. :param ids: ids of the queries to keep.
-        :raises BadInput: an unknown relation or subset, or nothing left.
-
-        More ways to choose, and what each left out: :func:`fathom.data.selection.filters.select`.
-        """
-        from fathom.data.selection.filters import Selection, select
-
-        return select(self, Selection(relations=relations or (), subset=subset, limit=limit, seed=seed, ids=ids)).data
 
     def phrasings(self, query: Query) -> Sequence[Template]:
         """What puts *query* into words: its own sentences, else its relation's templates."""

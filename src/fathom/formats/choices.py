@@ -22,19 +22,10 @@ from typing import Any
 from fathom.data.faults import Faults, open_text, read_json_lines
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, Sentence
-from fathom.formats.ontoprobe import TASKS
 from fathom.prompts.choices import MOST, Choices, statements_of
+from fathom.prompts.ontology import RULES, TASKS
 
 MEMORIZING, REASONING = "memorizing", "reasoning"
-RULES = {
-    "rdfs2": "domain",
-    "rdfs3": "range",
-    "rdfs5": "subPropertyOf",
-    "rdfs7": "subPropertyOf",
-    "rdfs9": "subClassOf",
-    "rdfs11": "subClassOf",
-}
-"""Rules of entailment, each with the memorising task that asks for its premise P1."""
 PREMISES = {"2": "explicit", "1": "implicit", "0": "absent"}
 """How P1 is given, by its digit in a file's name."""
 

@@ -22,15 +22,12 @@ from typing import Any, NamedTuple
 from fathom.data.faults import Faults, read_json, read_json_lines
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.prompts.ontology import TEMPLATES, domain_sentence, range_sentence
+from fathom.prompts.ontology import CLASSES, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
 
-TASKS = ("type", "subClassOf", "subPropertyOf", "domain", "range")
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
 """Items of a task, in the order of its file."""
 LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
 """With fewer, nothing is left to test on."""
-CLASSES, PROPERTIES = "classes", "properties"
-"""Names of the candidate sets."""
 CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
 
 

@@ -25,11 +25,11 @@ from fathom.data.faults import Faults, read_json_lines
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput
-from fathom.formats.ontoprobe import TASKS
 from fathom.models.base import Model
 from fathom.probes.base import Progress
 from fathom.probes.options import OntologyOptions, StatementOptions
 from fathom.probes.slot import SlotProbe
+from fathom.prompts.ontology import TASKS
 from fathom.scoring.slots import Names, Slot, Way, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (

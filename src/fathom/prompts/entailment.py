@@ -32,9 +32,7 @@ from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
-from fathom.formats.choices import RULES
-from fathom.formats.ontoprobe import CLASSES, PROPERTIES
-from fathom.prompts.ontology import LIMITED, with_article
+from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, with_article
 
 X, Y = "<x>", "<y>"
 """Pseudowords in a text."""

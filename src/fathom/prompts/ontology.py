@@ -1,4 +1,4 @@
-"""How the memorising tasks of ontologies are worded (Wu et al., ACL 2023, table 3), for every way of asking them."""
+"""Memorising tasks of ontologies and their wordings (Wu et al., ACL 2023, table 3), for every way of asking them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,19 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "domain": (),
     "range": (),
 }
-"""Manual templates; of domain and range see :func:`domain_sentence` and :func:`range_sentence`."""
+"""Manual templates of each task; for domain and range see :func:`domain_sentence` and :func:`range_sentence`."""
+TASKS = tuple(TEMPLATES)
+CLASSES, PROPERTIES = "classes", "properties"
+"""Names of the candidate sets."""
+RULES = {
+    "rdfs2": "domain",
+    "rdfs3": "range",
+    "rdfs5": "subPropertyOf",
+    "rdfs7": "subPropertyOf",
+    "rdfs9": "subClassOf",
+    "rdfs11": "subClassOf",
+}
+"""Rules of entailment, each with the memorising task that asks for its premise P1."""
 LIMITED = "One has to be a particular [Y] if "
 """How statements on domain and range begin."""
 QUESTIONS = {

@@ -25,12 +25,11 @@ import numpy as np
 from pydantic import Field
 
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection
+from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.formats import locate, read
-from fathom.formats.choices import RULES
-from fathom.formats.ontoprobe import PROPERTY_FILE, TASKS, is_ontoprobe, read_patterns
+from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.ranking import hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.models.base import Attention, Model
@@ -51,7 +50,7 @@ from fathom.prompts.entailment import (
     second_premises,
     sources,
 )
-from fathom.prompts.ontology import TEMPLATES
+from fathom.prompts.ontology import RULES, TASKS, TEMPLATES
 from fathom.run import run
 from fathom.scoring.slots import Masks, Pooling, Way
 from fathom.store.folder import RunFolder
@@ -226,7 +225,9 @@ def _tested(data: QuerySet, patterns: _Patterns, plan: Plan) -> QuerySet:
     ]
     if faults:
         raise BadInput(dict.fromkeys(faults))
-    drawn = data.select(asks_first, SUBSETS[-1], plan.options.limit, plan.options.seed)
+    drawn = select(
+        data, Selection(relations=asks_first, subset=SUBSETS[-1], limit=plan.options.limit, seed=plan.options.seed)
+    ).data
     ids = {query.id for query in drawn.queries}
     for run_ in plan.memory:
         ids &= set(run_.queries().column("query_id").to_pylist())
@@ -237,7 +238,7 @@ def _tested(data: QuerySet, patterns: _Patterns, plan: Plan) -> QuerySet:
             faults.append(f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}: they have no halves")
     if faults:
         raise BadInput(faults)
-    return data.select(ids=ids)
+    return select(data, Selection(ids=ids)).data
 
 
 def _of_task(data: QuerySet, task: str) -> list[str]:

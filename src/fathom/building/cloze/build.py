@@ -18,17 +18,15 @@ from typing import IO, Any, NamedTuple
 import fathom
 from fathom.building.cloze.corpora import (
     MEDLINE,
-    Document,
-    Part,
     Source,
     Troubles,
-    Unreadable,
     check_encoding,
     corpus_of,
     digest_of,
     find_sources,
     units_of,
 )
+from fathom.building.cloze.documents import Document, Part, Unreadable
 from fathom.building.cloze.entities import Entity, EntityList, read_entities
 from fathom.building.cloze.medline import LANGUAGES
 from fathom.building.cloze.occurrences import Occurrences, Resolved

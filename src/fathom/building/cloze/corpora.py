@@ -1,8 +1,4 @@
-"""Which files there are to read, and what every kind of corpus gives: units, their keys, and the documents in them.
-
-A unit is a record as it lies in the file: cheap to find, read only when it is wanted. So one pass over all files can
-say which records are replaced by later ones before any of them is parsed.
-"""
+"""Which files there are to read, by what each of them is read, and what could not be read."""
 
 from __future__ import annotations
 
@@ -15,72 +11,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
+from fathom.building.cloze.documents import Corpus, Unit, Unreadable
+from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.texts import JsonLines, PlainText
 from fathom.errors import BadInput
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
 _KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
 _SHOWN = 20
 """How many faults of one file are listed one by one; the rest are counted."""
-
-
-class Part(NamedTuple):
-    """A paragraph, white space collapsed. :param section: its label in a structured abstract, "" for none."""
-
-    text: str
-    section: str = ""
-
-
-class Document(NamedTuple):
-    """:param date: the earliest it carries, as year-month-day, "" for none. :param languages: as PubMed writes them."""
-
-    id: str
-    date: str
-    parts: Iterable[Part]
-    languages: tuple[str, ...] = ()
-
-
-class Keys(NamedTuple):
-    """What makes two records the same.
-
-    :param ids: (id, version), of a record one or none, of a list of deletions all. A greater version replaces a smaller
-        one wherever it stands.
-    :param deleted: the ids are withdrawn.
-    """
-
-    ids: tuple[tuple[str, int], ...] = ()
-    deleted: bool = False
-
-
-class Unit(NamedTuple):
-    """:param place: byte of the unpacked file, or line. :param content: for the corpus that made it.
-    :param fault: why it cannot be read, "" where nothing is known yet."""
-
-    place: int
-    content: Any
-    fault: str = ""
-
-
-class Unreadable(Exception):
-    """A record, or the rest of a file, that cannot be read; it is left out by name and counted."""
-
-
-class Corpus(Protocol):
-    """One file of some kind."""
-
-    place: str
-    """What :attr:`Unit.place` counts."""
-
-    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
-        """Records one at a time, in file order. :raises Unreadable: the rest of the file is not what it should be."""
-
-    def keys(self, unit: Unit) -> Keys:
-        """Without parsing the record."""
-
-    def document(self, unit: Unit) -> Document | None:
-        """None where there is no record but a deletion. :raises Unreadable: the record is broken."""
 
 
 class Source(NamedTuple):
@@ -151,9 +93,6 @@ def _endings() -> str:
 
 def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
     """What reads the file."""
-    from fathom.building.cloze.medline import Medline
-    from fathom.building.cloze.texts import JsonLines, PlainText
-
     if source.kind == MEDLINE:
         return Medline(titles=options.titles)
     if source.kind == JSON_LINES:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from io import BufferedIOBase
 from typing import IO, cast
 
-from fathom.building.cloze.corpora import Document, Keys, Part, Unit, Unreadable
+from fathom.building.cloze.documents import Document, Keys, Part, Unit, Unreadable
 
 _LONGEST = 1 << 26
 """Bytes of a line of JSON; a longer one is no document."""

@@ -27,11 +27,11 @@ from fathom.formats.ontoprobe import (
     LEAST_ITEMS,
     PROPERTY_FILE,
     SPLIT_SIZES,
-    TASKS,
     OntologyClass,
     OntologyProperty,
     clean,
 )
+from fathom.prompts.ontology import TASKS
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1
