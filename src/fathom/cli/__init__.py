@@ -14,10 +14,7 @@ from fathom.cli import (
     metrics,
     plant,
     probe,
-    study_approaches,
-    study_choice,
-    study_entailment,
-    study_ontology,
+    study,
 )
 from fathom.errors import FathomError
 
@@ -33,10 +30,7 @@ app.add_typer(probe.group(), name="probe")
 app.add_typer(data.app, name="data")
 app.add_typer(build.app, name="build")
 app.add_typer(kgc.app, name="kgc")
-study_approaches.app.command("choice")(study_choice.choice)
-study_approaches.app.command("ontology")(study_ontology.ontology)
-study_approaches.app.command("entailment")(study_entailment.entailment)
-app.add_typer(study_approaches.app, name="study")
+app.add_typer(study.make(), name="study")
 app.command("metrics")(metrics.metrics)
 app.command("plant")(plant.plant)
 app.command("demo")(demo.demo)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fathom.options import separated
+from fathom.options import Group, separated
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -22,6 +22,8 @@ __all__ = ["EmbeddingOptions", "StatementOptions"]
 
 class StudyOptions(BaseModel):
     """Of a study that takes finished runs: none."""
+
+    group: ClassVar = Group.SELECTION
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,6 +68,8 @@ class OntologyStudyOptions(StudyOptions):
 class SeveralProbesOptions(FewShotOptions):
     """Options of a study that asks several probes, each of which takes those that it has."""
 
+    group: ClassVar = Group.SELECTION
+
     model_config = ConfigDict(extra="allow")
 
     max_rank: int | None = Field(None, ge=1, description="Where the statement probe may stop.")
@@ -99,6 +103,8 @@ class ComputeTimeOptions(SeveralProbesOptions):
 class EntailmentStudyOptions(EntailmentOptions):
     """Options of the study of entailment: its runs' own, and the plan."""
 
+    group: ClassVar = Group.SELECTION
+
     rules: Words = Field(
         ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), description="Rules, separated by commas."
     )
@@ -106,7 +112,7 @@ class EntailmentStudyOptions(EntailmentOptions):
         ("words",),
         description="Of words, learnt-conjunction, learnt-templates and learnt (both), separated by commas.",
     )
-    all_wordings: bool = Field(False, description="All four wordings.")
+    soft: bool = Field(False, description="All four wordings.")
     memory: Annotated[tuple[Path, ...], BeforeValidator(separated)] = Field(
         (),
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
@@ -116,7 +122,7 @@ class EntailmentStudyOptions(EntailmentOptions):
 
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
-    "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates", "soft",
+    "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
     "soft_conjunction", "learnt",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
