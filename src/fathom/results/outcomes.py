@@ -104,11 +104,6 @@ class Outcome:
         return [self.rows.relations[query] for query in self._queries]
 
     @cached_property
-    def groups(self) -> list[dict[str, str]]:
-        """Of each fact, as its query has them."""
-        return [self.rows.groups[query] for query in self._queries]
-
-    @cached_property
     def spaces(self) -> list[str]:
         """Digest of the candidates of each fact, whatever their order."""
         digests = {
@@ -205,12 +200,6 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
         [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
         raise BadInput(f"{run.path} has no ranks to compare ({why})")
     return outcome
-
-
-def every_scoring(run: RunFolder, model: str) -> list[Outcome]:
-    """Of a run that a study has made, whatever its probe gives: ranks or credit."""
-    rows = Rows(run, with_scores=False)
-    return [Outcome(run, rows, scoring, model) for scoring in rows.scorings]
 
 
 def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = (), k: int | None = max(CUTS)) -> list[Outcome]:
