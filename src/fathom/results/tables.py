@@ -85,7 +85,8 @@ class Table:
 def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
     if not isinstance(cell, Number):
         return [cell, *(None for _ in names)]
-    told: list[Cell] = [cell.value, cell.low, cell.high, cell.p_value]
+    value = None if math.isnan(cell.value) else cell.value
+    told: list[Cell] = [value, cell.low, cell.high, cell.p_value]
     return told[: 1 + len(names)]
 
 
