@@ -62,8 +62,8 @@ class Table:
         """
         formats = dict(formats or {})
         wide = [name for column in columns for name in (column, *numbers.get(column, ()))]
-        for column, (low, high, *p) in numbers.items():
-            formats |= dict.fromkeys((low, high), formats.get(column, ".4g")) | dict.fromkeys(p, ".2g")
+        for column, beside in numbers.items():
+            formats |= dict.fromkeys(beside[:2], formats.get(column, ".4g")) | dict.fromkeys(beside[2:], ".2g")
         body, every = [], []
         for row in rows:
             own = [cell for cell in row if isinstance(cell, Number)]
