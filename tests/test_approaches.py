@@ -478,7 +478,7 @@ def test_templates_are_averaged_over_models(make: Make) -> None:
     assert (first.relation, first.template, first.models, first.prompts) == ("r", 0, 2, 4)
     assert values(first.hits) == pytest.approx([1 / 4, 1 / 4, 3 / 4])
     assert first.deviation == pytest.approx(math.sqrt(2) / 4)
-    assert second.hits == (1, 1, 1)
+    assert values(second.hits) == [1, 1, 1]
     assert first.wording == "[X] is [Y]."
     with pytest.raises(BadInput, match="none of these runs was asked by templates"):
         templates([make("a", "D", FREE, [1])])
