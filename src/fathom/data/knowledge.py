@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+Places = NDArray[np.int64]
+"""Rows of a graph's entities, relations or triples."""
+
 
 @dataclass(frozen=True)
 class KnowledgeGraph:
@@ -34,6 +37,17 @@ class KnowledgeGraph:
 
     def __len__(self) -> int:
         return len(self.head)
+
+    @property
+    def training(self) -> range:
+        """Rows of the training split; all of them in a graph without one."""
+        return self.splits.get("train", range(len(self)))
+
+    def columns(self, rows: range | NDArray[np.int64]) -> tuple[Places, Places, Places]:
+        """Heads, relations and tails of some triples, each of shape (rows,)."""
+        part = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
+        head, relation, tail = (column[part].astype(np.int64) for column in (self.head, self.relation, self.tail))
+        return head, relation, tail
 
     @cached_property
     def content_hash(self) -> str:

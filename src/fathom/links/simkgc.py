@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 from transformers import AutoModel, PreTrainedModel
 
-from fathom.data.graph.links import Links, Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.encoding import Framing, Ids, Pool, Tokens, encode, first_pool, mean_pool
