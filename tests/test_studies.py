@@ -122,7 +122,7 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     )
     assert found.left_out == 2
     other = make_run(tmp_path / "c", "other", {"e1": 10}, candidates=CANDIDATES[:50])
-    with pytest.raises(BadInput, match="among 0 candidates, .* others: ask both with the same --pool"):
+    with pytest.raises(BadInput, match=r"among 0 candidates, .* others: ask both with the same --pool"):
         agreement.ask([first, other])
     with pytest.raises(BadInput, match="no ranked fact in common"):
         agreement.ask([first, make_run(tmp_path / "d", "other", {"e9": 10})])

@@ -37,6 +37,7 @@ from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
 from fathom.scoring.similarity import Found
 from fathom.store.files import write_json, write_text
+from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
 
 try:
@@ -70,7 +71,7 @@ class Predictor(base.Predictor):
     :raises BadInput: unknown names or arguments that PyKEEN refuses, before anything is written.
     """
 
-    scoring = "plausibility"
+    scoring = Scoring("plausibility", "score")
     options: Embedding
     network: Any
 

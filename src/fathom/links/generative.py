@@ -31,6 +31,7 @@ from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
 from fathom.scoring.search import Answers
 from fathom.scoring.similarity import Found
+from fathom.store.predictions import Scoring
 from fathom.training.loop import Optimizer
 
 FULL_UP_TO = 5_000
@@ -62,7 +63,7 @@ class Batch(NamedTuple):
 class GenerativePredictor(Predictor):
     """See :class:`fathom.links.base.Predictor`. A kind says how a question reads."""
 
-    scoring = "log-likelihood"
+    scoring = Scoring("log-likelihood", "nats")
     options: Generative
 
     def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:

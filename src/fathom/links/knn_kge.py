@@ -33,6 +33,7 @@ from fathom.links.ranking import rank_links
 from fathom.links.texts import graph_texts
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.scoring.similarity import Found
+from fathom.store.predictions import Scoring
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
@@ -47,7 +48,7 @@ Ids = NDArray[np.int64]
 class Predictor(base.Predictor):
     """Its scores are natural logarithms of the mixed probability; see :meth:`scores`."""
 
-    scoring = "log-probability"
+    scoring = Scoring("log-probability", "nats")
     options: KnnKge
     network: EntityModel
 

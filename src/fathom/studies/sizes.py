@@ -12,7 +12,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
-from fathom.probes import find
+from fathom.probes import PROBES
 from fathom.probes.options import ProbeOptions
 from fathom.results.hits import CUTS, Line, hits_lines, hits_table
 from fathom.results.names import folder_names
@@ -77,7 +77,7 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     :param usual: where nothing was said.
     :raises BadInput: no probe, one of link predictors, an option that none has.
     """
-    entries = [find(probe) for probe in options.probes]
+    entries = [PROBES.find(probe) for probe in options.probes]
     given = (usual or {}) | options.given()
     faults = [f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model"]
     if faults:
