@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -67,9 +67,14 @@ class KnowledgeGraph:
         cls,
         triples: Iterable[tuple[str, str, str]],
         names: Mapping[str, str],
-        aliases: Mapping[str, Sequence[str]] | None = None,
+        aliases: Mapping[str, Iterable[str]] | None = None,
     ) -> KnowledgeGraph:
-        """:param triples: (head, relation, tail) ids. :param names: name of each id; an id without one is its own."""
+        """The graph of some facts, without descriptions and splits.
+
+        :param triples: (head, relation, tail) ids.
+        :param names: name of each id; an id without one is its own name.
+        :param aliases: other names of each id.
+        """
         entities: dict[str, int] = {}
         relations: dict[str, int] = {}
         columns: tuple[list[int], list[int], list[int]] = ([], [], [])
