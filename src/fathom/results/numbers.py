@@ -158,7 +158,12 @@ def _number(
 ) -> Number:
     one = relations is not None and clusters is None and found.clusters > 1
     note = "; ".join(filter(None, (found.note, ONE_RELATION if one else "")))
-    return Number(found.estimate, found.low, found.high, found.clusters, note, n, recipe_)
+    return number_of(found, n, recipe_)._replace(note=note)
+
+
+def number_of(found: Interval, n: int, recipe_: str) -> Number:
+    """A mean whose weights or clusters, such as items, the caller has chosen."""
+    return Number(found.estimate, found.low, found.high, found.clusters, found.note, n, recipe_)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
