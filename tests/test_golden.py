@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,15 +19,17 @@ from typing import Any
 import pytest
 
 from tests.golden import kept
-from tests.golden.desk import make_desk
-from tests.golden.runs import CASES
+from tests.golden.desk import MODELS, make_desk, make_model
+from tests.golden.runs import CASES, JSON, OLD, OLD_EXTRAS, OLD_NEEDS, OLD_PREDICTOR
 from tests.test_server import completion
 
 KEPT = Path(__file__).parent / "golden" / "cases"
+OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
 WRITE = os.environ.get("FATHOM_GOLDEN") == "write"
 
 EXCEPTIONS: dict[tuple[str, str], str] = {}
-"""(case, pattern of the path in its JSON) → why it differs from what is kept. One that fits nothing is a failure."""
+"""(case, pattern of the path in its JSON) → why it differs from what is kept; the metrics of a run of version 0.1.0 are
+"old" and its name. An exception that fits nothing is a failure."""
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -51,8 +54,7 @@ class Desk:
         folders: dict[str, Any] = {}
         for line in case.lines:
             typed = shlex.split(line.replace("{server}", server()) if "{server}" in line else line)
-            code, out, err = fathom(*typed)
-            assert code == 0, f"fathom {line}\n{err}"
+            out = said(fathom, *typed)
             if typed[-2:] == ["--format", "json"]:
                 printed[line] = kept.tidy(json.loads(json_in(out)), timed=case.timed)
             if "--out" in typed:
@@ -61,6 +63,12 @@ class Desk:
             folders[folder] = kept.kept_folder(self.folder / folder, case.timed)
         self.done[name] = {"printed": printed, "folders": folders}
         return self.done[name]
+
+
+def said(fathom: Say, *typed: str) -> str:
+    code, out, err = fathom(*typed)
+    assert code == 0, f"fathom {shlex.join(typed)}\n{err}"
+    return out
 
 
 def json_in(text: str) -> str:
@@ -111,6 +119,73 @@ def unexplained(name: str, before: Any, now: Any) -> list[str]:
     return found + [f"the exception {pattern} fits no difference" for pattern, used in patterns.items() if not used]
 
 
+@pytest.fixture
+def written(fathom, server, desk, monkeypatch) -> None:
+    """Run folders are written once, by the version that they are kept for."""
+    monkeypatch.chdir(desk.folder)
+    if not WRITE or OLD_RUNS.exists():
+        return
+    monkeypatch.setattr("platform.node", lambda: "somewhere")
+    said(fathom, *shlex.split(OLD_PREDICTOR))
+    for name, line in OLD.items():
+        for needed in OLD_NEEDS.get(name, ()):
+            desk.left_by(needed, fathom, server)
+        said(fathom, *shlex.split(line), "--out", f"old/{name}")
+        told = kept.tidy(json.loads(said(fathom, *metrics(f"old/{name}"))))
+        Path(f"old/{name}.json").write_text(kept.dumped(told), encoding="utf-8")
+    shutil.copytree("old", OLD_RUNS)
+    shutil.copytree("links/old", OLD_RUNS / "links")
+
+
+@pytest.mark.usefixtures("written")
 def test_every_kept_file_has_its_case():
     assert {file.stem for file in KEPT.iterdir()} == set(CASES)
-    assert {case for case, _ in EXCEPTIONS} <= set(CASES)
+    assert {file.stem for file in OLD_RUNS.glob("*.json")} == set(OLD)
+    assert {case for case, _ in EXCEPTIONS} <= {*CASES, *(f"old {name}" for name in OLD)}
+
+
+def test_models_are_made_alike(desk, tmp_path):
+    """Their digest is in the identity of runs, which could not be resumed otherwise."""
+    for name in MODELS:
+        make_model(name, tmp_path / name)
+        files = {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()}
+        assert files == {file.name: file.read_bytes() for file in (desk.folder / "models" / name).iterdir()}
+
+
+# ------------------------------------------------------------------------------------------------------- earlier runs
+
+
+def metrics(run: str | Path) -> list[str]:
+    return ["metrics", str(run), "--by", "relation,template", *JSON.split()]
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("name", OLD)
+def test_a_run_of_an_earlier_version_is_read(name, fathom):
+    now = kept.tidy(json.loads(said(fathom, *metrics(OLD_RUNS / name))))
+    before = kept.loaded((OLD_RUNS / f"{name}.json").read_text(encoding="utf-8"))
+    assert unexplained(f"old {name}", before, now) == []
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("name", OLD)
+def test_a_run_of_an_earlier_version_is_resumed(name, desk, fathom, server, monkeypatch):
+    for module in OLD_EXTRAS.get(name, ()):
+        pytest.importorskip(module)
+    for needed in OLD_NEEDS.get(name, ()):
+        desk.left_by(needed, fathom, server)
+    monkeypatch.setattr("fathom.__version__", "0.1.0")  # another version is another run
+    if name == "link":
+        shutil.copytree(OLD_RUNS / "links", "links/old", dirs_exist_ok=True)
+    folder = Path("resumed") / name
+    shutil.copytree(OLD_RUNS / name, folder)
+    whole = kept.kept_run(folder)
+    first, *others = sorted((folder / "predictions").iterdir())
+    stamps = [file.stat().st_mtime_ns for file in others]
+    first.unlink()
+    said(fathom, *shlex.split(OLD[name]), "--out", str(folder))
+    resumed = kept.kept_run(folder)
+    assert resumed["circumstances"]["sessions"] == 2
+    assert [file.stat().st_mtime_ns for file in others] == stamps
+    for part in ("identity", "queries", "candidates", "predictions"):
+        assert list(kept.differences(kept.tidy(whole[part]), kept.tidy(resumed[part]))) == []

@@ -128,7 +128,8 @@ JUDGED = [("yes", "yes"), ("no", "no"), ("yes", "no"), ("yes", "yes"), ("no", "y
 QUESTIONS = ["capital, What is the capital of [X]?", "continent, Where does [X] lie?"]
 PLAN = """
 data: data/graph
-worlds: [base, virtual-e, anonymised-er]
+worlds: [base, anonymised-er]
+limit: 3
 line: TransE
 contrasts: [[simkgc, simkgc-other]]
 models:

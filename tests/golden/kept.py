@@ -30,8 +30,8 @@ UNSTABLE = {
 }
 """What stands in texts and differs from one time, machine or version to the next → what is kept of it."""
 VERSIONS = {"version", "fathom"}
-LONG = 60
-"""Texts of so many letters that stand several times in a file stand once in it, at its beginning."""
+LONG = 40
+"""What is of so many letters or more and stands several times in a file stands once in it, at its beginning."""
 
 
 def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
@@ -181,28 +181,25 @@ def shortened(value: Any) -> str:
 
 def dumped(content: dict[str, Any]) -> str:
     """JSON with a line for each column or row, neither for each number nor one for all."""
-    count = Counter(long_texts(content))
-    texts = [text for text, times in count.items() if times > 1]
-    place = {text: number for number, text in enumerate(texts)}
+    shared = {text: place for place, text in enumerate(several_times(content))}
 
     def write(value: Any, indent: int) -> str:
-        if isinstance(value, str) and value in place:
-            return f'"§{place[value]}"'
-        if not isinstance(value, dict | list):
-            return json.dumps(value, ensure_ascii=False)
+        whole = compact(value)
+        if whole in shared:
+            return f'"§{shared[whole]}"'
+        if len(whole) + indent <= 100 or not isinstance(value, dict | list):
+            return whole
         rows = [write(one, indent + 1) for one in (value.values() if isinstance(value, dict) else value)]
         if isinstance(value, dict):
-            rows = [f"{json.dumps(key, ensure_ascii=False)}:{row}" for key, row in zip(value, rows, strict=True)]
+            rows = [f"{compact(key)}:{row}" for key, row in zip(value, rows, strict=True)]
         left, right = "{}" if isinstance(value, dict) else "[]"
-        whole = left + ",".join(rows) + right
-        if len(whole) <= 100 or (isinstance(value, list) and "\n" not in whole):
-            return whole
+        if isinstance(value, list) and not any("\n" in row for row in rows):
+            return left + ",".join(rows) + right
         inner = "\n" + " " * (indent + 1)
         return f"{left}{inner}{f',{inner}'.join(rows)}\n{' ' * indent}{right}"
 
-    body = write(content, 0)
-    place = {}
-    return f'{{"texts": {write(texts, 0)},\n"left": {body}}}\n'
+    listed = ",\n ".join(shared)
+    return f'{{"shared": [\n {listed}\n],\n"left": {write(content, 0)}}}\n'
 
 
 def loaded(text: str) -> Any:
@@ -214,14 +211,26 @@ def loaded(text: str) -> Any:
             return {key: resolved(one) for key, one in value.items()}
         if isinstance(value, list):
             return [resolved(one) for one in value]
-        return content["texts"][int(value[1:])] if isinstance(value, str) and value.startswith("§") else value
+        return content["shared"][int(value[1:])] if isinstance(value, str) and value.startswith("§") else value
 
     return resolved(content["left"])
 
 
-def long_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from long_texts(one)
-    elif isinstance(value, str) and len(value) >= LONG:
-        yield value
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def several_times(content: Any) -> list[str]:
+    """The texts, lists and objects that stand in *content* more than once, those inside of them aside."""
+    count: Counter[str] = Counter()
+
+    def visit(value: Any) -> None:
+        whole = compact(value)
+        if len(whole) >= LONG:
+            count[whole] += 1
+            if count[whole] == 1 and isinstance(value, dict | list):
+                for one in value.values() if isinstance(value, dict) else value:
+                    visit(one)
+
+    visit(content)
+    return [whole for whole, times in count.items() if times > 1]

@@ -45,9 +45,9 @@ CAUSAL, LARGER, MASKED, ROBERTA = (
 )
 TOWNS, GRAPH, TOWN = "--data data/towns", "--data data/graph", "--data data/town"
 EVERY_SCORE = "--reduction sum,mean --score full,conditional,answer"
-ALL = "--by relation,cardinality,domain,template,half,relation+template --errors 4 --reliability"
+ALL = "--by relation,cardinality,half,relation+template --errors 3 --reliability"
 
-probed("statement-causal", f"statement {CAUSAL} {TOWNS} {EVERY_SCORE} --perplexity --limit 11", ALL)
+probed("statement-causal", f"statement {CAUSAL} {TOWNS} {EVERY_SCORE} --perplexity --limit 8", ALL)
 probed(
     "statement-causal-plain",
     f"statement {CAUSAL} {TOWNS} --templates 0,2 --limit 8 --seed 3 --bos none --no-capitalize --top-k 3 "
@@ -57,13 +57,13 @@ probed(
 probed("statement-causal-max-rank", f"statement {CAUSAL} {TOWNS} --max-rank 3 --reduction sum", "--by relation")
 probed("statement-causal-graph", f"statement {CAUSAL} {GRAPH} --shots 2 --closing --candidates asked", "--by relation")
 probed(
-    "statement-causal-pool", f"statement {CAUSAL} {TOWNS} --pool data --reduction mean --exclude-tails Rome --limit 12"
+    "statement-causal-pool", f"statement {CAUSAL} {TOWNS} --pool data --reduction mean --exclude-tails Rome --limit 7"
 )
-probed("statement-masked", f"statement {MASKED} {TOWNS} {EVERY_SCORE} --perplexity --limit 7", ALL)
+probed("statement-masked", f"statement {MASKED} {TOWNS} {EVERY_SCORE} --perplexity --limit 5", ALL)
 for pll in ("original", "answer-l2r", "sentence-l2r"):
     probed(f"statement-masked-{pll}", f"statement {ROBERTA} {TOWNS} --limit 6 --templates 0,1 --pll {pll}")
 probed("statement-masked-max-rank", f"statement {MASKED} {TOWNS} --max-rank 2 --limit 6 --templates 0")
-probed("embedding-causal", f"embedding {CAUSAL} {GRAPH} --shots 3", "--by relation,cardinality --errors 3")
+probed("embedding-causal", f"embedding {CAUSAL} {GRAPH} --shots 3", "--by domain,relation,cardinality --errors 3")
 probed(
     "embedding-causal-other",
     f"embedding {LARGER} {TOWNS} --shots 2 --per-query-shots --trailing-space --tail-template B --pooling mean "
@@ -75,7 +75,7 @@ probed("vocabulary-masked", f"vocabulary {ROBERTA} {TOWNS} --templates 0,1 --rea
 probed(
     "cloze",
     f"cloze {MASKED} {TOWNS} --masks several,one --reduction mean,max,first --reading template-based --perplexity "
-    "--limit 7",
+    "--limit 5",
     ALL,
 )
 probed(
@@ -123,7 +123,7 @@ probed("choice-masked", f"choice {MASKED} --data data/choices --limit 12", "--by
 probed("choice-towns", f"choice {CAUSAL} {TOWNS} --options 3 --limit 8", "--by relation")
 probed(
     "choice-server",
-    "choice --model tiny --data data/choices --limit 12 --server {server}",
+    "choice --model tiny --data data/choices --limit 12 --server {server} --concurrency 1",
     "--by relation",
     needs="build-choices",
     extras="pyoxigraph openai",
@@ -149,7 +149,7 @@ case(
 case(
     "study-compute-time",
     f"study compute-time {CAUSAL} {GRAPH} --shots 1 --queries 1,3,5 --repeats 1 --out studies/compute-time",
-    timed=("seconds/query", "± error", "intercept, s", "extrapolated, h", "± h"),
+    timed=("seconds/query", "± error", "intercept, s", "R²", "extrapolated, h", "± h"),
 )
 case(
     "study-agreement",
@@ -177,7 +177,8 @@ case(
     "two-readings",
     *(
         f"probe {'statement' if name.startswith('causal') else 'cloze'} --model models/{name} {TOWNS} --pool data "
-        f"--relations capital --reading {reading} --perplexity --out runs/{name}-{reading}"
+        f"--relations capital --templates {'0,1' if reading == 'template-based' else '0'} --limit 6 --reading {reading} "
+        f"--perplexity --out runs/{name}-{reading}"
         for name, reading in READINGS
     ),
     f"probe cloze {MASKED} {TOWNS} --relations capital --reading template-free --sentences all --any-surface "
@@ -204,7 +205,7 @@ case("study-templates", f"study templates {' '.join(BASED)} --out studies/templa
 case(
     "study-relations",
     *(
-        f"probe statement {model} --data data/{data} --out runs/relations-{number}-{data}"
+        f"probe statement {model} --data data/{data} --templates 0 --out runs/relations-{number}-{data}"
         for number, model in enumerate((CAUSAL, LARGER))
         for data in ("towns", "lands")
     ),
@@ -225,8 +226,8 @@ case(
 )
 case(
     "study-entailment",
-    f"study entailment {MASKED} {TOWN} --rules rdfs3,rdfs7 --pairs 1 --limit 16 --out studies/entailment",
-    f"study entailment {MASKED} {TOWN} --rules rdfs9 --wordings words,learnt --pairs 1 --limit 16 --epochs 1 "
+    f"study entailment {MASKED} {TOWN} --rules rdfs3,rdfs7 --pairs 1 --limit 12 --seed 1 --out studies/entailment",
+    f"study entailment {MASKED} {TOWN} --rules rdfs9 --wordings learnt --pairs 1 --limit 8 --epochs 1 "
     "--out studies/entailment-learnt",
     **ONTOLOGY,
 )
@@ -287,7 +288,7 @@ case(
     "links-prompted-server",
     f"kgc train --model prompted {GRAPH} --weights tiny --server {{server}} --candidates 10 "
     "--out links/prompted-server",
-    f"kgc evaluate links/prompted-server {GRAPH} --samples 2 --limit 3 --out runs/link-prompted-server",
+    f"kgc evaluate links/prompted-server {GRAPH} --samples 2 --limit 3 --concurrency 1 --out runs/link-prompted-server",
     f"metrics runs/link-prompted-server --by direction {JSON}",
     extras="bm25s openai",
 )
@@ -321,3 +322,21 @@ case(
     f"probe cloze {MASKED} --data data/cloze --out runs/built-cloze",
     extras="ahocorasick_rs sentencex",
 )
+
+# ------------------------------------------------------------------------------------------- runs of an earlier version
+
+OLD = {
+    "statement-causal": f"probe statement {CAUSAL} {TOWNS} --limit 5 --templates 0",
+    "statement-masked": f"probe statement {MASKED} {TOWNS} --limit 5 --templates 0 --reduction sum,mean",
+    "embedding": f"probe embedding {CAUSAL} {TOWNS} --limit 5 --shots 1",
+    "vocabulary": f"probe vocabulary {MASKED} {TOWNS} --limit 5 --templates 0 --reading template-based",
+    "cloze": f"probe cloze {MASKED} {TOWNS} --limit 5 --reading template-free",
+    "ontology": f"probe ontology {MASKED} {TOWN} --limit 5 --relations type,subPropertyOf --templates 0",
+    "generation": f"probe generation {CAUSAL} {TOWNS} --limit 5 --shots 1 --max-new-tokens 3",
+    "choice": f"probe choice {CAUSAL} {TOWNS} --limit 5 --options 3",
+    "link": f"kgc evaluate links/old {GRAPH}",
+}
+"""Runs whose folders lie beside this file as version 0.1.0 wrote them, but for ``--out``."""
+OLD_PREDICTOR = f"kgc train --model TransE {GRAPH} --epochs 2 --batch-size 8 --dimension 4 --out links/old"
+OLD_NEEDS = {"ontology": ("build-ontology",)}
+OLD_EXTRAS = {"ontology": ("pyoxigraph",), "link": ("pykeen",)}
