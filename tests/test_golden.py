@@ -119,6 +119,23 @@ def unexplained(name: str, before: Any, now: Any) -> list[str]:
     return found + [f"the exception {pattern} fits no difference" for pattern, used in patterns.items() if not used]
 
 
+def test_what_is_a_difference(monkeypatch):
+    before = {"rank": [1.0, 2.5], "top_ids": [["a", "b"]], "accuracy": 0.5, "n": 3, "note": None}
+    assert unexplained("x", before, before | {"new": 1, "accuracy": 0.500001}) == []
+    assert unexplained("x", before, before | {"rank": [1.0, 2.500001]}) == ["rank/1: was 2.5, is 2.500001"]
+    assert unexplained("x", before, before | {"top_ids": [["b", "a"]]}) != []
+    assert unexplained("x", before, before | {"accuracy": 0.5001, "n": 4}) == [
+        "accuracy: was 0.5, is 0.5001",
+        "n: was 3, is 4",
+    ]
+    assert unexplained("x", before, {key: before[key] for key in before if key != "note"}) == [
+        "note: was null, is gone"
+    ]
+    monkeypatch.setitem(EXCEPTIONS, ("x", "acc*"), "a reason")
+    assert unexplained("x", before, before | {"accuracy": None}) == []
+    assert unexplained("x", before, before) == ["the exception acc* fits no difference"]
+
+
 @pytest.fixture
 def written(fathom, server, desk, monkeypatch) -> None:
     """Run folders are written once, by the version that they are kept for."""

@@ -179,27 +179,28 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
+BETWEEN = ",\n"
+
+
 def dumped(content: dict[str, Any]) -> str:
     """JSON with a line for each column or row, neither for each number nor one for all."""
     shared = {text: place for place, text in enumerate(several_times(content))}
 
-    def write(value: Any, indent: int) -> str:
+    def write(value: Any) -> str:
         whole = compact(value)
         if whole in shared:
             return f'"§{shared[whole]}"'
-        if len(whole) + indent <= 100 or not isinstance(value, dict | list):
+        if len(whole) <= 100 or not isinstance(value, dict | list):
             return whole
-        rows = [write(one, indent + 1) for one in (value.values() if isinstance(value, dict) else value)]
+        rows = [write(one) for one in (value.values() if isinstance(value, dict) else value)]
         if isinstance(value, dict):
             rows = [f"{compact(key)}:{row}" for key, row in zip(value, rows, strict=True)]
         left, right = "{}" if isinstance(value, dict) else "[]"
         if isinstance(value, list) and not any("\n" in row for row in rows):
             return left + ",".join(rows) + right
-        inner = "\n" + " " * (indent + 1)
-        return f"{left}{inner}{f',{inner}'.join(rows)}\n{' ' * indent}{right}"
+        return "\n".join((left, BETWEEN.join(rows), right))
 
-    listed = ",\n ".join(shared)
-    return f'{{"shared": [\n {listed}\n],\n"left": {write(content, 0)}}}\n'
+    return "\n".join(('{"shared":[', BETWEEN.join(shared), f'],"left":{write(content)}}}\n'))
 
 
 def loaded(text: str) -> Any:

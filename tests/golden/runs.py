@@ -52,7 +52,7 @@ probed(
     "statement-causal-plain",
     f"statement {CAUSAL} {TOWNS} --templates 0,2 --limit 8 --seed 3 --bos none --no-capitalize --top-k 3 "
     "--relations capital",
-    "--by template",
+    "--by template,domain",
 )
 probed("statement-causal-max-rank", f"statement {CAUSAL} {TOWNS} --max-rank 3 --reduction sum", "--by relation")
 probed("statement-causal-graph", f"statement {CAUSAL} {GRAPH} --shots 2 --closing --candidates asked", "--by relation")
@@ -63,7 +63,7 @@ probed("statement-masked", f"statement {MASKED} {TOWNS} {EVERY_SCORE} --perplexi
 for pll in ("original", "answer-l2r", "sentence-l2r"):
     probed(f"statement-masked-{pll}", f"statement {ROBERTA} {TOWNS} --limit 6 --templates 0,1 --pll {pll}")
 probed("statement-masked-max-rank", f"statement {MASKED} {TOWNS} --max-rank 2 --limit 6 --templates 0")
-probed("embedding-causal", f"embedding {CAUSAL} {GRAPH} --shots 3", "--by domain,relation,cardinality --errors 3")
+probed("embedding-causal", f"embedding {CAUSAL} {GRAPH} --shots 3", "--by relation,cardinality --errors 3")
 probed(
     "embedding-causal-other",
     f"embedding {LARGER} {TOWNS} --shots 2 --per-query-shots --trailing-space --tail-template B --pooling mean "
@@ -75,7 +75,7 @@ probed("vocabulary-masked", f"vocabulary {ROBERTA} {TOWNS} --templates 0,1 --rea
 probed(
     "cloze",
     f"cloze {MASKED} {TOWNS} --masks several,one --reduction mean,max,first --reading template-based --perplexity "
-    "--limit 5",
+    "--limit 4",
     ALL,
 )
 probed(
@@ -98,7 +98,7 @@ ONTOLOGY = {"needs": "build-ontology", "extras": "pyoxigraph"}
 probed(
     "ontology",
     f"ontology {MASKED} {ITEMS} --masks several,one --reduction mean,first",
-    "--by relation,template --errors 3",
+    "--by relation --errors 2",
     **ONTOLOGY,
 )
 probed(
@@ -170,6 +170,7 @@ READINGS = [
     for name in ("masked", "roberta", "causal", "causal-larger")
     for reading in ("template-based", "template-free")
 ]
+WORDINGS = {"template-based": "0,1", "template-free": "0"}
 FREE, BASED = (
     [f"runs/{name}-{reading}" for name, reading in READINGS if reading.endswith(end)] for end in ("free", "based")
 )
@@ -177,7 +178,7 @@ case(
     "two-readings",
     *(
         f"probe {'statement' if name.startswith('causal') else 'cloze'} --model models/{name} {TOWNS} --pool data "
-        f"--relations capital --templates {'0,1' if reading == 'template-based' else '0'} --limit 6 --reading {reading} "
+        f"--relations capital --templates {WORDINGS[reading]} --reading {reading} --limit 6 "
         f"--perplexity --out runs/{name}-{reading}"
         for name, reading in READINGS
     ),
