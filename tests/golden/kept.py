@@ -22,7 +22,9 @@ TOLERANCE = 1e-5
 DIGITS = 7
 WEIGHTS = {"model", "weights"}
 """What has a digest of weights in it."""
-LONGEST_TEXT = 20_000
+LONGEST_TEXT = 400_000
+NOT_KEPT = (".json", ".jsonl", ".csv", ".tsv", ".txt")
+"""Files of which only the name was kept where they were long."""
 UNSTABLE = {
     r"http://127\.0\.0\.1:\d+": "http://server",
     r"(\bmodel:[^|@]+)@[0-9a-f]+": r"\1",  # the recipe of a metric
@@ -155,6 +157,8 @@ def differences(kept: Any, now: Any, path: str = "", exact: bool = False) -> Ite
                 yield where, f"was {shortened(value)}, is gone"
             else:
                 yield from differences(value, now[key], where, exact or key in EXACT)
+    elif kept is None and path.endswith(NOT_KEPT):
+        return
     elif isinstance(kept, list) and isinstance(now, list):
         if len(kept) != len(now):
             yield path, f"were {len(kept)} entries, are {len(now)}"

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
+from fathom.results.names import short_names
 from fathom.results.numbers import Number, combined, correlation, mean, untold
 from fathom.results.outcomes import Outcome, common_facts, outcome_of
 from fathom.results.plots import Plot
@@ -56,7 +57,8 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
     wanted = [[name] for name in scoring][:2] or [[]]
     if runs[0].path.resolve() == runs[1].path.resolve() and wanted[0] == wanted[-1]:
         raise BadInput(f"{runs[0].path} is both runs: give two, or two of its scorings (--scoring A,B)")
-    one, other = outcome_of(runs[0], wanted[0]), outcome_of(runs[1], wanted[-1])
+    names = short_names(runs)
+    one, other = outcome_of(runs[0], wanted[0], names[0]), outcome_of(runs[1], wanted[-1], names[1])
     first, second = one.name, other.name
     if first == second:
         first, second = (f"{side.name} ({side.path})" for side in (one, other))
