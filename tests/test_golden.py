@@ -55,8 +55,9 @@ class Desk:
         for line in case.lines:
             typed = shlex.split(line.replace("{server}", server()) if "{server}" in line else line)
             out = said(fathom, *typed)
-            if typed[-2:] == ["--format", "json"]:
-                printed[line] = kept.tidy(json.loads(json_in(out)), timed=case.timed)
+            if typed[-2:] in (["--format", "json"], ["--format", "csv"]):
+                content = json.loads(json_in(out)) if typed[-1] == "json" else kept.csv_tables(out)
+                printed[line] = kept.tidy(content, timed=case.timed)
             if "--out" in typed:
                 folders[typed[typed.index("--out") + 1]] = None
         for folder in folders:

@@ -126,6 +126,7 @@ def make_texts(folder: Path) -> None:
 
 JUDGED = [("yes", "yes"), ("no", "no"), ("yes", "no"), ("yes", "yes"), ("no", "yes")]
 QUESTIONS = ["capital, What is the capital of [X]?", "continent, Where does [X] lie?"]
+OPTIONS = "templates: [0, 1]\nreduction: [sum, mean]\nlimit: 3\nbatch-tokens: 64\n"
 PLAN = """
 data: data/graph
 worlds: [base, anonymised-er]
@@ -298,6 +299,7 @@ def make_desk(folder: Path) -> None:
         folder / "groups.csv",
         ["model,group", "causal,causal", "causal-larger,causal", "masked,masked", "roberta,masked"],
     )
+    (folder / "options.yaml").write_text(OPTIONS, encoding="utf-8")
     (folder / "plan.yaml").write_text(PLAN, encoding="utf-8")
     for name in MODELS:
         make_model(name, folder / "models" / name)

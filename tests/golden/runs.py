@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 class Case(NamedTuple):
     """:param lines: what is typed behind ``fathom``; ``{server}`` is the address of a scripted chat server. What ends
-    in ``--format json`` has its output kept, and so has all that lies in the folders behind ``--out``.
+    in ``--format json`` or ``csv`` has its output kept, and so has all that lies in the folders behind ``--out``.
     :param needs: cases whose folders are read. :param extras: modules without which the case is skipped.
     :param timed: columns that say how long something took."""
 
@@ -127,6 +127,15 @@ probed(
     "--by relation",
     needs="build-choices",
     extras="pyoxigraph openai",
+)
+
+probed("statement-config", f"statement {CAUSAL} {TOWNS} --config options.yaml --limit 4", "--by relation")
+FIRST = ("statement-causal-max-rank", "cloze-relation", "generation")
+case(
+    "metrics-csv",
+    *(f"metrics runs/{run} {options} --format csv" for run in FIRST for options in ("", "--by relation")),
+    "metrics runs/cloze-relation --by half+template --format csv",
+    needs=" ".join(FIRST),
 )
 
 # ---------------------------------------------------------------------------------------------------------- studies
