@@ -190,12 +190,12 @@ def _line(asked: _Asked, task: str, premise: str, parts: Mapping[str, Sequence[_
     every = [(part, question) for part, own in parts.items() for question in own]
     about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
 
-    def number(name: str, credits: Sequence[tuple[str, float]]) -> Number:
+    def number(name: str, given: Sequence[tuple[str, float]]) -> Number:
         made = combined(name, asked.made, " and ") + about
-        if not credits:
+        if not given:
             return untold(NOTHING, made)
-        clusters = [part for part, _ in credits] if task == ALL else None
-        return number_of(interval([credit for _, credit in credits], clusters, limits=SHARE), len(credits), made)
+        clusters = [part for part, _ in given] if task == ALL else None
+        return number_of(interval([credit for _, credit in given], clusters, limits=SHARE), len(given), made)
 
     told = [(part, question.credit) for part, question in every if not np.isnan(question.credit)]
     unparsed = sum(question.reason in NO_OPTION for _, question in every)

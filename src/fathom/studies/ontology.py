@@ -106,7 +106,7 @@ def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0) 
         raise BadInput(faults)
     _check_comparable(read)
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
-    _check_settings(lines)
+    _check_settings(read, lines)
     best: dict[tuple[str, str, bool], Line] = {}
     for line in lines:
         key = (line.setting.task, line.setting.model, line.setting.soft)
@@ -188,7 +188,7 @@ def _listed(flags: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _check_settings(lines: Sequence[Line]) -> None:
+def _check_settings(read: Sequence[_Read], lines: Sequence[Line]) -> None:
     """:raises BadInput: a setting that stands in two runs."""
     seen: dict[tuple[Setting, int], Line] = {}
     faults = []
@@ -196,13 +196,16 @@ def _check_settings(lines: Sequence[Line]) -> None:
         # Sentences of each item's own are told apart by their number.
         key = (line.setting, line.template if line.setting.prompt == EACH_ITEM else 0)
         if key in seen:
-            faults.append(
-                f"{seen[key].run.path} and {line.run.path} are both of {line.setting.model}, {line.setting.task}, "
-                f"{line.setting.prompt}, {line.scoring}: give one of them"
-            )
+            both = f"{_run_of(read, seen[key]).run.path} and {_run_of(read, line).run.path}"
+            about = f"{line.setting.model}, {line.setting.task}, {line.setting.prompt}, {line.scoring}"
+            faults.append(f"{both} are both of {about}: give one of them")
         seen[key] = line
     if faults:
         raise BadInput(dict.fromkeys(faults))
+
+
+def _run_of(read: Sequence[_Read], line: Line) -> _Read:
+    return next(one for one in read if one.rows is line.rows)
 
 
 def _comparison(part: str, lines: Sequence[Line]) -> Comparison | None:
@@ -246,9 +249,8 @@ def _examples(
     if strangers := [id_ for id_ in wanted if id_ not in there]:
         raise BadInput(f"--examples {','.join(strangers)}: no such query; expected ids such as {min(there)}")
     found = []
-    by_run = {one.run.path: one for one in read}
     for (task, _, _), line in best.items():
-        one, rows = by_run[line.run.path], line.rows
+        one, rows = _run_of(read, line), line.rows
         name_of, items = one.candidates(task), one.items[task]
         shown = {items[id_] for id_ in wanted if id_ in items} if wanted else set(list(items.values())[:1])
         for place in line.places.tolist():
@@ -298,8 +300,7 @@ def _task(found: Ontology, task: str) -> Table:
         numbers, items = found.baselines[task]
         body.append((BASELINE, *(None,) * 5, *measured(numbers), items, 0))
     for line in sorted((line for line in found.lines if line.setting.task == task), key=_order):
-        items = line.items or None
-        body.append((*_setting(line.setting), *measured(line.numbers), items, line.unscored))
+        body.append((*_setting(line.setting), *measured(line.numbers), line.items or None, line.unscored))
     columns = ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored")
     title = f"{task}, every setting (tables 8 to 12)"
     return Table.of_numbers(columns, body, title, BOUNDS, FORMATS, hidden=OUT_OF_SIGHT)
@@ -320,7 +321,7 @@ def _said(setting: Setting) -> str:
 
 
 def _compared(one: Comparison) -> Table:
-    body = [(value, *means) for value, means in one.means.items()]
+    body: list[tuple[Cell | Number, ...]] = [(value, *means) for value, means in one.means.items()]
     note = f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else"
     title = f"{one.part} (appendix B)"
     return Table.of_numbers((one.part, *MEASURED), body, title, BOUNDS, FORMATS, (note,), OUT_OF_SIGHT)

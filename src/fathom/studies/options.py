@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from fathom.options import Group, separated
 from fathom.probes.options import (
@@ -100,6 +101,17 @@ class ComputeTimeOptions(SeveralProbesOptions):
     total: int | None = Field(None, description="Queries to extrapolate to; by default all of the data.")
 
 
+def _is_run(folder: Path) -> Path:
+    """Said together with the faults of the other options."""
+    from fathom.errors import BadInput
+    from fathom.store.folder import RunFolder
+
+    try:
+        return RunFolder.open(folder).path
+    except BadInput as error:
+        raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
+
+
 class EntailmentStudyOptions(EntailmentOptions):
     """Options of the study of entailment: its runs' own, and the plan."""
 
@@ -108,12 +120,11 @@ class EntailmentStudyOptions(EntailmentOptions):
     rules: Words = Field(
         ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), description="Rules, separated by commas."
     )
-    wordings: Words = Field(
-        ("words",),
-        description="Of words, learnt-conjunction, learnt-templates and learnt (both), separated by commas.",
-    )
+    wordings: Annotated[
+        tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
+    ] = Field(("words",), description="What is learnt instead of worded (learnt: both), separated by commas.")
     soft: bool = Field(False, description="All four wordings.")
-    memory: Annotated[tuple[Path, ...], BeforeValidator(separated)] = Field(
+    memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = Field(
         (),
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",
