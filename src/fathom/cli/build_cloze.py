@@ -40,7 +40,6 @@ def cloze(
     from fathom.building.cloze.build import build_cloze
     from fathom.building.cloze.options import ClozeOptions
     from fathom.building.cloze.review import REVIEW_FILE
-    from fathom.building.cloze.tables import built_tables
     from fathom.errors import RunFailed
     from fathom.options import parse_options
 
@@ -51,7 +50,7 @@ def cloze(
     except KeyboardInterrupt as stop:
         raise RunFailed("stopped; nothing was written") from stop
     notes(built.notes)
-    show(built_tables(built), format)
+    show(built.tables(), format)
     if format == Format.TEXT:
         typer.echo(
             f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
@@ -63,7 +62,6 @@ def review(
     format: Printed = Format.TEXT,
 ) -> None:
     """Show how many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
-    from fathom.building.cloze.review import read_review
-    from fathom.building.cloze.tables import review_table
+    from fathom.building.cloze.review import read_review, review_table
 
     show([review_table(read_review(file))], format)

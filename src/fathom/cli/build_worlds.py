@@ -51,8 +51,7 @@ def worlds(
     format: Printed = Format.TEXT,
 ) -> None:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
-    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants
-    from fathom.building.worlds.tables import worlds_table
+    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants, worlds_table
 
     chosen = THIRTEEN if variants is None else parse_variants(part for part in variants.split(",") if part.strip())
     graph, name = graph_at(data)
