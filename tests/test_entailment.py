@@ -749,5 +749,5 @@ def test_folder_names():
     assert folder_names(["models/a", "b/", "c"]) == ["a", "b", "c"]
     assert folder_names(["a/m", "b/m"]) == ["a-m", "b-m"], "the runs of two models never share a folder"
     for models in (["m", "m/"], ["c", "c"], ["a/m", "x/m", "a-m", "y/a-m"], []):
-        with pytest.raises(BadInput, match="a model stands twice in|expected a model or more"):
+        with pytest.raises(BadInput, match=r"a model stands twice in|expected a model or more"):
             folder_names(models)
