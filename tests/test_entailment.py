@@ -724,7 +724,7 @@ class TestInput:
         def counts(seed: int) -> Counter[str]:
             drawn = select(
                 read(done.folder),
-                Selection(relations=["subClassOf", "subPropertyOf"], subset="test", limit=4, seed=seed),
+                Selection(relations=("subClassOf", "subPropertyOf"), subset="test", limit=4, seed=seed),
             ).data
             return Counter(query.relation for query in drawn.queries)
 
@@ -749,5 +749,5 @@ def test_folder_names():
     assert folder_names(["models/a", "b/", "c"]) == ["a", "b", "c"]
     assert folder_names(["a/m", "b/m"]) == ["a-m", "b-m"], "the runs of two models never share a folder"
     for models in (["m", "m/"], ["c", "c"], ["a/m", "x/m", "a-m", "y/a-m"], []):
-        with pytest.raises(BadInput, match="a model stands twice in|expected a model or more"):
+        with pytest.raises(BadInput, match=r"a model stands twice in|expected a model or more"):
             folder_names(models)

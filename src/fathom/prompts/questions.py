@@ -122,7 +122,8 @@ class QuestionShots:
     """Makes the prompt of each query from answered questions on other subjects of its relation.
 
     :param graph: subjects are drawn from its ``train`` split, from all its triples where it has no splits.
-    :param relations: ids of the relations asked. :param shots: how many answered questions.
+    :param relations: ids of the relations asked.
+    :param shots: how many answered questions.
     :param per_query: other subjects for each query, as KAMEL draws them, instead of the same for a relation.
     :param separator: what stands between two answers.
     :raises BadInput: a relation with fewer subjects to draw from than asked for.
@@ -202,7 +203,7 @@ class _Pool:
 
 
 def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Pool]:
-    drawn = graph.splits.get("train", range(len(graph)))
+    drawn = graph.training
     codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
     of_triple = graph.relation[drawn.start : drawn.stop]
     named = pc.not_equal(pc.utf8_trim_whitespace(graph.entities.column("name")), "").to_numpy()

@@ -73,6 +73,7 @@ class SeveralProbesOptions(FewShotOptions):
 
     model_config = ConfigDict(extra="allow")
 
+    probes: Words = Field(("embedding",), description="Probes, separated by commas.")
     max_rank: int | None = Field(None, ge=1, description="Where the statement probe may stop.")
 
     def given(self) -> dict[str, Any]:
@@ -93,7 +94,6 @@ class SizesOptions(SeveralProbesOptions):
 class ComputeTimeOptions(SeveralProbesOptions):
     """Options of the study of compute time."""
 
-    probes: Words = Field(("embedding",), description="Probes, separated by commas.")
     queries: Numbers = Field(
         (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), description="Numbers of queries to time, separated by commas."
     )
