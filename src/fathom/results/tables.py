@@ -57,13 +57,14 @@ class Table:
         if wanted the p value. What the numbers note, and how they were made, stands in the last two columns, ``note``
         and ``recipe``, for programs, and below the table for readers.
 
-        :param numbers: column → names of the columns beside it: low, high and, if there are three, p.
+        :param numbers: column → names of the columns beside it: low, high and, if there are three, p; none where no
+            number of the column has an interval.
         :param formats: of a column of numbers that of its ends, too.
         """
         formats = dict(formats or {})
         wide = [name for column in columns for name in (column, *numbers.get(column, ()))]
-        for column, (low, high, *p) in numbers.items():
-            formats |= dict.fromkeys((low, high), formats.get(column, ".4g")) | dict.fromkeys(p, ".2g")
+        for column, beside in numbers.items():
+            formats |= dict.fromkeys(beside[:2], formats.get(column, ".4g")) | dict.fromkeys(beside[2:], ".2g")
         body, every = [], []
         for row in rows:
             own = [cell for cell in row if isinstance(cell, Number)]
