@@ -198,7 +198,8 @@ def difference(
     outcomes = [outcome for _, outcome in signed]
     plus = sum(sign > 0 for sign, _ in signed)
     limits = (float(plus - len(signed)), float(plus))
-    made = combined(name, [outcome.recipe("") for outcome in outcomes])
+    between = " − " if (len(signed), plus) == (2, 1) else " and "
+    made = combined(name, [outcome.recipe("") for outcome in outcomes], between)
     return numbers.difference(total, np.zeros(len(facts)), outcomes[0].relations_of(facts), made, limits)
 
 

@@ -60,7 +60,8 @@ class Table:
         if wanted the p value. What the numbers note, and how they were made, stands in the last two columns, ``note``
         and ``recipe``, for programs, and below the table for readers.
 
-        :param numbers: column → names of the columns beside it: low, high and, if there are three, p.
+        :param numbers: column → names of the columns beside it: low, high and, if there are three, p; none where no
+            number of the column has an interval.
         :param formats: of a column of numbers that of its ends, too.
         """
         formats = dict(formats or {})

@@ -87,7 +87,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
 def _correlation(name: str, sides: Sequence[Outcome], values: Sequence[Floats], stopped: int) -> Number:
     made = combined(name, [side.recipe("") for side in sides], " and ")
     if stopped:
-        return untold("some ranks are only known to lie beyond --max-rank: no correlation", made, n=len(values[0]))
+        return untold("some ranks are only known to lie beyond --max-rank: no correlation", made)
     return correlation(values[0], values[1], made)
 
 
