@@ -66,7 +66,8 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     """
     names = graph.entities.column("name")
     case = case_policy(names, case)
-    sought = ~is_blank(names) & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
+    named = ~is_blank(names)
+    sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
     trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
     found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]
     described, name, start, end = (np.concatenate([part[place] for part in found]) for place in range(4))
