@@ -9,28 +9,23 @@ import typer
 
 from fathom.cli.flags import Config, NewFolder, Printed
 from fathom.cli.formats import Format, notes, show
-from fathom.cli.options import merge
+from fathom.cli.options import merge, option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
 
 
 def cloze(
     out: NewFolder,
-    inputs: list[Path] = typer.Option(
-        ...,
-        "--input",
-        help="PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.",
-        rich_help_panel=Group.DATA,
+    inputs: list[Path] = option(
+        Group.DATA, "PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.", "--input"
     ),
-    entities: list[str] = typer.Option(
-        ...,
-        help="A list of entities, TYPE=FILE or a FILE named after its type; may be repeated.",
-        rich_help_panel=Group.DATA,
+    entities: list[str] = option(
+        Group.DATA, "A list of entities, TYPE=FILE or a FILE named after its type; may be repeated."
     ),
-    blocked: Path | None = typer.Option(
-        None,
-        help="File of sub-strings, one per line: sentences with one are left out (default: the paper's list).",
-        rich_help_panel=Group.SELECTION,
+    blocked: Path | None = option(
+        Group.SELECTION,
+        "File of sub-strings, one per line: sentences with one are left out (default: the paper's list).",
+        default=None,
     ),
     config: Config = None,
     format: Printed = Format.TEXT,
