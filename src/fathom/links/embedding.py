@@ -35,7 +35,7 @@ from fathom.links.base import Progress
 from fathom.links.fit import WATCHED, NotANumber
 from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
 from fathom.store.files import write_json, write_text
 from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
