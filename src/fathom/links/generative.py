@@ -29,8 +29,8 @@ from fathom.links.fit import shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
+from fathom.scoring.ranks import Found
 from fathom.scoring.search import Answers
-from fathom.scoring.similarity import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage
 
