@@ -13,6 +13,7 @@ and the note says so. One cluster alone tells nothing of others: its interval is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,37 +65,24 @@ def interval(
     seed: int = 0,
     weights: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
+    fold: Callable[..., Floats] | None = None,
 ) -> Interval:
-    """Percentile interval of the mean of *values* under resampling of whole clusters.
+    """Percentile interval of the mean of *values*, or of what *fold* makes of the means of several columns of them
+    (such as an F1 of means), under resampling of whole clusters.
 
     Percentile intervals of few clusters are too narrow: the deviations from the estimate are widened by
     √(G/(G−1)) · t(G−1)/z, with G clusters. The order of values does not matter.
 
-    :param values: [n]. :param clusters: label of each, [n]; None makes each value a cluster of its own.
+    :param values: [n]; with *fold* one column or more, [columns, n], resampled together.
+    :param clusters: label of each, [n]; None makes each value a cluster of its own.
     :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
     :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there. It is the limits themselves
         where there is one cluster, and Wilson's where all values stand at one of them.
+    :param fold: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
-    return _bootstrap(_itself, [values], clusters, confidence, resamples, seed, weights, limits)[0]
-
-
-def interval_of(
-    function: Callable[..., Floats],
-    columns: Sequence[npt.ArrayLike],
-    clusters: Clusters,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-    weights: npt.ArrayLike | None = None,
-    limits: tuple[float, float] = (-np.inf, np.inf),
-) -> Interval:
-    """:func:`interval` of what *function* makes of the means of several columns, such as an F1 of means.
-
-    :param function: takes one array per column, any shape, and gives one of that shape.
-    :param columns: [n] each, resampled together.
-    """
-    return _bootstrap(function, columns, clusters, confidence, resamples, seed, weights, limits)[0]
+    columns = [values] if fold is None else list(values)  # type: ignore[arg-type]
+    return _bootstrap(fold or _itself, columns, clusters, confidence, resamples, seed, weights, limits)[0]
 
 
 def paired_difference(
@@ -220,14 +208,24 @@ def _check(items: Floats, labels: npt.NDArray[Any], weights: Floats) -> None:
 
 def _resampled(above: Floats, below: Floats, resamples: int, seed: int) -> Floats:
     """Ratio of sums of each resample. Drawing G clusters with replacement is one multinomial draw of G counts."""
+    if len(above) * resamples <= _CELLS:
+        counts = _drawn(len(above), resamples, seed)
+        return np.asarray((counts @ above) / (counts @ below))
     generator, units = np.random.default_rng(seed), len(above)
     block = max(1, _CELLS // units)
     means = np.empty(resamples)
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
-        counts = generator.multinomial(units, np.full(units, 1 / units), size=size)
-        means[start : start + size] = (counts @ above) / (counts @ below)
+        drawn = generator.multinomial(units, np.full(units, 1 / units), size=size)
+        means[start : start + size] = (drawn @ above) / (drawn @ below)
     return means
+
+
+@lru_cache(maxsize=4)
+def _drawn(units: int, resamples: int, seed: int) -> Floats:
+    """[resamples, units]; a summary asks for the same one many times."""
+    generator = np.random.default_rng(seed)
+    return generator.multinomial(units, np.full(units, 1 / units), size=resamples).astype(float)
 
 
 def _widening(units: int, confidence: float) -> float:

@@ -70,7 +70,9 @@ class SlotProbe(ShardedProbe[_Shard]):
         super().__init__(options, model, queryset)
         self.options = options
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
-        self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
+        self.scorings = tuple(
+            Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
+        )
         self._check_sentences()
         self._passes = 0
         self._names = cache(self._tokenised)

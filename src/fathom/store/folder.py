@@ -41,16 +41,24 @@ class RunFolder:
 
     @property
     def manifest(self) -> dict[str, Any]:
+        """The content of manifest.json. :raises BadInput: it is not JSON."""
         try:
             return json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
         except json.JSONDecodeError as error:
             raise BadInput(f"{self.path / 'manifest.json'}:{error.lineno}: not JSON: {error.msg}") from error
 
     def start(
-        self, identity: Mapping[str, Any], plan: Sequence[str], queries: pa.Table, candidates: pa.Table
+        self,
+        identity: Mapping[str, Any],
+        plan: Sequence[str],
+        queries: pa.Table,
+        candidates: pa.Table,
+        shows: Mapping[str, Any] | None = None,
     ) -> set[str]:
-        """Make the folder, or go on with it. :returns: the shards already finished.
+        """Make the folder, or go on with it.
 
+        :param shows: what the probe declares of its numbers; it decides nothing about what may resume.
+        :returns: the shards already finished.
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
         if (self.path / "manifest.json").exists():
@@ -64,6 +72,7 @@ class RunFolder:
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
+        manifest |= {"shows": shows} if shows else {}
         write_json(self.path / "manifest.json", manifest)
         return set()
 
@@ -76,12 +85,15 @@ class RunFolder:
             raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
     def finished(self) -> set[str]:
+        """Names of the shards whose predictions are there."""
         return {part.stem.removeprefix("part-") for part in (self.path / "predictions").glob("part-*.parquet")}
 
     def is_complete(self) -> bool:
+        """Whether all shards of the plan are finished."""
         return set(self.manifest["plan"]) <= self.finished()
 
     def add_shard(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the predictions of one shard, whole or not at all. :raises RunFailed: the disk is full."""
         write_table(
             self.path / "predictions" / f"part-{shard}.parquet", pa.Table.from_pylist(list(rows), schema=SCHEMA)
         )
@@ -108,6 +120,7 @@ class RunFolder:
         return pa.concat_tables([_read_part(part) for part in parts], promote_options="default")
 
     def queries(self) -> pa.Table:
+        """A row per query, with the groups that :meth:`grouped_by` has added."""
         table = pq.read_table(self.path / "queries.parquet")
         if not self._more_groups:
             return table
