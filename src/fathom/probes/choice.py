@@ -36,12 +36,11 @@ from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots,
 from fathom.scoring.statements import (
     Reduction,
     Score,
+    Scored,
     counted_tokens,
-    encode_statements,
-    reduce_scores,
-    statement_log_probs,
+    score_statements,
 )
-from fathom.scoring.tokens import Bos, Tokens, resolve_bos
+from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.journal import Journal
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
@@ -279,34 +278,26 @@ class _Likelihoods:
             letters = [f"({letter})" for letter, _ in zip(ascii_lowercase, space.ids, strict=False)]
             said = letters if kind == "letter" else space.names
             prompts += [completed(self._asked(query), one, closing=False) for one in said]
-        tokens = encode_statements(self.model, prompts, self.bos) if prompts else []
-        window = self.model.max_tokens
-        fits = [window is None or len(one.ids) <= window for one in tokens]
-        runnable = [one for one, fit in zip(tokens, fits, strict=True) if fit]
-        log_probs = iter(statement_log_probs(self.model, runnable, Pll.ORIGINAL, self.budget))
-        self.statements += len(runnable)
-        own = iter([(one, next(log_probs) if fit else None) for one, fit in zip(tokens, fits, strict=True)])
+        scored = score_statements(self.model, prompts, self.bos, Pll.ORIGINAL, self.budget)
+        self.statements += sum(one.log_probs is not None for one in scored)
+        own = iter(scored)
         return [
             self._both(query, space, [next(own) for _ in space.ids])
             for query, space in zip(queries, spaces, strict=True)
         ]
 
-    def _both(
-        self, query: Query, space: CandidateSet, scored: Sequence[tuple[Tokens, NDArray[np.float32] | None]]
-    ) -> dict[Reduction, Columns]:
-        """:param scored: of each option all tokens of question and answer, and their scores; None where too long."""
-        if any(log_probs is None for _, log_probs in scored):
-            longest, window = max(len(tokens.ids) for tokens, _ in scored), self.model.max_tokens
+    def _both(self, query: Query, space: CandidateSet, scored: Sequence[Scored]) -> dict[Reduction, Columns]:
+        """:param scored: of each option question and answer."""
+        if any(one.log_probs is None for one in scored):
+            longest, window = max(len(one.tokens.ids) for one in scored), self.model.max_tokens
             why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
             return {reduction: unscored(why) for reduction in Reduction}
+        lengths = [one.tokens.answer_tokens for one in scored]
         both = {}
         for reduction in Reduction:
             values = [
-                reduce_scores(log_probs, counted_tokens(tokens, Score.ANSWER, Attention.CAUSAL), reduction)
-                for tokens, log_probs in scored
-                if log_probs is not None
+                one.reduced(counted_tokens(one.tokens, Score.ANSWER, Attention.CAUSAL), reduction) for one in scored
             ]
-            lengths = [tokens.answer_tokens for tokens, _ in scored]
             both[reduction] = _ranked(query, space, np.array(values), lengths)
         return both
 

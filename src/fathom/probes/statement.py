@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Facts, ShardedProbe
@@ -31,14 +30,13 @@ from fathom.scoring.statements import (
     Likelihood,
     Reduction,
     Score,
+    Scored,
     Way,
     counted_tokens,
-    encode_statements,
-    reduce_scores,
-    statement_log_probs,
+    score_statements,
     text_likelihoods,
 )
-from fathom.scoring.tokens import Bos, Tokens, resolve_bos
+from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_STATEMENTS = 8192
@@ -49,17 +47,6 @@ SEARCHED_TOGETHER = 8
 class _Shard(NamedTuple):
     template: int
     queries: tuple[Query, ...]
-
-
-class _Scored(NamedTuple):
-    """One statement.
-
-    :param fault: why it has no score, None where it has.
-    """
-
-    tokens: Tokens
-    log_probs: NDArray[np.float32]
-    fault: str | None
 
 
 class Probe(ShardedProbe[_Shard]):
@@ -162,58 +149,40 @@ class Probe(ShardedProbe[_Shard]):
 
     def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Every candidate of every query; for each query one answer per scoring."""
-        statements = self._run([prompt for query in queries for prompt in wording.statements(query, space.names)])
+        prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
+        statements = score_statements(self.model, prompts, self.bos, Pll(self.options.pll), self.budget)
+        self._noted["statements"] += sum(item.log_probs is not None for item in statements)
         answers = {}
         for number, query in enumerate(queries):
             own = statements[number * len(space) : (number + 1) * len(space)]
             answers[query.id] = [self._answer(query, space, own, way) for way in self.ways]
         return answers
 
-    def _run(self, prompts: Sequence[Prompt]) -> list[_Scored]:
-        """Token scores of statements; one beyond the model's window is not run."""
-        statements = encode_statements(self.model, prompts, self.bos) if prompts else []
-        window = self.model.max_tokens
-        fits = [window is None or len(tokens.ids) <= window for tokens in statements]
-        runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
-        found = iter(statement_log_probs(self.model, runnable, Pll(self.options.pll), self.budget))
-        self._noted["statements"] += len(runnable)
-        return [
-            _Scored(tokens, next(found), None)
-            if fit
-            else _Scored(
-                tokens,
-                np.full(len(tokens.ids), np.nan, dtype=np.float32),
-                f"a statement of {len(tokens.ids)} tokens is longer than the model's window of {window}",
-            )
-            for tokens, fit in zip(statements, fits, strict=True)
-        ]
-
-    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[_Scored], way: Way) -> Columns:
+    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[Scored], way: Way) -> Columns:
         counted = [counted_tokens(item.tokens, way.score, self.model.attention) for item in statements]
-        pairs = zip(statements, counted, strict=True)
         return of_scores(
             query,
             space,
-            np.array([reduce_scores(item.log_probs, which, way.reduction) for item, which in pairs]),
+            np.array([item.reduced(which, way.reduction) for item, which in zip(statements, counted, strict=True)]),
             [statements[place].tokens.answer_tokens for place in space.places(query.gold)],
             [int(which.sum()) for which in counted],
             [item.tokens.mixed for item in statements],
             top_k=self.options.top_k,
             max_rank=self.options.max_rank,  # one rule for all templates, whichever way each had to take
-            fault=_fault(statements, counted),
+            fault=self._fault(statements, counted),
             what="statements",
         )
+
+    def _fault(self, statements: Sequence[Scored], counted: Sequence[NDArray[np.bool_]]) -> str | None:
+        """Why a statement has no score, where that is known without the model."""
+        for item in statements:
+            if item.log_probs is None:
+                length, window = len(item.tokens.ids), self.model.max_tokens
+                return f"a statement of {length} tokens is longer than the model's window of {window}"
+        if not all(which.any() for which in counted):
+            return "no token of a statement can be scored (a first token needs something before it: --bos)"
+        return None
 
 
 def _refusal(query: Query, space: CandidateSet, wording: Wording | None) -> str | None:
     return unrankable(query, space) or (None if wording is None else wording.refusal(query))
-
-
-def _fault(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]]) -> str | None:
-    """Why a statement has no score, where that is known without the model."""
-    for item in statements:
-        if item.fault is not None:
-            return item.fault
-    if not all(which.any() for which in counted):
-        return "no token of a statement can be scored (a first token needs something before it: --bos)"
-    return None

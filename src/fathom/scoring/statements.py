@@ -77,6 +77,35 @@ def encode_statements(model: Model, prompts: Sequence[Prompt], bos: int | None) 
     return encode_masked(model.tokenizer, prompts)
 
 
+class Scored(NamedTuple):
+    """A statement.
+
+    :param log_probs: of its tokens in nats, shape (n,); None where it is longer than the model's window.
+    """
+
+    tokens: Tokens
+    log_probs: NDArray[np.float32] | None
+
+    def reduced(self, counted: NDArray[np.bool_], reduction: Reduction) -> float:
+        """See :func:`reduce_scores`; NaN where there are no scores."""
+        return float("nan") if self.log_probs is None else reduce_scores(self.log_probs, counted, reduction)
+
+
+def score_statements(
+    model: Model, prompts: Sequence[Prompt], bos: int | None, pll: Pll, budget: Budget
+) -> list[Scored]:
+    """Tokenise statements and score those that fit the model's window.
+
+    :param bos: what causal models are shown first.
+    :param pll: concerns masked models alone.
+    """
+    statements = encode_statements(model, prompts, bos) if prompts else []
+    fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
+    runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
+    found = iter(statement_log_probs(model, runnable, pll, budget))
+    return [Scored(tokens, next(found) if fit else None) for tokens, fit in zip(statements, fits, strict=True)]
+
+
 class Likelihood(NamedTuple):
     """:param log_prob: nats per text, of :attr:`tokens` tokens; NaN where the text is longer than the window."""
 
@@ -90,14 +119,11 @@ def text_likelihoods(model: Model, texts: Sequence[str], bos: int | None, budget
 
     exp(−log_prob / tokens) is the (pseudo-)perplexity of a text.
     """
-    statements = encode_statements(model, [Prompt(text, (), ()) for text in texts], bos)
-    fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
-    runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
-    found = iter(statement_log_probs(model, runnable, Pll.ORIGINAL, budget))
-    counted = [counted_tokens(tokens, Score.FULL, model.attention) for tokens in statements]
+    statements = score_statements(model, [Prompt(text, (), ()) for text in texts], bos, Pll.ORIGINAL, budget)
+    counted = [counted_tokens(one.tokens, Score.FULL, model.attention) for one in statements]
     return [
-        Likelihood(reduce_scores(next(found), which, Reduction.SUM) if fit else float("nan"), int(which.sum()))
-        for which, fit in zip(counted, fits, strict=True)
+        Likelihood(one.reduced(which, Reduction.SUM), int(which.sum()))
+        for one, which in zip(statements, counted, strict=True)
     ]
 
 
