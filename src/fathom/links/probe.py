@@ -1,5 +1,5 @@
-"""The link probe: whom does a trained link predictor put first, as tail of (head, relation) and as head of (relation,
-tail)?
+"""The link probe: how a trained link predictor ranks all entities as tail of (head, relation) and as head of (relation,
+tail).
 
 Ranks are among all entities of the graph, other right answers of any split left out (the filtered setting). See
 docs/methods/link-prediction.md.
@@ -17,9 +17,10 @@ import torch
 from fathom.data.graph.links import links_of
 from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.errors import BadInput
-from fathom.links.base import Predictor
+from fathom.links.base import Noted, Predictor
 from fathom.links.options import LinkOptions
 from fathom.models.base import Model
+from fathom.options import Given
 from fathom.probes.base import Progress, Row
 from fathom.scoring.ranks import Found
 from fathom.scoring.rows import Asked, of_found
@@ -49,18 +50,22 @@ class Probe:
         starts = range(0, len(queryset.queries), SHARD_QUERIES)
         self._shards = {f"{number:05d}": slice(at, at + SHARD_QUERIES) for number, at in enumerate(starts)}
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> Given:
+        """The options that the predictor is asked with."""
         asking = self.predictor.options.asking()
         return {"asking": {name: value for name, value in self.predictor.options.identity().items() if name in asking}}
 
     def plan(self) -> Sequence[str]:
+        """Shards of :data:`SHARD_QUERIES` questions, in their order."""
         return list(self._shards)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
+        """Make what all questions share, such as the vectors of entities."""
         with torch.inference_mode():
             self.predictor.prepare_in(artifacts, progress)
 
     def ask(self, shard: str) -> list[Row]:
+        """A row for each question of the shard."""
         queries = self.queryset.queries[self._shards[shard]]
         reasons = [unrankable(query, self.space) for query in queries]
         asked = [query for query, reason in zip(queries, reasons, strict=True) if reason is None]
@@ -73,7 +78,8 @@ class Probe:
             for query, reason in zip(queries, reasons, strict=True)
         ]
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Noted:
+        """The predictor's own."""
         return self.predictor.circumstances()
 
     @cached_property
