@@ -28,7 +28,7 @@ from fathom.links.fit import fit
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.links.ranking import rank_links
-from fathom.scoring.search import Answers
+from fathom.scoring.trie import Answers
 from tests.conftest import build
 
 WORDS = ["<pad>", "</s>", "<s>", "<unk>", *(f"w{number}" for number in range(4, 24))]

@@ -10,8 +10,10 @@ from fathom.models.local import LocalModel
 from fathom.models.scripted import ScriptedModel
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import rank_best
-from fathom.scoring.search import Answers, Found, Plan, Question, search
+from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Reduction
+from fathom.scoring.trie import Answers
+from fathom.scoring.walk import Found
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
 from tests.test_causal import network
 

@@ -30,8 +30,8 @@ from fathom.links.fit import ADAMW, Stage, shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
-from fathom.scoring.search import Answers
 from fathom.scoring.similarity import Found
+from fathom.scoring.trie import Answers
 from fathom.training.loop import Optimizer
 
 FULL_UP_TO = 5_000

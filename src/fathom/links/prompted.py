@@ -37,9 +37,10 @@ from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens
 from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
-from fathom.scoring.search import Answers, Plan, Question, search
+from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.similarity import Found
 from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.scoring.trie import Answers
 from fathom.store.journal import Journal
 
 ANSWERS = 10

@@ -15,9 +15,11 @@ from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import top, unfiltered_ranks
-from fathom.scoring.search import Answers, Found, Plan, Question, search
+from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Reduction, Score
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
+from fathom.scoring.trie import Answers
+from fathom.scoring.walk import Found
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8

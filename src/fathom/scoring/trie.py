@@ -35,6 +35,11 @@ class Trie:
         """The nodes that have children: the only ones a model has to run."""
         return np.flatnonzero(self.end > np.arange(len(self.end)) + 1)
 
+    def path(self, sequence: int) -> Ints:
+        """The nodes of an input sequence, first token first. :param sequence: its place in the input."""
+        path: Ints = self.paths[sequence]
+        return path[path >= 0]
+
 
 def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
     """:param sequences: token ids, none empty; equal sequences share one path."""
@@ -88,6 +93,36 @@ def spans(keys: Ints, values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     index = np.repeat(np.arange(len(wanted)), counts)
     within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
     return index, values[low[index] + within]
+
+
+class Answers:
+    """An answer space as a trie of what follows a prompt.
+
+    :param continuations: token ids of each candidate, as they follow the prompt; none empty. Equal ones share a leaf.
+    """
+
+    def __init__(self, continuations: Sequence[Sequence[int]]) -> None:
+        self.trie = build_trie(continuations)
+        self.children = Children(self.trie)
+        self.roots = np.flatnonzero(self.trie.parent < 0)
+        self.is_inner = np.zeros(len(self.trie.tokens), dtype=bool)
+        self.is_inner[self.trie.inner] = True
+        lengths = (self.trie.paths >= 0).sum(axis=1)
+        self.terminal: Ints = self.trie.paths[np.arange(len(lengths)), lengths - 1]
+        """The last node of each candidate, shape (candidates,)."""
+        self.tokens = int(lengths.sum())
+        self.by_terminal = np.argsort(self.terminal, kind="stable")
+        self.sorted_terminals = self.terminal[self.by_terminal]
+        ends = np.column_stack([np.arange(len(self.trie.end)), self.trie.end]).ravel()
+        self.longest = np.maximum.reduceat(np.append(self.trie.depth + 1, 0), ends)[::2]
+        """Tokens of the longest answer through each node, shape (nodes,)."""
+
+    def __len__(self) -> int:
+        return len(self.terminal)
+
+    def places(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """The candidates that end at *nodes*. :returns: (index into *nodes*, place of the candidate) pairs."""
+        return spans(self.sorted_terminals, self.by_terminal, nodes)
 
 
 class Block(NamedTuple):
