@@ -703,7 +703,10 @@ class TestInput:
 
     def test_a_limit_that_leaves_a_rule_one_item(self, done, tmp_path):
         def counts(seed: int) -> Counter[str]:
-            drawn = select(read(done.folder), Selection(["subClassOf", "subPropertyOf"], "test", 4, seed)).data
+            drawn = select(
+                read(done.folder),
+                Selection(relations=("subClassOf", "subPropertyOf"), subset="test", limit=4, seed=seed),
+            ).data
             return Counter(query.relation for query in drawn.queries)
 
         seed = next(seed for seed in range(99) if counts(seed)["subPropertyOf"] == 1)

@@ -355,7 +355,7 @@ def test_conceptnet(tmp_path):
         ([trex(evidences=["He is a [MASK]."])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([trex(evidences=[{"obj_surface": "x"}])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([], None, "P413.jsonl.gz: no facts"),
-        ([trex(obj_label="")], None, "relation P413 has no fact whose answer has a name"),
+        ([trex(obj_label="")], None, "relation P413 has no answer with a name"),
         ([trex()], [{"relation": "P413", "template": "[X] plays."}], "relations.jsonl:1: template '[X] plays.' has no"),
         ([trex()], [{"relation": "P413"}], "relations.jsonl:1: expected 'template'"),
         ([trex()], [{"template": "[X] [Y]"}], "relations.jsonl:1: 'relation' is missing"),

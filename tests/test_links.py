@@ -36,13 +36,13 @@ from fathom.links.base import Predictor
 from fathom.links.fit import NotANumber, Stage, shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.networks import language_model
-from fathom.links.options import ASKING, TextTraining
+from fathom.links.options import ASKING, LinkOptions, TextTraining
 from fathom.links.predict import predict_links
 from fathom.links.ranking import rank_links
 from fathom.models.base import Identity
-from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store import folder as folder_module
+from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
 
@@ -77,7 +77,7 @@ class Options(TextTraining):
 class Bilinear(Predictor):
     """Smaller than any real kind, and trained by the same loop: score = ⟨given, relation and direction, answer⟩."""
 
-    scoring = "bilinear"
+    scoring = Scoring("bilinear", "score")
 
     def __init__(self, graph, options, source, device):
         super().__init__(graph, options, source, device)

@@ -50,7 +50,7 @@ from fathom.data.taking import few_chunks, put_rows, take_rows
 from fathom.data.words import is_word_sign
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.formats.kg_files import unwritable, write_graph
+from fathom.formats.kg import unwritable, write_graph
 
 LIKELY = 1e-4
 """Chi-square tests with fixed seeds: below this the drawing would be suspect."""

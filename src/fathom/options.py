@@ -16,6 +16,8 @@ Options = TypeVar("Options", bound=BaseModel)
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
+ASKING: JsonDict = {"asking": True}
+"""Marks a field of a link predictor that may differ between training and asking."""
 
 
 class Group(StrEnum):

@@ -15,7 +15,7 @@ import fathom
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
-from fathom.probes import Entry, find
+from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe, Progress
 from fathom.probes.options import AskingOptions
 from fathom.scoring.names import token_counter
@@ -38,7 +38,7 @@ def run(
     :raises BadInput: *out* belongs to another run, or the probe cannot be asked of this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
-    entry = find(probe) if isinstance(probe, str) else probe
+    entry = PROBES.find(probe) if isinstance(probe, str) else probe
     chosen, left_out = selected(model, data, options)
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)

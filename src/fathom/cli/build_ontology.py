@@ -31,8 +31,7 @@ def ontology(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """Classes, properties and what a model may know of them: a data set from an ontology in RDF."""
-    from fathom.building.ontology import Endpoint, build_ontology
-    from fathom.building.ontology.tables import ontology_tables
+    from fathom.building.ontology import Endpoint, build_ontology, ontology_tables
     from fathom.errors import RunFailed
     from fathom.results.tables import render
 

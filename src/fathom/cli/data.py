@@ -67,7 +67,7 @@ def leakage(
 ) -> None:
     """What a graph gives away without inference: entities with few relations, answers that stand in descriptions."""
     from fathom.formats import read
-    from fathom.results.leakage import leakage_tables
+    from fathom.results.datasets import leakage_tables
     from fathom.results.tables import render
 
     queryset = read(path)
@@ -88,8 +88,7 @@ def sample(
     format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
 ) -> None:
     """A small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
-    from fathom.building.sample import write_sample
-    from fathom.building.sample_table import sample_table
+    from fathom.building.sample import sample_table, write_sample
     from fathom.formats import read
     from fathom.results.tables import render
 

@@ -14,7 +14,7 @@ from fathom.cli.options import merge, stoppable, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
 from fathom.links import EMBEDDING, KINDS, Kind
-from fathom.probes.options import LinkOptions
+from fathom.links.options import LinkOptions
 from fathom.training.options import PretrainOptions
 
 app = typer.Typer(

@@ -12,26 +12,13 @@ from fathom.cli.options import add_command, merge, new_group, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.probes import PROBES, Entry
 
-EXAMPLES = {
-    "statement": "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
-    "embedding": "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
-    "vocabulary": "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
-    "cloze": "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
-    "ontology": "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
-    "choice": "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
-    "generation": "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
-}
-
 
 def group() -> typer.Typer:
     """``fathom probe``, with a command for each entry of the table of probes."""
-    app = new_group("Ask a model what it knows of a data set.", EXAMPLES["statement"])
+    app = new_group("Ask a model what it knows of a data set.", PROBES["statement"].example)
     for name, entry in PROBES.items():
         if entry.asks == "language model":  # link predictors: fathom kgc evaluate
-            example = (
-                EXAMPLES.get(entry.name) or f"fathom probe {entry.name} --model gpt2 --data geography --out runs/new"
-            )
-            add_command(app, name, _command(entry), example, does=entry.does, hidden=name == entry.alias)
+            add_command(app, name, _command(entry), entry.example, does=entry.does, hidden=name == entry.alias)
     return app
 
 

@@ -170,10 +170,10 @@ def _asked(probes: list[str], given: dict[str, Any], max_rank: int | None) -> li
     """Each probe with those of the options that it has. :raises BadInput: an option that none has."""
     from fathom.errors import BadInput
     from fathom.options import parse_options
-    from fathom.probes import find
+    from fathom.probes import PROBES
     from fathom.studies.entities import Asked
 
-    entries = [find(probe) for probe in probes]
+    entries = [PROBES.find(probe) for probe in probes]
     faults = [f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model"]
     if faults:
         raise BadInput(faults)

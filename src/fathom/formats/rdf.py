@@ -24,10 +24,12 @@ import pyarrow as pa
 from fathom.data.faults import Faults
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
+from fathom.data.graph.tables import entity_table, in_use
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra
-from fathom.formats.kg import entity_table, in_use, split_of
+from fathom.formats.base import Format
+from fathom.formats.kg import split_of
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
 _RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
@@ -37,10 +39,6 @@ _DESCRIPTION = [*(f"{s}description" for s in _SCHEMA), f"{_RDFS}comment"]
 _ALIAS = f"{_SKOS}altLabel"
 _VOCABULARIES = (_RDFS, "http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#")
 _ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefinedBy", "seeAlso")}
-
-
-def is_rdf(path: Path) -> bool:
-    return bool(_files(path))
 
 
 def read_rdf(path: Path, faults: Faults) -> QuerySet | None:
@@ -232,3 +230,6 @@ def _end_of(iri: str) -> str:
 def _spaced(name: str) -> str:
     """ "birthPlace" → "birth place"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if re.search(r"[a-z][A-Z]", name) else name
+
+
+FORMAT = Format("rdf", ".nt or .ttl files (RDF)", lambda path: bool(_files(path)), read_rdf)

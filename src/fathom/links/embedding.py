@@ -37,6 +37,7 @@ from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
 from fathom.scoring.similarity import Found
 from fathom.store.files import write_json, write_text
+from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
 
 try:
@@ -70,7 +71,7 @@ class Predictor(base.Predictor):
     :raises BadInput: unknown names or arguments that PyKEEN refuses, before anything is written.
     """
 
-    scoring = "plausibility"
+    scoring = Scoring("plausibility", "score")
     options: Embedding
     network: Any
 
@@ -154,7 +155,7 @@ class Predictor(base.Predictor):
         if "train" not in graph.splits:
             return ["the graph has no train split: all of its triples are trained on"]
         said = [] if "dev" in graph.splits else ["there is no dev split: the weights are those of the last epoch"]
-        rows = graph.splits["train"]
+        rows = graph.training
         trained = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
         for name, rows in graph.splits.items():
             found = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
@@ -201,8 +202,7 @@ class Predictor(base.Predictor):
 
 def training_triples(graph: KnowledgeGraph, inverse: bool = False) -> CoreTriplesFactory:
     """What PyKEEN learns from; entities and relations are numbered by their place in the graph."""
-    rows = graph.splits.get("train", range(len(graph)))
-    columns = [column[rows.start : rows.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)]
+    columns = graph.columns(graph.training)
     return CoreTriplesFactory(
         np.stack(columns, axis=1), len(graph.entities), len(graph.relations), create_inverse_triples=inverse
     )

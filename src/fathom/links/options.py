@@ -9,12 +9,20 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
 
-from fathom.options import CIRCUMSTANCE, marked
+from fathom.models.options import ServerOptions
+from fathom.options import ASKING, CIRCUMSTANCE, marked, separated
+from fathom.probes.options import AskingOptions
 
-ASKING: JsonDict = {"asking": True}
-"""May differ between training and asking."""
+
+class LinkOptions(AskingOptions):
+    """Options of the link probe (trained link predictors)."""
+
+    limit: int | None = Field(None, ge=1, description="Only so many triples, drawn at random by --seed.")
+    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated)] = Field(
+        ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
+    )
+    top_k: int = Field(10, ge=1, description="How many of the best answers to record.")
 
 
 class LinkTraining(BaseModel):
@@ -244,13 +252,10 @@ class GenKgc(Generative):
     demonstrations: int = Field(2, ge=0, description="Training triples of the relation shown before a question.")
 
 
-class Prompted(LinkTraining):
+class Prompted(ServerOptions, LinkTraining):
     """Xie et al. 2023 (LambdaKG): a language model is shown candidates and training triples; nothing is trained."""
 
     weights: str = Field(description="Name or folder of a causal language model, or what --server calls it.")
-    server: str | None = Field(
-        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
-    )
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="Precision of a model loaded here.")
     candidates: int = Field(100, ge=10, description="How many entities are shown.", json_schema_extra=ASKING)
     candidates_by: Literal["entities", "triples"] = Field(
@@ -272,18 +277,3 @@ class Prompted(LinkTraining):
         0.5, ge=0, description="Of a server's replies.", json_schema_extra=ASKING
     )
     reply_tokens: int = Field(200, ge=1, description="Longest reply of a server.", json_schema_extra=ASKING)
-    unlisted: bool = Field(False, description="The server need not list the model.")
-    key_env: str | None = Field(
-        None,
-        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
-        json_schema_extra=ASKING | CIRCUMSTANCE,
-    )
-    concurrency: int = Field(
-        8, ge=1, description="Calls to the server at a time.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    requests_per_minute: float | None = Field(
-        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    timeout_s: float = Field(
-        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )

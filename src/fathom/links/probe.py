@@ -18,9 +18,9 @@ from fathom.data.graph.links import links_of
 from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
+from fathom.links.options import LinkOptions
 from fathom.models.base import Model
 from fathom.probes.base import Progress, Row
-from fathom.probes.options import LinkOptions
 from fathom.scoring.similarity import Found
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
@@ -43,6 +43,7 @@ class Probe:
             raise BadInput(f"the link probe ranks all entities of a graph, and {queryset.name} asks otherwise")
         self.options, self.predictor, self.queryset = options, model, queryset
         self.model = model  # type: ignore[assignment] # the seam's part that a run needs: identity, device, tokenizer
+        self.scorings = (model.scoring,)
         self.space = self._only_space(queryset)
         starts = range(0, len(queryset.queries), SHARD_QUERIES)
         self._shards = {f"{number:05d}": slice(at, at + SHARD_QUERIES) for number, at in enumerate(starts)}
@@ -86,7 +87,7 @@ class Probe:
         row: dict[str, Any] = {
             "query_id": query.id,
             "template": NO_TEMPLATE,
-            "scoring": self.predictor.scoring,
+            "scoring": self.predictor.scoring.name,
             "subject": query.subject,
             "prompt": prompt,
             "num_candidates": len(self.space),

@@ -43,7 +43,7 @@ from fathom.scoring.statements import (
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
 from fathom.store.journal import Journal
-from fathom.store.predictions import NO_TEMPLATE
+from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 ASK = "Answer:"
@@ -52,6 +52,12 @@ UNPARSED = "unparsed: the reply names no option"
 CUT_OFF = "unparsed: the reply was cut off before it named an option"
 SEVERAL = Way(Masks.SEVERAL, Pooling.MEAN)
 """As in the paper (section 4.2): as many masks as the option has tokens, mean of their log-probabilities."""
+WAYS = {
+    "letter": ("letter", Reduction.SUM),
+    "text-sum": ("text", Reduction.SUM),
+    "text-mean": ("text", Reduction.MEAN),
+}
+"""Of each scoring of a causal model what stands behind the question, and how its tokens' scores become one."""
 
 Answer = dict[str, Any]
 """Columns of :mod:`fathom.store.predictions` that say what came of one query in one scoring."""
@@ -70,7 +76,7 @@ class Asker(Protocol):
     """One kind of model."""
 
     @property
-    def scorings(self) -> Sequence[str]: ...
+    def scorings(self) -> tuple[Scoring, ...]: ...
 
     def numbers(self, query: Query) -> Sequence[int]:
         """Which templates ask the query; :data:`NO_TEMPLATE` for the question itself."""
@@ -97,6 +103,7 @@ class Probe:
     def __init__(self, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> None:
         self.options, self.model, self.queryset = options, model, queryset
         self.asker = _asker(options, model, queryset)
+        self.scorings = self.asker.scorings
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
 
     def resolved(self) -> dict[str, Any]:
@@ -126,8 +133,8 @@ class Probe:
                 "prompt": self.asker.prompt(query, number) if reasons[query.id] is None else None,
                 "num_candidates": len(self.queryset.candidates[query.candidates]),
             }
-            own = answers.get(query.id, [{"unscored": reasons[query.id]} for _ in self.asker.scorings])
-            rows += [{**about, "scoring": name, **one} for name, one in zip(self.asker.scorings, own, strict=True)]
+            own = answers.get(query.id, [{"unscored": reasons[query.id]} for _ in self.scorings])
+            rows += [{**about, "scoring": scoring.name, **one} for scoring, one in zip(self.scorings, own, strict=True)]
         return rows
 
     def _cut(self) -> list[_Shard]:
@@ -155,7 +162,7 @@ def _asker(options: ChoiceOptions, model: Model | ChatServer, data: Choices) -> 
 class _Chat:
     """Writes which option it chooses."""
 
-    scorings = ("chat",)
+    scorings = (Scoring("chat", "credit"),)
 
     def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
         self.options, self.server, self.data = options, server, data
@@ -240,7 +247,8 @@ class _Likelihoods:
     """Reads question and options; the likelihood of what it would write next is each option's score."""
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
-        self.model, self.data, self.scorings = model, data, options.score
+        self.model, self.data, self.options = model, data, options
+        self.scorings = tuple(Scoring(name, "nats") for name in options.score)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
         self.budget = Budget(options.batch_tokens, model.device)
         self.statements = 0
@@ -252,11 +260,9 @@ class _Likelihoods:
         return f"{self._asked(query)} {ANSWER}"
 
     def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
-        found = {kind: self._scored(queries, kind) for kind in {name.partition("-")[0] for name in self.scorings}}
-        return [
-            [found[name.partition("-")[0]][place][name == "text-mean"] for name in self.scorings]
-            for place in range(len(queries))
-        ]
+        ways = [WAYS[name] for name in self.options.score]
+        found = {said: self._scored(queries, said) for said in dict.fromkeys(said for said, _ in ways)}
+        return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> dict[str, Any]:
         return {"statements": self.statements, "halvings": self.budget.halvings}
@@ -265,7 +271,7 @@ class _Likelihoods:
         names = self.data.candidates[query.candidates].names
         return f"{shown(self.data.questions[query.id], names)}\n{ASK}"
 
-    def _scored(self, queries: Sequence[Query], kind: str) -> list[list[Answer]]:
+    def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Answer]]:
         """Of each query the answer by the sum of an option's token scores, and by their mean.
 
         :param kind: what stands behind the question: "letter", or "text".
@@ -290,13 +296,13 @@ class _Likelihoods:
 
     def _both(
         self, query: Query, space: CandidateSet, scored: Sequence[tuple[Tokens, NDArray[np.float32] | None]]
-    ) -> list[Answer]:
+    ) -> dict[Reduction, Answer]:
         """:param scored: of each option all tokens of question and answer, and their scores; None where too long."""
         if any(log_probs is None for _, log_probs in scored):
             longest, window = max(len(tokens.ids) for tokens, _ in scored), self.model.max_tokens
             why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
-            return [{"unscored": why}] * 2
-        both = []
+            return {reduction: {"unscored": why} for reduction in Reduction}
+        both = {}
         for reduction in Reduction:
             values = [
                 reduce_scores(log_probs, counted_tokens(tokens, Score.ANSWER, Attention.CAUSAL), reduction)
@@ -304,14 +310,14 @@ class _Likelihoods:
                 if log_probs is not None
             ]
             lengths = [tokens.answer_tokens for tokens, _ in scored]
-            both.append(_ranked(query, space, np.array(values), lengths))
+            both[reduction] = _ranked(query, space, np.array(values), lengths)
         return both
 
 
 class _Masks:
     """Fills each option into the statement that the question asks for."""
 
-    scorings = (SEVERAL.name,)
+    scorings = (Scoring(SEVERAL.name, "nats"),)
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
         self.options, self.model, self.data = options, model, data

@@ -25,7 +25,7 @@ from fathom.scoring.similarity import Found, Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.store.files import write_json
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 from fathom.store.vectors import VectorStore
 
 SHARD_QUERIES = 1024
@@ -82,6 +82,8 @@ class Probe:
     :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a
         tokenizer without one, a pooling that the model has not.
     """
+
+    scorings = (Scoring("cosine", "cosine"),)
 
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:

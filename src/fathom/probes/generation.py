@@ -28,7 +28,7 @@ from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_que
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Bos, resolve_bos
-from fathom.store.predictions import NO_TEMPLATE
+from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 STOP_QUESTION = (CLOSING, "\n")
@@ -49,6 +49,8 @@ class Probe:
     :raises BadInput: a model that does not write, a file of questions with mistakes or for other relations, too few
         facts to draw the few-shot examples from, BOS asked of a tokenizer without one.
     """
+
+    scorings = (Scoring("f1", "credit"),)
 
     def __init__(self, options: GenerationOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is not Attention.CAUSAL:

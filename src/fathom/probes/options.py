@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
+from fathom.models.options import ServerOptions
 from fathom.options import CIRCUMSTANCE, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
     from fathom.data.selection.filters import Selection
+    from fathom.models.base import Model
+    from fathom.models.server import ChatServer
     from fathom.prompts.fewshot import FewShot
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
 
+ALREADY_LOADED = "{}: the model is loaded already; give its name or folder to have it loaded so"
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
 
@@ -54,16 +58,6 @@ class AskingOptions(BaseModel):
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
         return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
-
-
-class LinkOptions(AskingOptions):
-    """Options of the link probe (trained link predictors)."""
-
-    limit: int | None = Field(None, ge=1, description="Only so many triples, drawn at random by --seed.")
-    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated)] = Field(
-        ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
-    )
-    top_k: int = Field(10, ge=1, description="How many of the best answers to record.")
 
 
 class ProbeOptions(AskingOptions):
@@ -105,8 +99,8 @@ class ProbeOptions(AskingOptions):
     )
     pool: str | None = Field(
         None,
-        description="Whom each query chooses among: relation (the answer space that the data gives), data (those of "
-        "all relations together), or a file with one name per line.",
+        description="Which candidates a query is ranked against: relation (the answer space that the data gives), data "
+        "(those of all relations together), or a file with one name per line.",
     )
     add_candidates: Path | None = Field(
         None,
@@ -118,6 +112,24 @@ class ProbeOptions(AskingOptions):
         """What :func:`fathom.models.loading.load` is to be told."""
         names = {"dtype", "device", "revision", "adapter", "trust_remote_code", "allow_pickle"}
         return self.model_dump(include=names)
+
+    def open_model(self, name: str) -> Model | ChatServer:
+        """The model of that name, or in that folder. :raises BadInput: there is none, or it cannot be loaded so."""
+        from fathom.models.loading import load
+
+        return load(name, **self.loading())
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """:raises BadInput: these options ask to load *model* otherwise, or want more of it than text."""
+        if ignored := self._said_of_loading():
+            raise BadInput(ALREADY_LOADED.format(ignored))
+        if model.tokenizer is None:
+            raise BadInput("a chat server only writes, this probe needs likelihoods or states: use the choice probe")
+
+    def _said_of_loading(self) -> str:
+        """The flags that say how to load a model here, where they are not at their defaults."""
+        given, usual = self.loading(), type(self)().loading()
+        return ", ".join(f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value)
 
     def selection(self) -> Selection:
         """Which queries and candidates."""
@@ -234,8 +246,8 @@ class ClozeOptions(ProbeOptions):
     capitalize: bool = Field(True, description="First letter of every sentence in upper case.")
     pool: str | None = Field(
         "data",
-        description="Whom each query chooses among: data (the answers of all relations together), relation (the answer "
-        "space that the data gives), or a file with one name per line.",
+        description="Which candidates a query is ranked against: data (the answers of all relations together), "
+        "relation (the answer space that the data gives), or a file with one name per line.",
     )
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
         ("several",),
@@ -257,8 +269,8 @@ class OntologyOptions(ClozeOptions):
     subset: str | None = Field("test", description="A named part of the data; training takes train and dev.")
     pool: str | None = Field(
         "relation",
-        description="Whom each query chooses among: relation (classes, or properties), data (both together), or a file "
-        "with one name per line.",
+        description="Which candidates a query is ranked against: relation (classes, or properties), data (both "
+        "together), or a file with one name per line.",
     )
     own_templates: Path | None = Field(
         None,
@@ -310,7 +322,7 @@ class EntailmentOptions(OntologyOptions):
     )
 
 
-class ChoiceOptions(ProbeOptions):
+class ChoiceOptions(ServerOptions, ProbeOptions):
     """Options of the choice probe (multiple choice)."""
 
     limit: int | None = Field(
@@ -338,31 +350,12 @@ class ChoiceOptions(ProbeOptions):
         "all", description="Masked models: of a question's own statements the first, or all, averaged per question."
     )
     capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
-    server: str | None = Field(
-        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
-    )
     instruction: str = Field(
         "Reply with the letter of one option and nothing else.",
         description="What a chat model is told below the options.",
     )
     sampling_temperature: float | None = Field(0.0, ge=0, description="Of a server's replies.")
     reply_tokens: int = Field(32, ge=1, description="Longest reply of a server; models that think aloud need more.")
-    unlisted: bool = Field(False, description="The server need not list the model.")
-    key_env: str | None = Field(
-        None,
-        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
-        json_schema_extra=CIRCUMSTANCE,
-    )
-    concurrency: int = Field(8, ge=1, description="Calls to the server at a time.", json_schema_extra=CIRCUMSTANCE)
-    requests_per_minute: float | None = Field(
-        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=CIRCUMSTANCE
-    )
-    timeout_s: float = Field(
-        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=CIRCUMSTANCE
-    )
-    retries: int = Field(
-        6, ge=0, description="How often a call to the server that failed is made again.", json_schema_extra=CIRCUMSTANCE
-    )
 
     def as_asked(self, data: QuerySet) -> QuerySet:
         """Each query with options of its own. :raises BadInput: --options for data that has them."""
@@ -371,11 +364,18 @@ class ChoiceOptions(ProbeOptions):
         check_options(data, self.options)
         return choices(data, self.options or OPTIONS, self.seed)
 
-    def connecting(self) -> dict[str, Any]:
-        """What :class:`fathom.models.server.ChatServer` is to be told besides its URL and the model's name."""
-        return self.model_dump(
-            include={"key_env", "concurrency", "requests_per_minute", "timeout_s", "retries", "unlisted"}
-        )
+    def open_model(self, name: str) -> Model | ChatServer:
+        """With ``--server`` what it calls *name*. :raises BadInput: see :meth:`ProbeOptions.open_model`."""
+        if self.server is None:
+            return super().open_model(name)
+        if ignored := self._said_of_loading():
+            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
+        return self.connect(name)
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """A model behind a server will do. :raises BadInput: see :meth:`ProbeOptions.check_loaded`."""
+        if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
+            raise BadInput(ALREADY_LOADED.format(ignored))
 
 
 class GenerationOptions(FewShotOptions):

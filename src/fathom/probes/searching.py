@@ -16,7 +16,7 @@ from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import top, unfiltered_ranks
 from fathom.scoring.search import Plan, Question, search
-from fathom.scoring.statements import Reduction, Score
+from fathom.scoring.statements import Score, Way
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
 from fathom.scoring.trie import Answers
 from fathom.scoring.walk import Found
@@ -52,7 +52,8 @@ class Space:
 class Searcher:
     """Asks queries of a causal model by exact search.
 
-    :param bos: shown first, None for nothing. :param scorings: each takes passes of its own, as each has its own bound.
+    :param bos: shown first, None for nothing.
+    :param ways: each takes passes of its own, as each has its own bound.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class Searcher:
         options: StatementOptions,
         model: Model,
         bos: int | None,
-        scorings: Sequence[tuple[Reduction, Score]],
+        ways: Sequence[Way],
         budget: Budget,
     ) -> None:
-        self.options, self.model, self.bos, self.scorings, self.budget = options, model, bos, scorings, budget
+        self.options, self.model, self.bos, self.ways, self.budget = options, model, bos, ways, budget
         self.spaces: dict[tuple[str, str, str], Space | None] = {}
 
     def ask(
@@ -82,9 +83,9 @@ class Searcher:
                 asked.setdefault(id(space), (space, []))[1].append(_Asked(query, prompt))
         answers: dict[str, list[dict[str, Any]]] = {}
         for space, together in asked.values():
-            for reduction, score in self.scorings:
-                for query_id, answer in self._search(space, together, reduction, score).items():
-                    answers.setdefault(query_id, []).append({"scoring": f"{reduction}/{score}", **answer})
+            for way in self.ways:
+                for query_id, answer in self._search(space, together, way).items():
+                    answers.setdefault(query_id, []).append({"scoring": way.name, **answer})
         return answers, refused
 
     def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, list[int]] | None:
@@ -118,15 +119,13 @@ class Searcher:
             self.spaces[key] = None if found is None else Space(candidates, found)
         return self.spaces[key]
 
-    def _search(
-        self, space: Space, asked: Sequence[_Asked], reduction: Reduction, score: Score
-    ) -> dict[str, dict[str, Any]]:
-        tree = space.bare if score is Score.ANSWER else space.whole
+    def _search(self, space: Space, asked: Sequence[_Asked], way: Way) -> dict[str, dict[str, Any]]:
+        tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options
         # Where all scores are kept, all must be met.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
-        plan = Plan(reduction, score is Score.FULL, options.top_k, options.max_rank, prunes)
+        plan = Plan(way.reduction, way.score is Score.FULL, options.top_k, options.max_rank, prunes)
         fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
         questions = [
             Question(

@@ -25,7 +25,7 @@ from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import Likelihood, text_likelihoods
 from fathom.store.files import write_text
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 SHARD_SCORES = 4_000_000
@@ -70,6 +70,7 @@ class SlotProbe:
             )
         self.options, self.model, self.queryset = options, model, queryset
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
+        self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         self.budget = Budget(options.batch_tokens, model.device)
         self._check_sentences()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
@@ -100,15 +101,23 @@ class SlotProbe:
 
     def circumstances(self) -> dict[str, Any]:
         noted: dict[str, Any] = {"halvings": self.budget.halvings, "sequences": self._passes}
+        if notes := self._notes():
+            noted["notes"] = notes
+        return noted
+
+    def _notes(self) -> list[str]:
+        """On candidates that cannot be ranked, or not be told apart."""
+        notes = []
         for name in self._spaces():
             names = self._names(name, " ")
             if excluded := self._excluded(name):
                 count = int((names.lengths == 0).sum())
                 reasons = ", ".join(f"{len(places)} × {reason}" for reason, places in excluded.items())
-                noted[f"excluded {name}"] = f"{count} of {len(names)} candidates: {reasons}"
+                notes.append(f"excluded {name}: {count} of {len(names)} candidates: {reasons}")
             if names.twins:
-                noted[f"tied {name}"] = f"{names.twins} of {len(names)} candidates: each has the very tokens of another"
-        return noted
+                tied = f"{names.twins} of {len(names)} candidates: each has the very tokens of another"
+                notes.append(f"tied {name}: {tied}")
+        return notes
 
     def ask(self, shard: str) -> list[Row]:
         name, number, queries = self._shards[shard]

@@ -32,6 +32,7 @@ from fathom.scoring.statements import (
     Likelihood,
     Reduction,
     Score,
+    Way,
     counted_tokens,
     encode_statements,
     reduce_scores,
@@ -39,7 +40,7 @@ from fathom.scoring.statements import (
     text_likelihoods,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_STATEMENTS = 8192
 SEARCHED_TOGETHER = 8
@@ -75,9 +76,10 @@ class Probe:
         self.options, self.model, self.queryset = options, model, queryset
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
         self.budget = Budget(options.batch_tokens, model.device)
-        self.scorings = [(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
+        self.ways = [Way(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
+        self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         self._check_templates()
-        self._searcher = Searcher(options, model, self.bos, self.scorings, self.budget)
+        self._searcher = Searcher(options, model, self.bos, self.ways, self.budget)
         self._lines = self._few_shot_lines()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         self._noted: Counter[str] = Counter(statements=0)
@@ -124,7 +126,7 @@ class Probe:
                 log_prob, tokens = likelihoods[query.id]
                 about |= {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
             if reason is not None:
-                rows += [{**about, "scoring": name, "unscored": reason} for name in self._names()]
+                rows += [{**about, "scoring": scoring.name, "unscored": reason} for scoring in self.scorings]
             else:
                 rows += [{**about, **answer} for answer in answers[query.id]]
         return rows
@@ -172,9 +174,6 @@ class Probe:
         wanted = number == NO_TEMPLATE or len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
         return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
 
-    def _names(self) -> list[str]:
-        return [f"{reduction}/{score}" for reduction, score in self.scorings]
-
     def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Answer]]:
         """By exact search, or in full where that cannot be had."""
         answers, refused = self._searcher.ask(wording, queries, space)
@@ -188,7 +187,7 @@ class Probe:
         answers = {}
         for number, query in enumerate(queries):
             own = statements[number * len(space) : (number + 1) * len(space)]
-            answers[query.id] = [self._answer(query, space, own, *scoring) for scoring in self.scorings]
+            answers[query.id] = [self._answer(query, space, own, way) for way in self.ways]
         return answers
 
     def _run(self, prompts: Sequence[Prompt]) -> list[_Scored]:
@@ -210,15 +209,12 @@ class Probe:
             for tokens, fit in zip(statements, fits, strict=True)
         ]
 
-    def _answer(
-        self, query: Query, space: CandidateSet, statements: Sequence[_Scored], reduction: Reduction, score: Score
-    ) -> Answer:
-        counted = [counted_tokens(item.tokens, score, self.model.attention) for item in statements]
-        scores = np.array(
-            [reduce_scores(item.log_probs, which, reduction) for item, which in zip(statements, counted, strict=True)]
-        )
+    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[_Scored], way: Way) -> Answer:
+        counted = [counted_tokens(item.tokens, way.score, self.model.attention) for item in statements]
+        pairs = zip(statements, counted, strict=True)
+        scores = np.array([reduce_scores(item.log_probs, which, way.reduction) for item, which in pairs])
         gold = [space.position[answer] for answer in query.gold]
-        row: Answer = {"scoring": f"{reduction}/{score}"}
+        row: Answer = {"scoring": way.name}
         if len(space) <= KEEP_SCORES_UP_TO:
             row["scores"] = scores.tolist()
         row["gold_scores"] = scores[gold].tolist()

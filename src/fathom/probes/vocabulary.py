@@ -30,7 +30,7 @@ from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 1024
 TOP = 10
@@ -72,6 +72,8 @@ class Probe:
     :raises BadInput: templates that the relations do not have or that a causal model is not asked by, no graph to draw
         few-shot lines from, BOS asked of a tokenizer without one.
     """
+
+    scorings = (Scoring("token", "nats"),)
 
     def __init__(self, options: VocabularyOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:

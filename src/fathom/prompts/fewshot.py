@@ -59,7 +59,7 @@ class FewShot:
         self.graph, self.relations = graph, relations
         self.shots, self.seed, self.per_query = shots, seed, per_query
         self.end = " " if trailing_space else ""
-        self.pool = graph.splits.get("train", range(len(graph)))
+        self.pool = graph.training
         if len(self.pool) < shots:
             raise BadInput(f"{shots} few-shot lines asked for, but there are {len(self.pool)} triples to draw from")
         self.descriptions = _descriptions(graph, queries) if description else {}

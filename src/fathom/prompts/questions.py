@@ -202,7 +202,7 @@ class _Pool:
 
 
 def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Pool]:
-    drawn = graph.splits.get("train", range(len(graph)))
+    drawn = graph.training
     codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
     of_triple = graph.relation[drawn.start : drawn.stop]
     named = pc.not_equal(pc.utf8_trim_whitespace(graph.entities.column("name")), "").to_numpy()

@@ -493,10 +493,12 @@ def _headline_table(summary: Summary) -> Table:
 
 
 def _of_candidates(manifest: Mapping[str, Any]) -> list[str]:
-    """What a probe that fills a slot noted of candidates that it could not rank, or not tell apart."""
-    if manifest["identity"].get("probe") not in ("cloze", "ontology"):
-        return []
+    """What a probe noted of candidates that it could not rank, or not tell apart."""
     noted = manifest.get("circumstances", {})
+    if "notes" in noted:
+        return list(noted["notes"])
+    if manifest["identity"].get("probe") not in ("cloze", "ontology"):  # a run of an earlier version
+        return []
     return [f"{what}: {said}" for what, said in noted.items() if what.startswith(("excluded ", "tied "))]
 
 

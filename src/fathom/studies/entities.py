@@ -16,7 +16,7 @@ from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.correlation import Line, fit_line
 from fathom.metrics.ranking import told_hits_at_k
 from fathom.models.base import Model
-from fathom.probes import find
+from fathom.probes import PROBES
 from fathom.probes.options import EmbeddingOptions, ProbeOptions
 from fathom.run import run, selected
 from fathom.store.folder import RunFolder
@@ -185,7 +185,7 @@ def compute_time(
             started = time.perf_counter()
             if (folder / "manifest.json").exists():
                 raise BadInput(f"{folder} is there already: times cannot be resumed; give a new --out")
-            run(find(asked.probe).name, model, data, options, folder, announce(name))
+            run(PROBES.find(asked.probe).name, model, data, options, folder, announce(name))
             points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
     everything = total or there

@@ -21,7 +21,7 @@ from fathom.building.worlds.world import MAPPING, World
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
-from fathom.formats.kg_files import unwritable, write_graph
+from fathom.formats.kg import unwritable, write_graph
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1

@@ -230,7 +230,7 @@ def _choose(
 
 def _linked_homographs(graph: KnowledgeGraph, trie: _Trie) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Keys (entity, name of a neighbour that others bear too), ascending, and the first such neighbour of each."""
-    rows = graph.splits.get("train", range(len(graph)))
+    rows = graph.training
     part = slice(rows.start, rows.stop)
     several = np.append(np.diff(trie.first) > 1, False)  # the last for the label −1
     one = np.concatenate([graph.head[part], graph.tail[part]])

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.graph.queries import ENTITIES, EntityCandidates, TripleQueries
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.data.queries import CandidateSet, Query
-
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,16 @@ def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[
         column([entity[query.gold[0]] for query in queries]),
         [column([entity[id_] for id_ in query.known]) for query in queries],
     )
+
+
+def training_links(graph: KnowledgeGraph, numbers: Places) -> Links:
+    """Questions to learn from: number 2i asks for the tail of the i-th training triple, 2i + 1 for its head.
+
+    Other right answers are not looked up: ``known`` is empty.
+    """
+    rows, inverse = graph.training.start + numbers // 2, numbers % 2 == 1
+    head, relation, tail = graph.columns(rows)
+    return Links(np.where(inverse, tail, head), relation, inverse, np.where(inverse, head, tail), [])
 
 
 def split_links(graph: KnowledgeGraph, split: str, limit: int | None = None, seed: int = 0) -> Links:
