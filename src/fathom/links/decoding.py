@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +25,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from fathom.data.graph.links import Links
 from fathom.errors import RunFailed
 from fathom.links.ranking import NOT_A_NUMBER
-from fathom.scoring.similarity import Found
 from fathom.scoring.trie import Answers, Ints
-from fathom.scoring.walk import SLACK, Aim, Branches, Floats, State, Walk
+from fathom.scoring.walk import SLACK, Aim, Branches, Floats, Searched, State, Walk
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, each of shape (b, heads, tokens, d)."""
@@ -169,18 +168,6 @@ class Plan:
     keep_scores: bool = False
 
 
-class Searched(NamedTuple):
-    """What came of one question.
-
-    :param proven: whether nothing that could change the answer was cut off.
-    :param nodes: nodes run for it.
-    """
-
-    found: Found
-    proven: bool
-    nodes: int
-
-
 def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, plan: Plan) -> list[Searched]:
     """The best answers and the right answer's filtered place, for each question.
 
@@ -205,7 +192,7 @@ def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, p
         if width is None or width >= plan.widest:
             break
         width = min(WIDER * width, plan.widest)
-    return [Searched(state.answer(), state.is_proven(), state.tokens_run) for state in states]
+    return [state.searched() for state in states]
 
 
 def _groups(waiting: list[int], decoder: Decoder, width: int | None) -> list[list[int]]:
@@ -216,6 +203,8 @@ def _groups(waiting: list[int], decoder: Decoder, width: int | None) -> list[lis
 
 class _State(State):
     """What is known of one question, over several walks. Only rivals of the right answer are among the best sought."""
+
+    NOT_A_NUMBER = NOT_A_NUMBER
 
     def __init__(self, answers: Answers, gold: int, known: Ints, gold_score: float, plan: Plan) -> None:
         max_rank = None if plan.width is None else plan.depth
@@ -238,6 +227,9 @@ class _State(State):
     def listed(self, places: Ints) -> NDArray[np.bool_]:
         return self.is_rival[places]
 
+    def knows_gold_ranks(self) -> bool:
+        return not self.is_beyond()
+
     def is_proven(self) -> bool:
         return self.cut == -np.inf or self.cut < self.bound() - SLACK
 
@@ -250,24 +242,12 @@ class _State(State):
                 )
         super().meet(nodes, totals)
 
-    def answer(self) -> Found:
-        """What a link predictor says of the question."""
-        if not self.is_number:
-            return Found(None, self.gold_totals.tolist(), [], [], unscored=NOT_A_NUMBER)
-        met = self.found()
-        order = np.lexsort((met.places, -met.scores))[: self.plan.top]
-        listed = list(zip(met.places[order].tolist(), met.scores[order].tolist(), strict=True))
-        found = Found(met.ranks, self.gold_totals.tolist(), [], listed)
-        if met.ranks is None:
-            found.above = self.plan.depth
-        else:
-            others = met.scores[met.places != self.gold[0]]
-            better, same = int((others > self.best).sum()), int((others == self.best).sum())
-            found.gold_ranks = [better + 1 + same / 2]
-        if self.plan.keep_scores:
-            found.scores = np.full(len(self.answers), np.nan, dtype=np.float32)
-            found.scores[met.places] = met.scores
-        return found
+    def searched(self) -> Searched:
+        found = self.found()
+        found.top = found.top[: self.plan.top]
+        if found.scores is not None:
+            found.scores = found.scores.astype(np.float32)
+        return Searched(found, self.tokens_run, self.is_proven())
 
 
 class _Reader:

@@ -146,7 +146,7 @@ class GenerativePredictor(Predictor):
                 found[number] = one.found
                 self._searched += 1
                 self._proven += one.proven
-                self._nodes += one.nodes
+                self._nodes += one.tokens_run
         return [found[number] for number in range(len(links))]
 
     def validate(self) -> dict[str, float]:

@@ -101,15 +101,12 @@ class Local:
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
         scores = self._by_search(prompt, answers) if self.model.refuses_cache() is None else self._each(prompt, answers)
-        return scores if np.isfinite(scores).all() else NOT_A_NUMBER
+        return NOT_A_NUMBER if scores is None or not np.isfinite(scores).all() else scores
 
-    def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
-        """The prompt is read once."""
-        tree = Answers(answers)
-        [found] = search(self.model, tree, [Question(prompt, [0])], Plan(prune=False), self.budget)
-        scores = np.full(len(tree), np.nan)
-        scores[found.places] = found.scores
-        return scores
+    def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores | None:
+        """The prompt is read once. :returns: None where a score is not a number."""
+        [one] = search(self.model, Answers(answers), [Question(prompt, [0])], Plan(prune=False), self.budget)
+        return one.found.scores
 
     def _each(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
         """For models that cannot go on from a cache."""

@@ -14,12 +14,11 @@ from fathom.models.base import Model
 from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import top, unfiltered_ranks
 from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Score, Way
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
 from fathom.scoring.trie import Answers
-from fathom.scoring.walk import Found
+from fathom.scoring.walk import Searched
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8
@@ -41,12 +40,14 @@ class Space:
 
     @cached_property
     def whole(self) -> Answers:
-        return Answers([continuation.ids for continuation in self.continuations])
+        return Answers([continuation.ids for continuation in self.continuations], self.candidates.ids)
 
     @cached_property
     def bare(self) -> Answers:
         """Without what stands behind the answer."""
-        return Answers([continuation.ids[: continuation.answer_tokens] for continuation in self.continuations])
+        return Answers(
+            [continuation.ids[: continuation.answer_tokens] for continuation in self.continuations], self.candidates.ids
+        )
 
 
 class Searcher:
@@ -154,37 +155,33 @@ def _before(prompt: Prompt) -> int | None:
     return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
 
 
-def _row(space: Space, tree: Answers, plan: Plan, question: Question, found: Found) -> dict[str, Any]:
+def _row(space: Space, tree: Answers, plan: Plan, question: Question, searched: Searched) -> dict[str, Any]:
     """Columns of :mod:`fathom.store.predictions`."""
-    prompt = len(question.prompt)
+    found, prompt = searched.found, len(question.prompt)
     row: dict[str, Any] = {
-        "gold_scores": found.gold_scores.tolist(),
+        "gold_scores": found.gold_scores,
         "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
-        "tokens_run": found.tokens_run,
+        "tokens_run": searched.tokens_run,
         "tokens_full": len(tree.trie.inner) + prompt,
         "tokens_naive": tree.tokens + prompt * len(tree),
     }
-    if not found.is_number:
-        return row | {"unscored": "the model gave an answer a score that is not a number"}
-    best = question.gold[int(found.gold_scores.argmax())]
-    ids = [space.candidates.ids[place] for place in found.places]
-    first = top(found.scores, ids, plan.top_k)
+    if found.unscored is not None:
+        return row | {"unscored": found.unscored}
+    best = question.gold[int(np.argmax(found.gold_scores))]
     row |= {
-        "top_ids": [ids[place] for place in first],
-        "top_scores": found.scores[first].tolist(),
+        "top_ids": [space.candidates.ids[place] for place, _ in found.top],
+        "top_scores": [score for _, score in found.top],
         "scored_tokens": int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0),
         "mixed_tokens": space.continuations[best].mixed,
+        "gold_ranks": found.gold_ranks or None,
+        "rank_above": found.above,
     }
-    if not plan.prune:
-        scores = np.empty(len(tree))
-        scores[found.places] = found.scores
-        row["gold_ranks"] = unfiltered_ranks(scores, question.gold)
-        if len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None:
-            row["scores"] = scores.tolist()
-    if found.ranks is None:
-        return row | {"rank_above": plan.max_rank}
-    return row | {
-        "rank": found.ranks.realistic,
-        "rank_optimistic": found.ranks.optimistic,
-        "rank_pessimistic": found.ranks.pessimistic,
-    }
+    if found.scores is not None and len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None:
+        row["scores"] = found.scores.tolist()
+    if found.ranks is not None:
+        row |= {
+            "rank": found.ranks.realistic,
+            "rank_optimistic": found.ranks.optimistic,
+            "rank_pessimistic": found.ranks.pessimistic,
+        }
+    return row

@@ -28,11 +28,15 @@ def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[
 
     :param known: places to leave out of the ranking.
     """
-    best = scores[list(gold)].max()
     rivals = np.ones(len(scores), dtype=bool)
     rivals[list(gold)] = rivals[list(known)] = False
-    above = int((scores[rivals] > best).sum())
-    return Ranks(above + 1, above + 1 + int((scores[rivals] == best).sum()))
+    return ranks_among(scores[rivals], scores[list(gold)].max())
+
+
+def ranks_among(rivals: NDArray[np.float64], score: float) -> Ranks:
+    """The rank of a *score* among those of its rivals, shape (rivals,)."""
+    above = int((rivals > score).sum())
+    return Ranks(above + 1, above + 1 + int((rivals == score).sum()))
 
 
 def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list[float]:

@@ -24,7 +24,7 @@ from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers, Ints
-from fathom.scoring.walk import Aim, Branches, Floats, Found, State, Walk, count_run
+from fathom.scoring.walk import Aim, Branches, Floats, Searched, State, Walk, count_run
 
 ALL = -1
 """Instead of a question: what every question sees (the beginning that all prompts share)."""
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
     prune: bool = True
 
 
-def search(model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget) -> list[Found]:
+def search(model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget) -> list[Searched]:
     """Rank the right answers of *questions*, which go through the model together.
 
     :param model: causal, with :meth:`~fathom.models.base.Model.refuses_cache` None.
@@ -73,9 +73,9 @@ def search(model: Model, answers: Answers, questions: Sequence[Question], plan: 
         if begun is None:
             middle = (len(questions) + 1) // 2
             parts = [part for part in (questions[:middle], questions[middle:]) if part]
-            return [found for part in parts for found in search(model, answers, part, plan, budget)]
+            return [one for part in parts for one in search(model, answers, part, plan, budget)]
         Walk(answers, states, reader).run(*begun)
-    return [state.found() for state in states]
+    return [state.searched() for state in states]
 
 
 class _State(State):

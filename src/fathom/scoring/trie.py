@@ -99,9 +99,11 @@ class Answers:
     """An answer space as a trie of what follows a prompt.
 
     :param continuations: token ids of each candidate, as they follow the prompt; none empty. Equal ones share a leaf.
+    :param ids: of the candidates: equal scores are listed in their order; None for the order of the candidates.
     """
 
-    def __init__(self, continuations: Sequence[Sequence[int]]) -> None:
+    def __init__(self, continuations: Sequence[Sequence[int]], ids: Sequence[str] | None = None) -> None:
+        self.ids = np.arange(len(continuations)) if ids is None else np.array(ids, dtype=object)
         self.trie = build_trie(continuations)
         self.children = Children(self.trie)
         self.roots = np.flatnonzero(self.trie.parent < 0)

@@ -19,7 +19,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.scoring.ranks import Ranks
+from fathom.scoring.ranks import ranks_among, top
+from fathom.scoring.similarity import Found
 from fathom.scoring.trie import Answers, Ints
 
 Floats = NDArray[np.float64]
@@ -42,23 +43,17 @@ class Aim(NamedTuple):
     prune: bool = True
 
 
-class Found(NamedTuple):
-    """Scores in nats, per statement (sum) or per token (mean).
+class Searched(NamedTuple):
+    """What came of one question.
 
-    :param gold_scores: of the right answers, in their order, shape (gold,).
-    :param ranks: None where the search stopped beyond ``max_rank``.
-    :param places: every answer met, at least those at or above the bound, shape (places,).
-    :param scores: theirs, shape (places,).
-    :param tokens_run: tokens this question cost.
-    :param is_number: false where a score was NaN; nothing else counts.
+    :param found: scores in nats, per statement (sum) or per token (mean).
+    :param tokens_run: tokens that the question cost.
+    :param proven: whether nothing was left out that could change *found*.
     """
 
-    gold_scores: Floats
-    ranks: Ranks | None
-    places: Ints
-    scores: Floats
+    found: Found
     tokens_run: int
-    is_number: bool
+    proven: bool = True
 
 
 class State:
@@ -68,8 +63,10 @@ class State:
     :param known: places left out of the ranking.
     """
 
+    NOT_A_NUMBER = "the model gave an answer a score that is not a number"
+
     def __init__(self, answers: Answers, gold: Sequence[int], known: Sequence[int] | Ints, aim: Aim) -> None:
-        self.answers, self.gold, self.aim = answers, list(gold), aim
+        self.answers, self.gold, self.aim = answers, np.array(gold, dtype=np.int64), aim
         self.is_rival = np.ones(len(answers), dtype=bool)
         self.is_rival[self.gold] = self.is_rival[list(known)] = False
         self.gold_totals = np.full(len(self.gold), np.nan)
@@ -95,6 +92,10 @@ class State:
     def listed(self, places: Ints) -> NDArray[np.bool_]:
         """Which of some answers count among the best that are asked for."""
         return np.ones(len(places), dtype=bool)
+
+    def knows_gold_ranks(self) -> bool:
+        """Whether all answers above and level with each right answer were met, known ones among them."""
+        return not self.aim.prune
 
     def set_gold(self, totals: Floats) -> None:
         """:param totals: log-likelihood of the right answers in nats, shape (gold,)."""
@@ -127,7 +128,7 @@ class State:
 
     def meet(self, nodes: Ints, totals: Floats) -> None:
         """Note the answers that end at *nodes*."""
-        for place, total in zip(self.gold, self.gold_totals, strict=True):
+        for place, total in zip(self.gold.tolist(), self.gold_totals, strict=True):
             totals = np.where(nodes == self.answers.terminal[place], total, totals)  # one leaf, one score
         index, places = self.answers.places(nodes)
         scores = self.score(totals, self._tokens(nodes))[index]
@@ -139,14 +140,29 @@ class State:
         if self.aim.top_k:
             self.highest = np.sort(np.append(self.highest, scores[self.listed(places)]))[-self.aim.top_k :]
 
-    def found(self) -> Found:
+    def searched(self) -> Searched:
         """The outcome, once no branch is left."""
-        places = np.concatenate([*self.places, np.empty(0, dtype=np.int64)])
-        scores = np.concatenate([*self.scores, np.empty(0)])
-        rivals = scores[self.is_rival[places]]
-        above, level = int((rivals > self.best).sum()), int((rivals == self.best).sum())
-        ranks = None if self.is_beyond() else Ranks(above + 1, above + 1 + level)
-        return Found(self.gold_scores(), ranks, places, scores, self.tokens_run, self.is_number)
+        return Searched(self.found(), self.tokens_run)
+
+    def found(self) -> Found:
+        """Where the right answers stand; unscored where a score was not a number."""
+        gold_scores = self.gold_scores().tolist()
+        if not self.is_number:
+            return Found(None, gold_scores, [], [], unscored=self.NOT_A_NUMBER)
+        places, scores = np.concatenate([*self.places, self.gold[:0]]), np.concatenate([*self.scores, np.empty(0)])
+        best = top(scores, self.answers.ids[places].tolist(), self.aim.top_k)
+        found = Found(None, gold_scores, [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
+        if self.is_beyond():
+            found.above = self.aim.max_rank
+        else:
+            found.ranks = ranks_among(scores[self.is_rival[places]], self.best)
+        if self.knows_gold_ranks():
+            pairs = zip(self.gold.tolist(), gold_scores, strict=True)
+            found.gold_ranks = [ranks_among(scores[places != place], score).realistic for place, score in pairs]
+        if not self.aim.prune:
+            found.scores = np.empty(len(self.answers))
+            found.scores[places] = scores
+        return found
 
     def _tokens(self, nodes: Ints) -> Ints:
         return self.answers.trie.depth[nodes] + 1
