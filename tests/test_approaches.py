@@ -15,7 +15,7 @@ import pytest
 import scipy.stats
 from typer.testing import CliRunner
 
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.errors import BadInput
 from fathom.metrics.correlation import kendall, pearson, spearman
 from fathom.metrics.perplexity import corpus_perplexity, mean_perplexity, perplexity
@@ -523,7 +523,7 @@ def test_the_commands_print_and_keep(make: Make, tmp_path: Path) -> None:
     }
     for command, folders in asked.items():
         out = tmp_path / "out" / command
-        result = CliRunner().invoke(app, ["study", command, *folders, "--out", str(out), "--format", "json"])
+        result = CliRunner().invoke(make_app(), ["study", command, *folders, "--out", str(out), "--format", "json"])
         assert result.exit_code == 0, (command, result.output, result.exception)
         assert json.loads((out / f"{command}.json").read_text())
         assert {f"{command}.json", f"{command}.csv", f"{command}.md"} <= {file.name for file in out.iterdir()}
@@ -539,6 +539,6 @@ def test_the_commands_print_and_keep(make: Make, tmp_path: Path) -> None:
 
 
 def test_every_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["study", "rankings", str(tmp_path / "x"), str(tmp_path / "y")])
+    result = CliRunner().invoke(make_app(), ["study", "rankings", str(tmp_path / "x"), str(tmp_path / "y")])
     assert isinstance(result.exception, BadInput)
     assert len(result.exception.faults) == 2

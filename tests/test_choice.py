@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import fathom
 from fathom.building.choices import build_choices
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.faults import Faults
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import Selection, select
@@ -521,12 +521,12 @@ def test_on_the_command_line(serve, quiz, tmp_path):
     server = serve(each=knows)
     run = tmp_path / "run"
     typed = ["probe", "choice", "--model", "tiny", "--data", str(quiz), "--out", str(run), "--server", server.url]
-    done = CliRunner().invoke(app, typed)
+    done = CliRunner().invoke(make_app(), typed)
     assert done.exit_code == 0, done.output
     assert "80.0%" in done.output
-    shown_ = CliRunner().invoke(app, ["metrics", str(run), "--by", "relation,p1"])
+    shown_ = CliRunner().invoke(make_app(), ["metrics", str(run), "--by", "relation,p1"])
     assert f"2 × unscored: {UNPARSED}" in shown_.output
-    tables = CliRunner().invoke(app, ["study", "choice", str(run), "--out", str(tmp_path / "tables")])
+    tables = CliRunner().invoke(make_app(), ["study", "choice", str(run), "--out", str(tmp_path / "tables")])
     assert tables.exit_code == 0, tables.output
     assert re.search(r"tiny +chat +rdfs9 +memorised +2 +100.0%", tables.output)
     assert len(json.loads((tmp_path / "tables" / "choice.json").read_text())["reasoning"]) == 4

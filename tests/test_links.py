@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 
 import fathom
 from fathom import links as table
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput, RunFailed
@@ -390,7 +390,7 @@ def test_prediction_on_demand(data, tmp_path):
 
 def test_the_command_line(graph_folder, tmp_path):
     def fathom_(*words):
-        return CliRunner().invoke(app, ["kgc", *map(str, words)], catch_exceptions=True)
+        return CliRunner().invoke(make_app(), ["kgc", *map(str, words)], catch_exceptions=True)
 
     model = tmp_path / "m"
     trained = fathom_("train", "--model", "toy", "--data", graph_folder, "--out", model, "--epochs", 2)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
@@ -163,7 +163,7 @@ def test_the_commands_print_and_keep(tmp_path: Path) -> None:
     make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100})
     out = tmp_path / "out"
     arguments = ["study", "agreement", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(out), "--format", "json"]
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(make_app(), arguments)
     assert result.exit_code == 0, result.output
     assert {file.name for file in out.iterdir()} >= {
         "agreement.json",
@@ -173,7 +173,7 @@ def test_the_commands_print_and_keep(tmp_path: Path) -> None:
     }
     tables = json.loads((out / "agreement.json").read_text())
     assert tables["quadrants"][0]["share"] == pytest.approx(2 / 3)  # e1 and e2 are within 10 in both runs
-    result = CliRunner().invoke(app, ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
+    result = CliRunner().invoke(make_app(), ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
     assert result.exit_code == 0, result.output
     assert "a positive r favours short names" in result.output
 
@@ -240,6 +240,6 @@ def test_options_of_no_probe_are_refused(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("shotz: 3\n", encoding="utf-8")
     arguments = ["study", "sizes", "--models", "x", "--data", "geography", "--out", str(tmp_path / "o")]
-    result = CliRunner().invoke(app, [*arguments, "--config", str(config)])
+    result = CliRunner().invoke(make_app(), [*arguments, "--config", str(config)])
     assert isinstance(result.exception, BadInput)
     assert "there is no option shotz" in str(result.exception)

@@ -6,11 +6,21 @@ from pathlib import Path
 
 import typer
 
-from fathom.cli.options import stoppable
+from fathom.cli.options import alone, stoppable
+from fathom.options import Group
 
 
-def demo(out: Path = typer.Option(Path("demo"), help="Folder for the two models and their runs.")) -> None:
-    """See it work offline, in minutes: two small models learn half of a geography book; a probe tells which half."""
+def make(does: str) -> typer.Typer:
+    """``fathom demo``"""
+    return alone(does, "fathom demo --out demo", demo)
+
+
+def demo(
+    out: Path = typer.Option(
+        Path("demo"), help="Folder for the two models and their runs.", rich_help_panel=Group.OUTPUT
+    ),
+) -> None:
+    """Train two small models on half of a geography book, and show that a probe tells which half."""
     from fathom.formats import read
     from fathom.studies.demo import demo as study
     from fathom.studies.demo_text import demo_text

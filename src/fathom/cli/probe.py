@@ -8,14 +8,16 @@ from typing import Any
 
 import typer
 
+from fathom.cli.flags import Config, Data, RunFolder
 from fathom.cli.options import add_command, merge, new_group, with_flags
 from fathom.cli.progress import progress_bar
+from fathom.options import Group
 from fathom.probes import PROBES, Entry
 
 
-def group() -> typer.Typer:
+def make(does: str) -> typer.Typer:
     """``fathom probe``, with a command for each entry of the table of probes."""
-    app = new_group("Ask a model what it knows of a data set.", PROBES["statement"].example)
+    app = new_group(does, next(iter(PROBES.values())).example)
     for name, entry in PROBES.items():
         if entry.asks == "language model":  # link predictors: fathom kgc evaluate
             add_command(app, name, _command(entry), entry.example, does=entry.does, hidden=name == entry.alias)
@@ -24,10 +26,10 @@ def group() -> typer.Typer:
 
 def _command(entry: Entry) -> Callable[..., None]:
     def command(
-        model: str = typer.Option(..., help=_model_help(entry)),
-        data: str = typer.Option(..., help="Data folder, or the name of an embedded data set (geography)."),
-        out: Path = typer.Option(..., help="Folder of the run. The same command goes on where it stopped."),
-        config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+        data: Data,
+        out: RunFolder,
+        model: str = typer.Option(..., help=_model_help(entry), rich_help_panel=Group.MODEL),
+        config: Config = None,
         **given: Any,
     ) -> None:
         from fathom.api import probe

@@ -19,7 +19,17 @@ from fathom.results.tables import Table
 if TYPE_CHECKING:
     from fathom.studies.entities import Asked
 
-app = typer.Typer(help="Plans of runs, and questions to them.", no_args_is_help=True)
+app = typer.Typer(help="Run planned comparisons, or analyse finished runs.", no_args_is_help=True)
+
+
+def make(does: str) -> typer.Typer:
+    """``fathom study``"""
+    from fathom.cli import study_approaches, study_choice, study_entailment, study_ontology
+
+    study_approaches.app.command("choice")(study_choice.choice)
+    study_approaches.app.command("ontology")(study_ontology.ontology)
+    study_approaches.app.command("entailment")(study_entailment.entailment)
+    return study_approaches.app
 
 
 def _ablation(
@@ -29,7 +39,7 @@ def _ablation(
         ..., help="Folder for the runs and the tables. The same command goes on where it stopped."
     ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
     **given: Any,
 ) -> None:
     """Does it matter how statements are scored? Sum or mean, full or conditional, and the masking variants, paired."""
@@ -52,7 +62,7 @@ def _agreement(
         None, help="Of both runs, or two with a comma between; by default the only one."
     ),
     out: Path | None = typer.Option(None, help="Folder for tables and picture."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
 ) -> None:
     """Do two probes agree? Correlation of their ranks, and quadrants of hits and misses."""
     from fathom.store.folder import RunFolder
@@ -75,7 +85,7 @@ def _length_bias(
         None, help="Model whose tokenizer counts the answers' tokens, alike for all runs (behind a space)."
     ),
     out: Path | None = typer.Option(None, help="Folder for tables and pictures."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
 ) -> None:
     """Does a probe favour short names? Correlation of the gold answer's rank with its number of tokens."""
     from fathom.store.folder import RunFolder
@@ -95,7 +105,7 @@ def _prompts(
     data: str = typer.Option(..., help="Data folder, or the name of an embedded data set."),
     out: Path = typer.Option(..., help="Folder for the runs and the table. The same command goes on where it stopped."),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
     **given: Any,
 ) -> None:
     """How much do the embedding probe's results depend on the wording of its tail prompts?"""
@@ -119,7 +129,7 @@ def _sizes(
         None, help="Where the statement probe may stop; by default 100, which Hits@100 needs."
     ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
     **given: Any,
 ) -> None:
     """Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe."""
@@ -145,7 +155,7 @@ def _compute_time(
     total: int | None = typer.Option(None, help="Queries to extrapolate to; by default all of the data."),
     max_rank: int | None = typer.Option(None, help="Where the statement probe may stop."),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
     **given: Any,
 ) -> None:
     """How long does a probe take? Time against number of queries, a line through it, and what it says of all."""

@@ -37,7 +37,7 @@ def rankings(
         None, help='Groups of models, ranked each by itself, too: JSON {"model": "group"}, or CSV model,group.'
     ),
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002 - the name of the flag
+    format: Format = _FORMAT,
 ) -> None:
     """Do template-based and template-free probing rank models alike? Places per data set, and their agreement."""
     from fathom.studies.approaches_tables import draw_rankings, rankings_tables
@@ -54,7 +54,7 @@ def readings(
     runs: list[Path] = _RUNS,
     scoring: str = _SCORING,
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002
+    format: Format = _FORMAT,
 ) -> None:
     """Do scores differ between the two readings of the same facts? Paired differences of Acc@1, 5 and 10."""
     from fathom.studies.approaches_tables import readings_tables
@@ -68,7 +68,7 @@ def pools(
     runs: list[Path] = _RUNS,
     scoring: str = _SCORING,
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002
+    format: Format = _FORMAT,
 ) -> None:
     """How much does a larger answer pool cost? Runs with and without --add-candidates, paired by fact."""
     from fathom.studies.approaches_tables import pools_tables
@@ -82,7 +82,7 @@ def repeated(
     runs: list[Path] = _RUNS,
     scoring: str = _SCORING,
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002
+    format: Format = _FORMAT,
 ) -> None:
     """Does a model answer everything alike? How often each entity stands in the top 1, 5 and 10."""
     from fathom.studies.approaches_tables import draw_repeated, entities_table, repeated_tables
@@ -101,7 +101,7 @@ def perplexity(
     runs: list[Path] = _RUNS,
     scoring: str = _SCORING,
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002
+    format: Format = _FORMAT,
 ) -> None:
     """Do models answer better what they foresee better? Accuracy against perplexity, of runs with --perplexity."""
     from fathom.studies.approaches_tables import draw_perplexity, perplexity_tables
@@ -118,7 +118,7 @@ def templates(
     runs: list[Path] = _RUNS,
     scoring: str = _SCORING,
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002
+    format: Format = _FORMAT,
 ) -> None:
     """Which templates do models answer at all? Accuracy by relation and template, averaged over models."""
     from fathom.studies.approaches_tables import templates_tables
@@ -132,7 +132,7 @@ def relations(
     runs: list[Path] = _RUNS,
     scoring: str = _SCORING,
     out: Path | None = _OUT,
-    format: Format = _FORMAT,  # noqa: A002
+    format: Format = _FORMAT,
 ) -> None:
     """How do two data sets, such as BEAR and T-REx, compare on the relations that they share?"""
     from fathom.studies.approaches_tables import draw_relations, relations_tables

@@ -15,7 +15,7 @@ def choice(
         help="Folders of runs on multiple-choice data: memorising tasks, rules, or both; of one model or several."
     ),
     out: Path | None = typer.Option(None, help="Folder for the tables."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
 ) -> None:
     """Does a model know, and does it reason? Accuracy by task, and by rule with the premise remembered or given."""
     from fathom.errors import all_of

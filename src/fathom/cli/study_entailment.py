@@ -33,7 +33,7 @@ def _entailment(
         "are the items that all of them have asked.",
     ),
     config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
     **given: Any,
 ) -> None:
     """Does a model reason with what it remembers? Six rules of entailment, premises said, remembered, or neither."""

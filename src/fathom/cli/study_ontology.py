@@ -18,7 +18,7 @@ def ontology(
     examples: str = typer.Option("", help="Ids of queries to show, such as type/23; by default one of each task."),
     seed: int = typer.Option(0, help="Of the lot by which the frequency baseline lists what it has not seen."),
     out: Path | None = typer.Option(None, help="Folder for tables and picture."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    format: Format = typer.Option(Format.TEXT, help="How to print."),
 ) -> None:
     """Do models remember an ontology? Each task's best against the frequency baseline, every setting, examples."""
     from fathom.studies.ontology import ontology as study

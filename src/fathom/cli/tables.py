@@ -15,7 +15,7 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def tell(tables: list[Table], format: Format, out: Path | None, name: str) -> None:  # noqa: A002 - as the flag
+def tell(tables: list[Table], format: Format, out: Path | None, name: str) -> None:
     """Print, and keep in every form."""
     from fathom.store.files import write_text
 

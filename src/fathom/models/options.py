@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, Field
 
 from fathom.errors import BadInput
-from fathom.options import ASKING, CIRCUMSTANCE
+from fathom.options import ASKING, CIRCUMSTANCE, Group
 
 if TYPE_CHECKING:
     from fathom.models.server import ChatServer
@@ -16,20 +16,22 @@ if TYPE_CHECKING:
 class ServerOptions(BaseModel):
     """What everything that can ask a server instead of a model at hand is told of it."""
 
+    group: ClassVar = Group.SERVER
+
     server: str | None = Field(
         None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
     )
-    unlisted: bool = Field(False, description="The server need not list the model.")
+    unlisted: bool = Field(False, description="Accept a server that does not list the model.")
     key_env: str | None = Field(
         None,
-        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
+        description="Environment variable with the server's key; by default OPENAI_API_KEY, for remote servers.",
         json_schema_extra=ASKING | CIRCUMSTANCE,
     )
     concurrency: int = Field(
-        8, ge=1, description="Calls to the server at a time.", json_schema_extra=ASKING | CIRCUMSTANCE
+        8, ge=1, description="Concurrent calls to the server.", json_schema_extra=ASKING | CIRCUMSTANCE
     )
     requests_per_minute: float | None = Field(
-        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=ASKING | CIRCUMSTANCE
+        None, gt=0, description="Maximum calls to the server per minute.", json_schema_extra=ASKING | CIRCUMSTANCE
     )
     timeout_s: float = Field(
         60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=ASKING | CIRCUMSTANCE
@@ -37,7 +39,7 @@ class ServerOptions(BaseModel):
     retries: int = Field(
         6,
         ge=0,
-        description="How often a call to the server that failed is made again.",
+        description="How often a failed call to the server is repeated.",
         json_schema_extra=ASKING | CIRCUMSTANCE,
     )
 
