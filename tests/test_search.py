@@ -75,13 +75,13 @@ def assert_exact(found: Found, expected: np.ndarray, question: Question, names: 
 
 PLANS = {
     "sum": Plan(),
-    "mean": Plan(Reduction.MEAN),
+    "mean": Plan(reduction=Reduction.MEAN),
     "sum of all": Plan(whole=True),
-    "mean of all": Plan(Reduction.MEAN, whole=True),
+    "mean of all": Plan(reduction=Reduction.MEAN, whole=True),
     "all scores": Plan(prune=False),
     "rank alone": Plan(top_k=0),
     "stop at 1": Plan(max_rank=1),
-    "stop at 20": Plan(Reduction.MEAN, max_rank=20, top_k=3),
+    "stop at 20": Plan(reduction=Reduction.MEAN, max_rank=20, top_k=3),
     "stop, rank alone": Plan(max_rank=5, top_k=0),
 }
 
@@ -148,7 +148,7 @@ def test_the_mean_bound_reckons_with_the_longest_answer_below() -> None:
     question = Question([ids["<s>"], ids["is"]], (0,))
     budget = Budget(None, CPU)
     [by_sum] = search(model, Answers(names), [question], Plan(top_k=0), budget)
-    [by_mean] = search(model, Answers(names), [question], Plan(Reduction.MEAN, top_k=0), budget)
+    [by_mean] = search(model, Answers(names), [question], Plan(reduction=Reduction.MEAN, top_k=0), budget)
     assert by_sum.found.ranks == (1, 1)
     assert by_mean.found.ranks == (3, 3)
 

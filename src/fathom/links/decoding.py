@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -115,21 +116,21 @@ class Decoder:
 
     def log_probs(self, encoded: Encoded, sequences: Sequence[Sequence[int]]) -> Tensor:
         """log p of one answer of each question by a plain forward pass, in nats, float32, shape (n,)."""
-        width = max(len(ids) for ids in sequences)
-        padded = torch.zeros((len(sequences), width), dtype=torch.long)
-        real = torch.zeros((len(sequences), width), dtype=torch.bool)
-        for row, ids in enumerate(sequences):
-            padded[row, : len(ids)] = torch.tensor(ids)
-            real[row, : len(ids)] = True
-        padded, real = padded.to(self.device), real.to(self.device)
-        begin = torch.full((len(padded), 1), self.start, device=self.device)
-        logits = self._run(encoded.states, encoded.mask, torch.cat([begin, padded[:, :-1]], dim=1)).logits.float()
-        found = logits.gather(2, padded[:, :, None])[:, :, 0] - torch.logsumexp(logits, dim=2)
+        tokens = padded(sequences, -1, self.device)
+        real, tokens = tokens >= 0, tokens.clamp(min=0)
+        begin = torch.full_like(tokens[:, :1], self.start)
+        logits = self._run(encoded.states, encoded.mask, torch.cat([begin, tokens[:, :-1]], dim=1)).logits.float()
+        found = logits.gather(2, tokens[:, :, None])[:, :, 0] - torch.logsumexp(logits, dim=2)
         return torch.where(real, found, 0.0).sum(dim=1)
 
     def _run(self, states: Tensor, mask: Tensor, tokens: Tensor, **options: Any) -> Any:
         outputs = BaseModelOutput(last_hidden_state=states)
         return self.network(encoder_outputs=outputs, attention_mask=mask, decoder_input_ids=tokens, **options)
+
+
+def padded(sequences: Sequence[Sequence[int]], fill: int, device: torch.device) -> Tensor:
+    """Token ids of unlike number as a matrix, filled up on the right, shape (sequences, longest)."""
+    return pad_sequence([torch.tensor(ids) for ids in sequences], batch_first=True, padding_value=fill).to(device)
 
 
 def _rows(layers: Layers, rows: Tensor) -> Layers:
@@ -181,7 +182,9 @@ def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, p
     states = [_State(answers, *question, plan) for question in zip(places, links.known, gold, strict=True)]
     waiting, width = list(range(len(states))), plan.width
     while waiting:
-        for some in _groups(waiting, decoder, width):
+        size = len(waiting) if width is None else max(1, decoder.rows // width)  # with a width, a level is one pass
+        for start in range(0, len(waiting), size):
+            some = waiting[start : start + size]
             part = encoded if len(some) == len(states) else encoded.take(torch.tensor(some, device=decoder.device))
             asked = [states[number] for number in some]
             for state in asked:
@@ -193,12 +196,6 @@ def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, p
             break
         width = min(WIDER * width, plan.widest)
     return [state.searched() for state in states]
-
-
-def _groups(waiting: list[int], decoder: Decoder, width: int | None) -> list[list[int]]:
-    """Questions that are walked together: with a width, so many that a level is one pass."""
-    size = len(waiting) if width is None else max(1, decoder.rows // width)
-    return [waiting[start : start + size] for start in range(0, len(waiting), size)]
 
 
 class _State(State):

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
-from fathom.links.decoding import Decoder, Plan, search
+from fathom.links.decoding import Decoder, Plan, padded, search
 from fathom.links.fit import ADAMW, Stage, shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
@@ -118,7 +117,7 @@ class GenerativePredictor(Predictor):
     def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
         """:param some: numbers of training questions. :param read: their tokens."""
         names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
-        labels = self._padded(names, NO_TARGET)
+        labels = padded(names, NO_TARGET, self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
         return Batch(*self._with_mask(read), before.clamp(min=0), labels)
 
@@ -231,11 +230,5 @@ class GenerativePredictor(Predictor):
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        padded = self._padded(ids, -1)
-        return padded.clamp(min=0), (padded >= 0).long()
-
-    def _padded(self, sequences: Sequence[Sequence[int]], filler: int) -> Tensor:
-        lengths = np.array([len(sequence) for sequence in sequences])
-        matrix = np.full((len(sequences), lengths.max()), filler, dtype=np.int64)
-        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = list(chain.from_iterable(sequences))
-        return torch.from_numpy(matrix).to(self.device)
+        matrix = padded(ids, -1, self.device)
+        return matrix.clamp(min=0), (matrix >= 0).long()

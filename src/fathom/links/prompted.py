@@ -11,6 +11,7 @@ not among them is only known to be lower. See docs/methods/link-prediction.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,7 +42,6 @@ from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.similarity import Found
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.trie import Answers
-from fathom.store.journal import Journal
 from fathom.store.predictions import Scoring
 
 ANSWERS = 10
@@ -67,7 +67,9 @@ class Asked(Protocol):
         """
         ...
 
-    def circumstances(self) -> dict[str, Any]: ...
+    def circumstances(self) -> dict[str, Any]:
+        """What to note of how asking went."""
+        ...
 
 
 class Local:
@@ -101,12 +103,12 @@ class Local:
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
         scores = self._by_search(prompt, answers) if self.model.refuses_cache() is None else self._each(prompt, answers)
-        return NOT_A_NUMBER if scores is None or not np.isfinite(scores).all() else scores
+        return scores if np.isfinite(scores).all() else NOT_A_NUMBER
 
-    def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores | None:
-        """The prompt is read once. :returns: None where a score is not a number."""
+    def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
+        """The prompt is read once."""
         [one] = search(self.model, Answers(answers), [Question(prompt, [0])], Plan(prune=False), self.budget)
-        return one.found.scores
+        return np.array(np.nan if one.found.scores is None else one.found.scores, dtype=np.float64)
 
     def _each(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
         """For models that cannot go on from a cache."""
@@ -129,7 +131,7 @@ class Sampled:
 
     def __init__(self, server: ChatServer, options: Prompted) -> None:
         self.server, self.options, self.identity, self.tokenizer = server, options, server.identity, None
-        self.replies = self.unparsed = self.failed = 0
+        self.counts = Counter(replies=0, replies_naming_no_candidate=0, calls_failed=0)
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
         replies = self.server.ask([self._request(one) for one in shown])
@@ -147,22 +149,16 @@ class Sampled:
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:
-            self.failed += 1
+            self.counts["calls_failed"] += 1
             return reply.fault
         keys = [answer_key(names[place]) for place in shown.candidates]
         said = [parsed(text) for text in reply.texts]
-        self.replies += len(said)
-        self.unparsed += sum(answer not in keys for answer in said)
+        self.counts.update(replies=len(said), replies_naming_no_candidate=sum(answer not in keys for answer in said))
         votes = {answer: said.count(answer) - said.index(answer) / len(said) for answer in dict.fromkeys(said)}
         return np.array([votes.get(key, -np.inf) for key in keys])
 
     def circumstances(self) -> dict[str, Any]:
-        counts = {"replies": self.replies, "replies_naming_no_candidate": self.unparsed, "calls_failed": self.failed}
-        journal = self.server.journal
-        if journal is None:
-            return counts
-        tokens = {name: journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
-        return {**counts, "journal": {"answers": len(journal), **tokens}}  # of all sessions: it does not add up
+        return {**self.counts, **self.server.kept()}
 
 
 def parsed(reply: str) -> str:
@@ -206,7 +202,7 @@ class Predictor(base.Predictor):
 
     def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
         if isinstance(self.asked, Sampled):
-            self.asked.server.journal = Journal(artifacts / "answers.jsonl")
+            self.asked.server.keep_answers(artifacts)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
         shown = self.prompts.make(links)

@@ -42,7 +42,6 @@ from fathom.scoring.statements import (
     statement_log_probs,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
-from fathom.store.journal import Journal
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
@@ -114,7 +113,7 @@ class Probe:
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         if isinstance(self.model, ChatServer):
-            self.model.journal = Journal(artifacts / "answers.jsonl")
+            self.model.keep_answers(artifacts)
 
     def circumstances(self) -> dict[str, Any]:
         return self.asker.circumstances()
@@ -189,11 +188,7 @@ class _Chat:
         return [[self._answer(query, reply)] for query, reply in zip(queries, replies, strict=True)]
 
     def circumstances(self) -> dict[str, Any]:
-        journal = self.server.journal
-        if journal is None:
-            return dict(self.counts)
-        tokens = {name: journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
-        return {**self.counts, "journal": {"answers": len(journal), **tokens}}  # of all sessions: it does not add up
+        return {**self.counts, **self.server.kept()}
 
     def _asked(self, query: Query) -> str:
         question = shown(self.data.questions[query.id], self.data.candidates[query.candidates].names)

@@ -126,7 +126,7 @@ class Searcher:
         options = self.options
         # Where all scores are kept, all must be met.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
-        plan = Plan(way.reduction, way.score is Score.FULL, options.top_k, options.max_rank, prunes)
+        plan = Plan(options.top_k, options.max_rank, prunes, way.reduction, way.score is Score.FULL)
         fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
         questions = [
             Question(

@@ -10,6 +10,7 @@ For the mean reduction a partial sum is divided by the longest answer below it, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -45,18 +46,16 @@ class Question(NamedTuple):
     known: Sequence[int] = ()
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan(Aim):
     """What is asked of a search.
 
-    :param whole: the prompt's own tokens count in the score.
-    :param top_k, max_rank, prune: see :class:`~fathom.scoring.walk.Aim`.
+    :param reduction: how the tokens' log-probabilities become a score.
+    :param whole: the prompt's own tokens count in it.
     """
 
     reduction: Reduction = Reduction.SUM
     whole: bool = False
-    top_k: int = 10
-    max_rank: int | None = None
-    prune: bool = True
 
 
 def search(model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget) -> list[Searched]:
@@ -84,7 +83,7 @@ class _State(State):
     def __init__(self, question: Question, answers: Answers, plan: Plan) -> None:
         self.prompt, self.plan = list(question.prompt), plan
         self.offset, self.counted = 0.0, 0
-        super().__init__(answers, question.gold, question.known, Aim(plan.top_k, plan.max_rank, plan.prune))
+        super().__init__(answers, question.gold, question.known, plan)
 
     def score(self, totals: Floats, tokens: Ints) -> Floats:
         totals = self.offset + totals
@@ -107,12 +106,6 @@ class _Memory(NamedTuple):
         mine = (self.question == ALL) | (self.question == question[:, None])
         seen: NDArray[np.bool_] = mine & (self.node <= node[:, None]) & (node[:, None] < self.end)
         return seen
-
-    def keep(self, rows: NDArray[np.bool_], device: torch.device) -> _Memory:
-        if self.cache is None or rows.all():
-            return self
-        kept = torch.from_numpy(np.flatnonzero(rows)).to(device)
-        return _Memory(self.cache.keep(kept), self.question[rows], self.node[rows], self.end[rows])
 
 
 class _Reader:
@@ -209,18 +202,20 @@ class _Reader:
 
         :returns: hidden states, shape (tokens, d), and *memory* with the tokens, without what none of them sees.
         """
-        trie, model = self.answers.trie, self.model
+        trie, cache = self.answers.trie, memory.cache
         seen = memory.seen_by(question, node)
-        needed: NDArray[np.bool_] = np.asarray(seen.any(axis=0))
-        memory = memory.keep(needed, model.device)
+        needed = np.flatnonzero(seen.any(axis=0))
+        if cache is not None and len(needed) < len(cache):
+            cache = cache.keep(self._tensor(needed))
         own = _Memory(None, question, node, np.where(node < 0, len(trie.end), trie.end[np.maximum(node, 0)]))
-        hidden, cache = model.grow(
-            memory.cache,
-            model.embed(self._tensor(tokens)[None]),
+        visible = np.concatenate([seen[:, needed], own.seen_by(question, node)], axis=1)
+        hidden, cache = self.model.grow(
+            cache,
+            self.model.embed(self._tensor(tokens)[None]),
             self._tensor(positions)[None],
-            self._tensor(np.concatenate([seen[:, needed], own.seen_by(question, node)], axis=1))[None],
+            None if question[0] == ALL else self._tensor(visible)[None],  # what all share runs as one plain sequence
         )
-        columns = (np.append(old, new) for old, new in zip(memory[1:], own[1:], strict=True))
+        columns = (np.append(old[needed], new) for old, new in zip(memory[1:], own[1:], strict=True))
         return hidden[0], _Memory(cache, *columns)
 
     def _log_probs(self, hidden: Tensor, rows: Ints, tokens: Ints) -> Floats:

@@ -74,25 +74,20 @@ def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
     return np.arange(len(parent)) + sizes
 
 
-class Children:
-    """The nodes below given nodes, found by binary search in the list of parents."""
+class Lookup:
+    """Finds the places of values in an array, by binary search. :param keys: the array, shape (n,)."""
 
-    def __init__(self, trie: Trie) -> None:
-        self.order = np.argsort(trie.parent, kind="stable")
-        self.parent = trie.parent[self.order]
+    def __init__(self, keys: Ints) -> None:
+        self.order = np.argsort(keys, kind="stable")
+        self.keys = keys[self.order]
 
-    def of(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """:returns: (index into *nodes*, child) pairs, in the order of *nodes*."""
-        return spans(self.parent, self.order, nodes)
-
-
-def spans(keys: Ints, values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """All values of each wanted key. :param keys: ascending. :returns: (index into *wanted*, value) pairs."""
-    low, high = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    counts = high - low
-    index = np.repeat(np.arange(len(wanted)), counts)
-    within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return index, values[low[index] + within]
+    def of(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """:returns: (index into *wanted*, place of such a value) pairs, in the order of *wanted*."""
+        low, high = np.searchsorted(self.keys, wanted, "left"), np.searchsorted(self.keys, wanted, "right")
+        counts = high - low
+        index = np.repeat(np.arange(len(wanted)), counts)
+        within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return index, self.order[low[index] + within]
 
 
 class Answers:
@@ -105,26 +100,20 @@ class Answers:
     def __init__(self, continuations: Sequence[Sequence[int]], ids: Sequence[str] | None = None) -> None:
         self.ids = np.arange(len(continuations)) if ids is None else np.array(ids, dtype=object)
         self.trie = build_trie(continuations)
-        self.children = Children(self.trie)
         self.roots = np.flatnonzero(self.trie.parent < 0)
         self.is_inner = np.zeros(len(self.trie.tokens), dtype=bool)
         self.is_inner[self.trie.inner] = True
-        lengths = (self.trie.paths >= 0).sum(axis=1)
-        self.terminal: Ints = self.trie.paths[np.arange(len(lengths)), lengths - 1]
+        self.terminal: Ints = self.trie.paths.max(axis=1)  # preorder: the last is the highest
         """The last node of each candidate, shape (candidates,)."""
-        self.tokens = int(lengths.sum())
-        self.by_terminal = np.argsort(self.terminal, kind="stable")
-        self.sorted_terminals = self.terminal[self.by_terminal]
+        self.children, self.ending = Lookup(self.trie.parent), Lookup(self.terminal)
+        """The nodes below a node, and the candidates that end at it."""
+        self.tokens = int((self.trie.paths >= 0).sum())
         ends = np.column_stack([np.arange(len(self.trie.end)), self.trie.end]).ravel()
         self.longest = np.maximum.reduceat(np.append(self.trie.depth + 1, 0), ends)[::2]
         """Tokens of the longest answer through each node, shape (nodes,)."""
 
     def __len__(self) -> int:
         return len(self.terminal)
-
-    def places(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """The candidates that end at *nodes*. :returns: (index into *nodes*, place of the candidate) pairs."""
-        return spans(self.sorted_terminals, self.by_terminal, nodes)
 
 
 class Block(NamedTuple):

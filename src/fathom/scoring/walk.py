@@ -30,7 +30,8 @@ SLACK = 1e-3
 """Nats by which the bound is lowered: more than passes of different shape differ in float32."""
 
 
-class Aim(NamedTuple):
+@dataclass(frozen=True)
+class Aim:
     """What a search is to find.
 
     :param top_k: how many of the best answers.
@@ -38,7 +39,7 @@ class Aim(NamedTuple):
     :param prune: without, every answer is scored.
     """
 
-    top_k: int
+    top_k: int = 10
     max_rank: int | None = None
     prune: bool = True
 
@@ -130,7 +131,7 @@ class State:
         """Note the answers that end at *nodes*."""
         for place, total in zip(self.gold.tolist(), self.gold_totals, strict=True):
             totals = np.where(nodes == self.answers.terminal[place], total, totals)  # one leaf, one score
-        index, places = self.answers.places(nodes)
+        index, places = self.answers.ending.of(nodes)
         scores = self.score(totals, self._tokens(nodes))[index]
         self.better += int((self.is_rival[places] & (scores > self.best)).sum())
         near = self.reaches(scores)
@@ -160,8 +161,7 @@ class State:
             pairs = zip(self.gold.tolist(), gold_scores, strict=True)
             found.gold_ranks = [ranks_among(scores[places != place], score).realistic for place, score in pairs]
         if not self.aim.prune:
-            found.scores = np.empty(len(self.answers))
-            found.scores[places] = scores
+            found.scores = scores[np.argsort(places)]
         return found
 
     def _tokens(self, nodes: Ints) -> Ints:
@@ -184,10 +184,9 @@ class Branches:
     promise: Floats
     row: Ints
 
-    def take(self, which: Ints | NDArray[np.bool_] | slice) -> Branches:
-        """Some of them, in the order of *which*."""
-        columns = (self.question, self.node, self.total, self.promise, self.row)
-        return Branches(*(column[which] for column in columns))
+    def take(self, at: Ints | NDArray[np.bool_] | slice) -> Branches:
+        """Some of them, in the order of *at*."""
+        return Branches(self.question[at], self.node[at], self.total[at], self.promise[at], self.row[at])
 
     def __len__(self) -> int:
         return len(self.node)
