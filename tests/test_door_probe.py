@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fathom
-from fathom.cli.probe import group
+from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
 from fathom.probes.options import ProbeOptions
 from fathom.run import run
@@ -114,7 +114,7 @@ def test_it_keeps_the_contract(model, data, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("toy")
 def test_it_is_on_the_command_line():
-    app = group()
+    app = make("Ask a model.")
     shown = CliRunner().invoke(app, ["toy", "--help"])
     assert TOY.example in shown.output
     assert TOY.does in CliRunner().invoke(app, ["--help"]).output

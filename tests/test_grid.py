@@ -17,17 +17,17 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fathom import links as table
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.links import Kind
+from fathom.links import LINKS, Kind
 from fathom.links.base import Predictor
 from fathom.links.fit import NotANumber
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
+from fathom.store.predictions import Scoring
 from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
 from fathom.studies.memory import Curve, correlations, memory
 
@@ -52,7 +52,7 @@ class ReaderOptions(TextTraining):
 class Reader(Predictor):
     """Remembers, with pretrained weights, the right answer to questions whose entity it calls by its true name."""
 
-    scoring = "link/reader"
+    scoring = Scoring("link/reader", "score")
 
     def __init__(self, graph, options, source, device):
         super().__init__(graph, options, source, device)
@@ -87,11 +87,16 @@ class BlindOptions(LinkTraining):
 
 
 @pytest.fixture(autouse=True)
-def _kinds(monkeypatch):
-    monkeypatch.setitem(table.KINDS, "reader", Kind("reader", ReaderOptions, __name__, ""))
-    monkeypatch.setitem(table.KINDS, "blind", Kind("blind", BlindOptions, __name__, ""))
-    load = Kind.load
-    monkeypatch.setattr(Kind, "load", lambda self: Reader if self.name in ("reader", "blind") else load(self))
+def _kinds():
+    kinds = [
+        Kind("reader", f"{__name__}:ReaderOptions", f"{__name__}:Reader", ""),
+        Kind("blind", f"{__name__}:BlindOptions", f"{__name__}:Reader", ""),
+    ]
+    for kind in kinds:
+        LINKS.add(kind)
+    yield
+    for kind in kinds:
+        LINKS.remove(kind)
 
 
 @pytest.fixture

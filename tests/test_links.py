@@ -24,13 +24,12 @@ from transformers import (
 from typer.testing import CliRunner
 
 import fathom
-from fathom import links as table
 from fathom.cli import make_app
 from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.links import Kind
+from fathom.links import LINKS, Kind
 from fathom.links import fit as fitting
 from fathom.links.base import Predictor
 from fathom.links.fit import NotANumber, Stage, shuffled
@@ -115,11 +114,12 @@ class Bilinear(Predictor):
 
 
 @pytest.fixture(autouse=True)
-def _kind(monkeypatch):
+def _kind():
     """ "toy" is a kind while these tests run."""
-    kind = Kind("toy", Options, __name__, "smaller than any real kind")
-    monkeypatch.setitem(table.KINDS, "toy", kind)
-    monkeypatch.setattr(Kind, "load", lambda self: Bilinear)
+    kind = Kind("toy", f"{__name__}:Options", f"{__name__}:Bilinear", "smaller than any real kind")
+    LINKS.add(kind)
+    yield
+    LINKS.remove(kind)
 
 
 class Scripted(Bilinear):
@@ -229,8 +229,6 @@ def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     monkeypatch.undo()
-    monkeypatch.setattr(Kind, "load", lambda self: Bilinear)
-    monkeypatch.setitem(table.KINDS, "toy", Kind("toy", Options, __name__, ""))
     train_links("toy", data, options, tmp_path / "killed")
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]

@@ -9,9 +9,8 @@ import torch
 from fathom.models.local import LocalModel
 from fathom.models.scripted import ScriptedModel
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import rank_best
+from fathom.scoring.ranks import Found, rank_best
 from fathom.scoring.search import Plan, Question, search
-from fathom.scoring.similarity import Found
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs

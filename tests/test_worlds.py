@@ -30,6 +30,7 @@ from fathom.building.worlds import (
     parse_variants,
     restore,
     virtual,
+    worlds_table,
 )
 from fathom.building.worlds import build as build_module
 from fathom.building.worlds.constructions import make, why_not
@@ -44,7 +45,6 @@ from fathom.building.worlds.derangement import (
 from fathom.building.worlds.materials import Materials
 from fathom.building.worlds.mentions import _leftmost, find_mentions, replace_mentions
 from fathom.building.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
-from fathom.building.worlds.tables import worlds_table
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, put_rows, take_rows
 from fathom.data.words import is_word_sign

@@ -28,7 +28,11 @@ Rows = list[Json]
 
 
 class _Words(NamedTuple):
-    """One rule about one fact. :param given: P1 and P2. :param question: about the pseudoword."""
+    """One rule about one fact.
+
+    :param given: P1 and P2.
+    :param question: about the pseudoword.
+    """
 
     given: tuple[str, str]
     question: str
@@ -39,7 +43,8 @@ def build_choices(
 ) -> dict[str, int]:
     """Write the folder *out*. :returns: how many questions each of its files has.
 
-    :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made. :param options: 2 to 26.
+    :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
+    :param options: 2 to 26.
     :raises BadInput: other data, *out* is there already, a property without a sentence pattern.
     """
     folder = locate(data)
@@ -87,7 +92,9 @@ def _row(asked: Choices, query: Query, question: str) -> Json:
 
 
 def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> _Words:
-    """:param question: of the memorising task. :param patterns: "[X]'s mother is [Y] ." by the property's name."""
+    """:param question: of the memorising task.
+    :param patterns: "[X]'s mother is [Y] ." by the property's name.
+    """
     subject, gold = query.subject, query.gold[0]
     if rule in ("rdfs2", "rdfs3"):
         clause = re.sub(r" it$", " that", question.partition(" of it if ")[2].removesuffix("?"))

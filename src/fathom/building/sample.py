@@ -35,7 +35,9 @@ POWER = 2
 
 @dataclass(frozen=True)
 class Sample:
-    """:param counts: what was kept and what was left out. :param notes: what its user should know."""
+    """:param counts: what was kept and what was left out.
+    :param notes: what its user should know about it.
+    """
 
     graph: KnowledgeGraph
     counts: Json
@@ -47,9 +49,11 @@ def write_sample(
 ) -> Json:
     """Write a part of *graph* as a folder of its own; it appears when it is complete.
 
-    :param entities, seed, held_out_weight: see :func:`sample_graph`. :param name: of the graph, for the manifest.
+    :param entities, seed, held_out_weight: see :func:`sample_graph`.
+    :param name: of the graph, for the manifest.
     :returns: the manifest, which is ``manifest.json`` in the folder.
-    :raises BadInput: too many entities, or *out* is there. :raises RunFailed: the disk is full.
+    :raises BadInput: too many entities, or *out* is there.
+    :raises RunFailed: the disk is full.
     """
     faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
     faults += unwritable(graph)
@@ -148,7 +152,7 @@ def _starts(graph: KnowledgeGraph, trained: NDArray[np.bool_], random: np.random
 
 
 class _Neighbours:
-    """Entities beside each entity, and the triples that say so."""
+    """Entities beside each entity, and the triples that link them."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         near = np.concatenate([graph.head, graph.tail])

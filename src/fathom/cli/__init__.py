@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from fathom.cli.options import Commands, with_example
+from fathom.cli.options import Commands, option, with_example
 from fathom.errors import FathomError
 from fathom.options import Group
 
@@ -63,9 +63,7 @@ def _late(name: str, does: str) -> type[TyperCommand]:
 
 
 def _root(
-    debug: bool = typer.Option(
-        False, "--debug", help="Show the traceback of an error.", rich_help_panel=Group.OUTPUT, show_default=False
-    ),
+    debug: bool = option(Group.OUTPUT, "Show the traceback of an error.", "--debug", default=False, show_default=False),
 ) -> None:
     """The flag is read by :func:`main`, wherever it stands; here it is so that --help names it."""
 

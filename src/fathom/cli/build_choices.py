@@ -5,26 +5,17 @@ from __future__ import annotations
 import typer
 
 from fathom.cli.flags import NewFolder, Seed
+from fathom.cli.options import option
 from fathom.options import Group
 
 
 def choices(
     out: NewFolder,
-    data: str = typer.Option(
-        ...,
-        help="Folder of an ontology: OntoProbe's, or one made by fathom build ontology.",
-        rich_help_panel=Group.DATA,
+    data: str = option(Group.DATA, "Folder of an ontology: OntoProbe's, or one made by fathom build ontology."),
+    options: int = option(
+        Group.PROMPTS, "Options of each question: the right one and others.", default=20, min=2, max=26
     ),
-    options: int = typer.Option(
-        20,
-        min=2,
-        max=26,
-        help="Options of each question: the right one and others.",
-        rich_help_panel=Group.PROMPTS,
-    ),
-    subset: str = typer.Option(
-        "test", help="Part of the ontology's items to ask about.", rich_help_panel=Group.SELECTION
-    ),
+    subset: str = option(Group.SELECTION, "Part of the ontology's items to ask about.", default="test"),
     seed: Seed = 0,
 ) -> None:
     """Make multiple-choice questions from an ontology: what a model remembers, and what it infers about X and Y."""

@@ -9,28 +9,23 @@ import typer
 
 from fathom.cli.flags import Config, NewFolder, Printed
 from fathom.cli.formats import Format, notes, show
-from fathom.cli.options import merge
+from fathom.cli.options import merge, option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
 
 
 def cloze(
     out: NewFolder,
-    inputs: list[Path] = typer.Option(
-        ...,
-        "--input",
-        help="PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.",
-        rich_help_panel=Group.DATA,
+    inputs: list[Path] = option(
+        Group.DATA, "PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.", "--input"
     ),
-    entities: list[str] = typer.Option(
-        ...,
-        help="A list of entities, TYPE=FILE or a FILE named after its type; may be repeated.",
-        rich_help_panel=Group.DATA,
+    entities: list[str] = option(
+        Group.DATA, "A list of entities, TYPE=FILE or a FILE named after its type; may be repeated."
     ),
-    blocked: Path | None = typer.Option(
-        None,
-        help="File of sub-strings, one per line: sentences with one are left out (default: the paper's list).",
-        rich_help_panel=Group.SELECTION,
+    blocked: Path | None = option(
+        Group.SELECTION,
+        "File of sub-strings, one per line: sentences with one are left out (default: the paper's list).",
+        default=None,
     ),
     config: Config = None,
     format: Printed = Format.TEXT,
@@ -40,7 +35,6 @@ def cloze(
     from fathom.building.cloze.build import build_cloze
     from fathom.building.cloze.options import ClozeOptions
     from fathom.building.cloze.review import REVIEW_FILE
-    from fathom.building.cloze.tables import built_tables
     from fathom.errors import RunFailed
     from fathom.options import parse_options
 
@@ -51,7 +45,7 @@ def cloze(
     except KeyboardInterrupt as stop:
         raise RunFailed("stopped; nothing was written") from stop
     notes(built.notes)
-    show(built_tables(built), format)
+    show(built.tables(), format)
     if format == Format.TEXT:
         typer.echo(
             f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
@@ -63,7 +57,6 @@ def review(
     format: Printed = Format.TEXT,
 ) -> None:
     """Show how many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
-    from fathom.building.cloze.review import read_review
-    from fathom.building.cloze.tables import review_table
+    from fathom.building.cloze.review import read_review, review_table
 
     show([review_table(read_review(file))], format)

@@ -9,39 +9,34 @@ import typer
 
 from fathom.cli.flags import NewFolder, Printed, Seed
 from fathom.cli.formats import Format, notes, show
+from fathom.cli.options import option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
 
 
 def ontology(
     out: NewFolder,
-    inputs: list[Path] = typer.Option(
-        [],
+    inputs: list[Path] = option(
+        Group.DATA,
+        "RDF: .nt, .ttl, .rdf, .owl or .xml, plain, .gz or .bz2, or a folder of these; may be repeated.",
         "--input",
-        help="RDF: .nt, .ttl, .rdf, .owl or .xml, plain, .gz or .bz2, or a folder of these; may be repeated.",
-        rich_help_panel=Group.DATA,
+        default=[],
     ),
-    endpoints: list[str] = typer.Option(
-        [],
+    endpoints: list[str] = option(
+        Group.DATA,
+        "Address of a SPARQL endpoint, asked with the same queries; may be repeated.",
         "--endpoint",
-        help="Address of a SPARQL endpoint, asked with the same queries; may be repeated.",
-        rich_help_panel=Group.DATA,
+        default=[],
     ),
-    patterns: Path | None = typer.Option(
-        None,
-        help="Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
-        rich_help_panel=Group.PROMPTS,
+    patterns: Path | None = option(
+        Group.PROMPTS,
+        "Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
+        default=None,
     ),
-    instances: int = typer.Option(
-        20, min=0, help="Sample at most this many instances of each class.", rich_help_panel=Group.SELECTION
-    ),
+    instances: int = option(Group.SELECTION, "Sample at most this many instances of each class.", default=20, min=0),
     seed: Seed = 0,
-    timeout: float = typer.Option(
-        120.0, min=1.0, help="Seconds to wait for an endpoint's answer.", rich_help_panel=Group.SERVER
-    ),
-    page: int = typer.Option(
-        10_000, min=1, help="Solutions to request from an endpoint at a time.", rich_help_panel=Group.SERVER
-    ),
+    timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
+    page: int = option(Group.SERVER, "Solutions to request from an endpoint at a time.", default=10_000, min=1),
     format: Printed = Format.TEXT,
 ) -> None:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""

@@ -10,6 +10,7 @@ import typer
 from fathom.cli.data import graph_at
 from fathom.cli.flags import Graph, Printed, Seed
 from fathom.cli.formats import Format, show
+from fathom.cli.options import option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
 
@@ -24,35 +25,29 @@ class Case(StrEnum):
 
 def worlds(
     data: Graph,
-    out: Path = typer.Option(
-        ..., help="Folder in which each world becomes a folder of its name.", rich_help_panel=Group.OUTPUT
-    ),
-    variants: str | None = typer.Option(
-        None,
-        help="Worlds, separated by commas: base, or virtual, anonymised, inconsistent or fully-anonymised with a "
+    out: Path = option(Group.OUTPUT, "Folder in which each world becomes a folder of its name."),
+    variants: str | None = option(
+        Group.SELECTION,
+        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent or fully-anonymised with a "
         "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
-        rich_help_panel=Group.SELECTION,
+        default=None,
     ),
     seed: Seed = 0,
-    case: Case = typer.Option(
-        Case.AUTO,
-        help="Whether case counts in mentions; auto ignores it where no name has a capital, as in WordNet.",
-        rich_help_panel=Group.SELECTION,
+    case: Case = option(
+        Group.SELECTION,
+        "Whether case counts in mentions; auto ignores it where no name has a capital, as in WordNet.",
+        default=Case.AUTO,
     ),
-    shortest_mention: int = typer.Option(
-        2, min=1, help="Characters a name needs for its mentions to be replaced.", rich_help_panel=Group.SELECTION
+    shortest_mention: int = option(
+        Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1
     ),
-    relax: bool = typer.Option(
-        False,
-        "--relax",
-        help="Let relations keep their names where not all can be exchanged.",
-        rich_help_panel=Group.SELECTION,
+    relax: bool = option(
+        Group.SELECTION, "Let relations keep their names where not all can be exchanged.", "--relax", default=False
     ),
     format: Printed = Format.TEXT,
 ) -> None:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
-    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants
-    from fathom.building.worlds.tables import worlds_table
+    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants, worlds_table
 
     chosen = THIRTEEN if variants is None else parse_variants(part for part in variants.split(",") if part.strip())
     graph, name = graph_at(data)

@@ -9,7 +9,7 @@ import typer
 
 from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
 from fathom.cli.formats import Format, show
-from fathom.cli.options import add_command, new_group
+from fathom.cli.options import add_command, new_group, option
 from fathom.errors import BadInput
 from fathom.options import Group
 
@@ -59,10 +59,8 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
 
 def info(
     path: str = typer.Argument(..., help="Folder of a data set, or the name of an embedded one."),
-    tokenizer: str | None = typer.Option(
-        None,
-        help="Model whose tokenizer counts the share of answers that are one token.",
-        rich_help_panel=Group.MODEL,
+    tokenizer: str | None = option(
+        Group.MODEL, "Model whose tokenizer counts the share of answers that are one token.", default=None
     ),
     format: Printed = Format.TEXT,
 ) -> None:
@@ -83,14 +81,14 @@ def leakage(path: GraphArgument, format: Printed = Format.TEXT) -> None:
 def sample(
     path: GraphArgument,
     out: NewFolder,
-    entities: int = typer.Option(
-        2000, min=2, help="How many entities to keep, with all triples between them.", rich_help_panel=Group.SELECTION
+    entities: int = option(
+        Group.SELECTION, "How many entities to keep, with all triples between them.", default=2000, min=2
     ),
-    held_out_weight: float = typer.Option(
-        1,
+    held_out_weight: float = option(
+        Group.SELECTION,
+        "How many training links a validation or test link counts for: above 1 keeps a greater share of them.",
+        default=1,
         min=0,
-        help="How many training links a validation or test link counts for: above 1 keeps a greater share of them.",
-        rich_help_panel=Group.SELECTION,
     ),
     seed: Seed = 0,
     format: Printed = Format.TEXT,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from fathom.cli.options import alone, stoppable
+from fathom.cli.options import alone, option, stoppable
 from fathom.options import Group
 
 
@@ -16,9 +16,7 @@ def make(does: str) -> typer.Typer:
 
 
 def demo(
-    out: Path = typer.Option(
-        Path("demo"), help="Folder for the two models and their runs.", rich_help_panel=Group.OUTPUT
-    ),
+    out: Path = option(Group.OUTPUT, "Folder for the two models and their runs.", default=Path("demo")),
 ) -> None:
     """Train two small models on half of a geography book, and show that a probe tells which half."""
     from fathom.formats import read

@@ -10,18 +10,27 @@ import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
 from fathom.cli.formats import Format, show
-from fathom.cli.options import add_command, described, flag, flags_of, merge, new_group, stoppable, taking, with_flags
+from fathom.cli.options import (
+    add_command,
+    described,
+    flag,
+    flags_of,
+    merge,
+    new_group,
+    option,
+    stoppable,
+    taking,
+    with_flags,
+)
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
-from fathom.links import EMBEDDING, KINDS, Kind
+from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.options import Group
 from fathom.training.options import PretrainOptions
 
 NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
 """Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
-BEGINS_WITH = {"masked": "simkgc", "t5": "kgt5", "bart": "genkgc", "causal": "prompted"}
-"""Which predictor a kind of pre-trained model is for."""
 TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 
 
@@ -50,10 +59,10 @@ def make(does: str) -> typer.Typer:
 
 
 def _model_flag() -> inspect.Parameter:
-    kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in KINDS.values())
+    kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
     about = f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx."
-    option = typer.Option(..., help=about, rich_help_panel=Group.MODEL)
-    return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=option, annotation=str)
+    made = option(Group.MODEL, about)
+    return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str)
 
 
 def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:
@@ -62,13 +71,13 @@ def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:
     :param asking: only those that may be changed when a trained model is asked.
     """
     owners: dict[str, list[Kind]] = {}
-    for kind in (EMBEDDING, *KINDS.values()):
+    for kind in LINKS.entries():
         for name in kind.options.model_fields:
             if name in kind.options.asking() if asking else name != "model":
                 owners.setdefault(name, []).append(kind)
     flags = []
     for name, kinds in owners.items():
-        whose = "" if len(kinds) > len(KINDS) else f"({', '.join(kind.name for kind in kinds)}) "
+        whose = "" if len(kinds) == len(LINKS) else f"({', '.join(kind.name for kind in kinds)}) "
         first = kinds[0].options
         flags.append(flag(first, name, whose + described(first.model_fields[name])))
     return flags
@@ -120,14 +129,10 @@ def evaluate(
 def predict(
     data: Graph,
     model: Path = typer.Argument(..., help="Folder that fathom kgc train made."),
-    relation: str = typer.Option(..., help="Name or id of the relation.", rich_help_panel=Group.SELECTION),
-    head: str | None = typer.Option(
-        None, help="Name or id of the head; asks for tails.", rich_help_panel=Group.SELECTION
-    ),
-    tail: str | None = typer.Option(
-        None, help="Name or id of the tail; asks for heads.", rich_help_panel=Group.SELECTION
-    ),
-    top: int = typer.Option(10, min=1, help="How many answers to print.", rich_help_panel=Group.OUTPUT),
+    relation: str = option(Group.SELECTION, "Name or id of the relation."),
+    head: str | None = option(Group.SELECTION, "Name or id of the head; asks for tails.", default=None),
+    tail: str | None = option(Group.SELECTION, "Name or id of the tail; asks for heads.", default=None),
+    top: int = option(Group.OUTPUT, "How many answers to print.", default=10, min=1),
     device: Device = None,
     format: Printed = Format.TEXT,
 ) -> None:
@@ -142,20 +147,10 @@ def predict(
 
 def study(
     plan: Path = typer.Argument(..., help="YAML file: data, worlds, models with their options, seconds per cell."),
-    out: Path = typer.Option(
-        ...,
-        help="Folder of the study. The same command resumes it where it stopped.",
-        rich_help_panel=Group.OUTPUT,
-    ),
-    workers: int = typer.Option(
-        1, min=1, help="Cells to work on at a time; each then uses one core.", rich_help_panel=Group.RUN
-    ),
-    retry_failed: bool = typer.Option(
-        False, "--retry-failed", help="Try cells that failed once more.", rich_help_panel=Group.RUN
-    ),
-    report_only: bool = typer.Option(
-        False, "--report-only", help="Train nothing; report on what is there.", rich_help_panel=Group.RUN
-    ),
+    out: Path = option(Group.OUTPUT, "Folder of the study. The same command resumes it where it stopped."),
+    workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
+    retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
+    report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
     format: Printed = Format.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
@@ -189,10 +184,10 @@ def study(
 def pretrain(
     data: Graph,
     out: NewFolder,
-    texts: list[str] = typer.Option(
-        [],
-        help="More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
-        rich_help_panel=Group.DATA,
+    texts: list[str] = option(
+        Group.DATA,
+        "More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
+        default=[],
     ),
     config: Config = None,
     **given: Any,
@@ -206,9 +201,10 @@ def pretrain(
     with progress_bar(f"pre-training a {options.kind} model") as progress:
         made = trained(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
     told = made["told"]
+    fitting = next(kind.name for kind in named() if kind.begins_with == options.kind)
     typer.echo(
         f"read {made['texts']:,} texts ({made['left_out']['texts']:,} left out: {made['left_out']['why']}) and "
         f"{told['statements']:,} statements of {told['triples']:,} triples; loss {made['final_loss']:.3f}\n"
         f"kept in {out}; next: fathom kgc train --weights {out} --data {data} --out M --model "
-        f"{BEGINS_WITH[options.kind]}"
+        f"{fitting}"
     )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from fathom.cli.flags import Printed
 from fathom.cli.formats import Format, notes
-from fathom.cli.options import alone
+from fathom.cli.options import alone, option
 from fathom.errors import BadInput
 from fathom.options import Group
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
 
 
 def make(does: str) -> typer.Typer:
@@ -20,27 +24,23 @@ def make(does: str) -> typer.Typer:
 
 def metrics(
     run: Path = typer.Argument(..., help="Folder of a run."),
-    by: str = typer.Option(
-        "",
-        help="Break down by relation, cardinality, domain, template, …: one table each; a+b crosses two.",
-        rich_help_panel=Group.SELECTION,
+    by: str = option(
+        Group.SELECTION,
+        "Break down by relation, cardinality, domain, template, …: one table each; a+b crosses two.",
+        default="",
     ),
-    errors: int = typer.Option(
-        0, min=0, help="Also list this many of the most confident wrong answers.", rich_help_panel=Group.SELECTION
+    errors: int = option(Group.SELECTION, "Also list this many of the most confident wrong answers.", default=0, min=0),
+    reliability: bool = option(
+        Group.SELECTION, "Also show how often the model is right at each level of confidence.", default=False
     ),
-    reliability: bool = typer.Option(
-        False,
-        help="Also show how often the model is right at each level of confidence.",
-        rich_help_panel=Group.SELECTION,
-    ),
-    groups: Path | None = typer.Option(
-        None,
-        help="JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
-        rich_help_panel=Group.DATA,
+    groups: Path | None = option(
+        Group.DATA,
+        "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
+        default=None,
     ),
     format: Printed = Format.TEXT,
-    output: Path | None = typer.Option(
-        None, "--output", "-o", help="Write to this file instead of the screen.", rich_help_panel=Group.OUTPUT
+    output: Path | None = option(
+        Group.OUTPUT, "Write to this file instead of the screen.", "--output", "-o", default=None
     ),
 ) -> None:
     """Print the tables of a run, or write them to a file.
@@ -60,14 +60,17 @@ def metrics(
         tables.append(reliability_table(folder))
     if errors:
         tables.append(error_table(folder, errors))
-    if format is Format.CSV and len(tables) > 1:
-        tables = tables[1:]  # the headline has other columns
-        if len(tables) > 1:
-            raise BadInput("a CSV file holds one table: ask for one breakdown (a+b crosses two), or for --format json")
-    text = render(tables, str(format))
+    text = render(_one_of(tables) if format is Format.CSV else tables, str(format))
     if not folder.is_complete():
         notes([f"{run} is unfinished: numbers are of the finished part only"])
     if output is None:
         typer.echo(text)
     else:
         write_text(output, text + "\n")
+
+
+def _one_of(tables: list[Table]) -> list[Table]:
+    """The breakdown, where there is one: the headline has other columns. :raises BadInput: there are several."""
+    if len(tables) > 2:
+        raise BadInput("a CSV file holds one table: ask for one breakdown (a+b crosses two), or for --format json")
+    return tables[-1:]

@@ -95,6 +95,11 @@ def with_example(does: str, example: str) -> str:
     return "\n\n".join(part for part in (first, f"[not dim]Example:\n{shown}[/]", more) if part)
 
 
+def option(group: Group, help: str, *names: str, default: Any = ..., **more: Any) -> Any:
+    """A flag of a command, in its group; required unless it has a default."""
+    return typer.Option(default, *names, help=help, rich_help_panel=group, **more)
+
+
 def flag(options: type[BaseModel], name: str, about: str | None = None) -> inspect.Parameter:
     """The flag of one field, None where the user says nothing, so that a file can say it instead.
 
@@ -102,10 +107,10 @@ def flag(options: type[BaseModel], name: str, about: str | None = None) -> inspe
     """
     field = options.model_fields[name]
     shown = _help(field) if about is None else about
-    option = typer.Option(
+    made = typer.Option(
         None, *_spelling(name, field), help=shown, show_default=False, rich_help_panel=group_of(options, name)
     )
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=_type(field) | None)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=made, annotation=_type(field) | None)
 
 
 def flags_of(options: type[BaseModel]) -> list[inspect.Parameter]:

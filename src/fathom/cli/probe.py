@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Data, RunFolder
-from fathom.cli.options import add_command, merge, new_group, with_flags
+from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
 from fathom.probes import PROBES, Entry
@@ -28,7 +28,7 @@ def _command(entry: Entry) -> Callable[..., None]:
     def command(
         data: Data,
         out: RunFolder,
-        model: str = typer.Option(..., help=_model_help(entry), rich_help_panel=Group.MODEL),
+        model: str = option(Group.MODEL, _model_help(entry)),
         config: Config = None,
         **given: Any,
     ) -> None:

@@ -33,7 +33,10 @@ def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
 def take_rows(
     column: pa.ChunkedArray, rows: NDArray[np.int64] | NDArray[np.int32], size: int = JOINED
 ) -> pa.ChunkedArray:
-    """Some rows of a column, in this order, in chunks of at most a million. :param size: see :func:`few_chunks`."""
+    """Some rows of a column, in this order, in chunks of at most a million.
+
+    :param size: see :func:`few_chunks`.
+    """
     chunks = few_chunks(column, size).chunks
     starts = np.cumsum([0, *map(len, chunks)])
     parts = [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
@@ -43,7 +46,10 @@ def take_rows(
 def put_rows(
     column: pa.ChunkedArray, rows: NDArray[np.int64], new: pa.ChunkedArray | pa.Array, size: int = JOINED
 ) -> pa.ChunkedArray:
-    """A column with the texts of *rows* (ascending) exchanged for *new*. :param size: see :func:`few_chunks`."""
+    """A column with the texts of *rows* (ascending) exchanged for *new*.
+
+    :param size: see :func:`few_chunks`.
+    """
     new = pa.chunked_array(new) if isinstance(new, pa.Array) else new
     if len(rows) == len(column):
         return new

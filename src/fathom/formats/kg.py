@@ -272,7 +272,10 @@ def _ids(given: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str,
 def _refuse_unknown(
     parts: Mapping[str, Columns], rows: Mapping[str, list[pa.ChunkedArray]], kind: str, named_in: str
 ) -> None:
-    """A fault for each id that is not named, at a line where it stands. :param rows: of each id, null for unknown."""
+    """A fault for each id that is not named, at a line where it stands.
+
+    :param rows: of each id, null for unknown.
+    """
     told: set[str] = set()
     for name in ("head", "tail") if kind == "entity" else ("relation",):
         for part, found in zip(parts.values(), rows[name], strict=True):

@@ -36,7 +36,9 @@ MEMORIZING = "memorizing"
 
 
 class OntologyClass(NamedTuple):
-    """:param superclasses: labels, nearest first. :param instances: names of some."""
+    """:param superclasses: labels, nearest first.
+    :param instances: names of some.
+    """
 
     iri: str
     label: str
@@ -45,8 +47,10 @@ class OntologyClass(NamedTuple):
 
 
 class OntologyProperty(NamedTuple):
-    """:param superproperties: sentence patterns by label, nearest first. :param pattern: "[X] was born in [Y] ."
-    :param domain: label of a class, None where there is none; so *range*."""
+    """:param superproperties: sentence patterns by label, nearest first.
+    :param pattern: "[X] was born in [Y] ."
+    :param domain: label of a class, None where there is none; so *range*.
+    """
 
     iris: tuple[str, ...]
     label: str
@@ -57,7 +61,10 @@ class OntologyProperty(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A line of a task. :param pattern: of a property, "" of a class or an instance."""
+    """A line of a task.
+
+    :param pattern: of a property, "" of a class or an instance.
+    """
 
     line: int
     subject: str

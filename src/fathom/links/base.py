@@ -20,7 +20,7 @@ from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
 
 Progress = Callable[[int, int], None]

@@ -30,12 +30,12 @@ from torch import Tensor
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
-from fathom.links import KINDS, base
+from fathom.links import base, named
 from fathom.links.base import Progress
 from fathom.links.fit import WATCHED, NotANumber
 from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
 from fathom.store.files import write_json, write_text
 from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
@@ -245,7 +245,7 @@ def _class(resolver: Any, name: str | None, option: str) -> Any:
         return resolver.lookup(name)
     except (KeyError, ValueError) as error:
         names = {kind.__name__.lower(): kind.__name__ for kind in resolver}
-        ours = {kind: kind for kind in KINDS} if option == "--model" else {}
+        ours = {kind.name: kind.name for kind in named()} if option == "--model" else {}
         near = [(names | ours)[one] for one in get_close_matches(name.lower(), names | ours, n=4, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(sorted(names.values()))}"
         raise BadInput(f"{option}: PyKEEN has no '{name}'; {hint}") from error

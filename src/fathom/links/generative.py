@@ -28,7 +28,7 @@ from fathom.links.fit import ADAMW, Stage, shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
 from fathom.scoring.trie import Answers
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Optimizer

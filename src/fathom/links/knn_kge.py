@@ -32,7 +32,7 @@ from fathom.links.options import KnnKge
 from fathom.links.ranking import rank_links
 from fathom.links.texts import graph_texts
 from fathom.models.kernels import linear, use_fast_kernels
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
 
 CELLS = 16 * 1024 * 1024

@@ -31,7 +31,7 @@ from fathom.scoring.answers import answer_key
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.rows import Asked, Columns, of_scores, unscored
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import (
     Reduction,
@@ -58,9 +58,6 @@ WAYS = {
 }
 """Of each scoring of a causal model what stands behind the question, and how its tokens' scores become one."""
 
-Answer = dict[str, Any]
-"""Columns of :mod:`fathom.store.predictions` that say what came of one query in one scoring."""
-
 _LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*:?\s*", re.IGNORECASE)
 _EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
 _LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.DOTALL)
@@ -85,7 +82,7 @@ class Asker(Protocol):
         """The text asked, ``[Y]`` at the answer's place."""
         ...
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         """Of each query one answer per scoring."""
         ...
 
@@ -125,15 +122,10 @@ class Probe:
         answers = dict(zip((query.id for query in askable), self.asker.answers(askable, number), strict=True))
         rows: list[Row] = []
         for query in queries:
-            about = {
-                "query_id": query.id,
-                "template": number,
-                "subject": query.subject,
-                "prompt": self.asker.prompt(query, number) if reasons[query.id] is None else None,
-                "num_candidates": len(self.queryset.candidates[query.candidates]),
-            }
-            own = answers.get(query.id, [{"unscored": reasons[query.id]} for _ in self.scorings])
-            rows += [{**about, "scoring": scoring.name, **one} for scoring, one in zip(self.scorings, own, strict=True)]
+            reason, count = reasons[query.id], len(self.queryset.candidates[query.candidates])
+            one = Asked(query, number, None if reason else self.asker.prompt(query, number), count)
+            own = [unscored(reason)] * len(self.scorings) if reason else answers[query.id]
+            rows += [one.row(scoring.name, answer) for scoring, answer in zip(self.scorings, own, strict=True)]
         return rows
 
     def _cut(self) -> list[_Shard]:
@@ -173,7 +165,7 @@ class _Chat:
     def prompt(self, query: Query, number: int) -> str:
         return f"{self._asked(query)}\n{ANSWER}"
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         options = self.options
         requests = [
             ChatRequest(
@@ -194,10 +186,10 @@ class _Chat:
         question = shown(self.data.questions[query.id], self.data.candidates[query.candidates].names)
         return f"{question}\n{self.options.instruction}".rstrip()
 
-    def _answer(self, query: Query, reply: ChatReply) -> Answer:
+    def _answer(self, query: Query, reply: ChatReply) -> Columns:
         if reply.fault is not None:
             self.counts["calls_failed"] += 1
-            return {"unscored": f"the call failed: {reply.fault}"}
+            return unscored(f"the call failed: {reply.fault}")
         self.counts["replies"] += 1
         [text], [ended] = reply.texts, reply.finish_reasons
         space = self.data.candidates[query.candidates]
@@ -254,7 +246,7 @@ class _Likelihoods:
     def prompt(self, query: Query, number: int) -> str:
         return f"{self._asked(query)} {ANSWER}"
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         ways = [WAYS[name] for name in self.options.score]
         found = {said: self._scored(queries, said) for said in dict.fromkeys(said for said, _ in ways)}
         return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
@@ -266,7 +258,7 @@ class _Likelihoods:
         names = self.data.candidates[query.candidates].names
         return f"{shown(self.data.questions[query.id], names)}\n{ASK}"
 
-    def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Answer]]:
+    def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:
         """Of each query the answer by the sum of an option's token scores, and by their mean.
 
         :param kind: what stands behind the question: "letter", or "text".
@@ -291,12 +283,12 @@ class _Likelihoods:
 
     def _both(
         self, query: Query, space: CandidateSet, scored: Sequence[tuple[Tokens, NDArray[np.float32] | None]]
-    ) -> dict[Reduction, Answer]:
+    ) -> dict[Reduction, Columns]:
         """:param scored: of each option all tokens of question and answer, and their scores; None where too long."""
         if any(log_probs is None for _, log_probs in scored):
             longest, window = max(len(tokens.ids) for tokens, _ in scored), self.model.max_tokens
             why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
-            return {reduction: {"unscored": why} for reduction in Reduction}
+            return {reduction: unscored(why) for reduction in Reduction}
         both = {}
         for reduction in Reduction:
             values = [
@@ -329,7 +321,7 @@ class _Masks:
     def prompt(self, query: Query, number: int) -> str:
         return self._filled(query, number, ANSWER).text
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         """Queries whose options tokenise alike share their passes."""
         if not queries:
             return []
@@ -337,13 +329,13 @@ class _Masks:
         prompts = [self._filled(query, number, mask) for query in queries]
         slots = encode_slots(self.model.tokenizer, prompts)
         unknown = subjects_unknown(self.model.tokenizer, prompts, slots)
-        found: dict[str, Answer] = {}
+        found: dict[str, Columns] = {}
         alike: dict[str, list[tuple[Query, Slot]]] = {}
         for query, prompt, slot, strange in zip(queries, prompts, slots, unknown, strict=True):
             if slot is None:
-                found[query.id] = {"unscored": f"the statement has {len(prompt.answer)} places for the answer, not one"}
+                found[query.id] = unscored(f"the statement has {len(prompt.answer)} places for the answer, not one")
             elif strange:
-                found[query.id] = {"unscored": f"the subject {said_unknown(self.model.tokenizer)}"}
+                found[query.id] = unscored(f"the subject {said_unknown(self.model.tokenizer)}")
             else:
                 alike.setdefault(what_counts(prompt.text[: prompt.answer[0].start]), []).append((query, slot))
         for before, together in alike.items():
@@ -357,7 +349,7 @@ class _Masks:
         template = self.data.phrasings(query)[number]
         return template.fill(query.subject, answer, capitalize=self.options.capitalize)
 
-    def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Answer]:
+    def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Columns]:
         """A slot runs once for each number of tokens among its own options, together with all that share it.
 
         :param before: what stands before the slots, as far as options' tokens depend on it.
@@ -386,7 +378,7 @@ class _Masks:
         return {
             query.id: _ranked(query, spaces[row], scores[row], lengths[row].tolist())
             if (why := faults[row]) is None
-            else {"unscored": why}
+            else unscored(why)
             for row, (query, _) in enumerate(asked)
         }
 
@@ -404,24 +396,7 @@ class _Masks:
         return None
 
 
-def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Answer:
+def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Columns:
     """:param scores: of the options, shape (options,). :param lengths: tokens of each that made its score."""
-    gold = [space.position[answer] for answer in query.gold]
-    row: Answer = {
-        "scores": scores.tolist(),
-        "gold_scores": scores[gold].tolist(),
-        "gold_tokens": [lengths[place] for place in gold],
-    }
-    if wrong := int((~np.isfinite(scores)).sum()):
-        return row | {"unscored": f"the model gave {wrong} of {len(scores)} options a score that is not a number"}
-    ranks = rank_best(scores, gold)
-    best = top(scores, space.ids, len(space))
-    return row | {
-        "rank": ranks.realistic,
-        "rank_optimistic": ranks.optimistic,
-        "rank_pessimistic": ranks.pessimistic,
-        "gold_ranks": unfiltered_ranks(scores, gold),
-        "top_ids": [space.ids[place] for place in best],
-        "top_scores": scores[best].tolist(),
-        "scored_tokens": int(lengths[gold[0]]),
-    }
+    gold_tokens = [lengths[place] for place in space.places(query.gold)]
+    return of_scores(query, space, scores, gold_tokens, lengths, top_k=len(space), what="options")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from fathom.models.base import Model
 from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
+from fathom.scoring.rows import Columns, of_found, unscored
 from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Score, Way
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
@@ -70,7 +71,7 @@ class Searcher:
 
     def ask(
         self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
-    ) -> tuple[dict[str, list[dict[str, Any]]], list[Query]]:
+    ) -> tuple[dict[str, list[Columns]], list[Query]]:
         """:returns: for each query its answers, one per scoring; and the queries whose statements the search cannot
         score token for token (a token reaches from the prompt into the answer, or the subject stands behind it)."""
         asked: dict[int, tuple[Space, list[_Asked]]] = {}
@@ -82,11 +83,11 @@ class Searcher:
             else:
                 space, prompt = prepared
                 asked.setdefault(id(space), (space, []))[1].append(_Asked(query, prompt))
-        answers: dict[str, list[dict[str, Any]]] = {}
+        answers: dict[str, list[Columns]] = {}
         for space, together in asked.values():
             for way in self.ways:
                 for query_id, answer in self._search(space, together, way).items():
-                    answers.setdefault(query_id, []).append({"scoring": way.name, **answer})
+                    answers.setdefault(query_id, []).append(answer)
         return answers, refused
 
     def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, list[int]] | None:
@@ -120,7 +121,7 @@ class Searcher:
             self.spaces[key] = None if found is None else Space(candidates, found)
         return self.spaces[key]
 
-    def _search(self, space: Space, asked: Sequence[_Asked], way: Way) -> dict[str, dict[str, Any]]:
+    def _search(self, space: Space, asked: Sequence[_Asked], way: Way) -> dict[str, Columns]:
         tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options
@@ -138,13 +139,13 @@ class Searcher:
         ]
         found = search(self.model, tree, questions, plan, self.budget) if questions else []
         answers = {
-            item.query.id: _row(space, tree, plan, question, result)
+            item.query.id: _columns(space, tree, plan, question, result)
             for item, question, result in zip(fit, questions, found, strict=True)
         }
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
         for item in asked:
             if item.query.id not in answers:
-                answers[item.query.id] = {"unscored": too_long.format(len(item.prompt) + longest)}
+                answers[item.query.id] = unscored(too_long.format(len(item.prompt) + longest))
         return answers
 
 
@@ -155,10 +156,10 @@ def _before(prompt: Prompt) -> int | None:
     return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
 
 
-def _row(space: Space, tree: Answers, plan: Plan, question: Question, searched: Searched) -> dict[str, Any]:
-    """Columns of :mod:`fathom.store.predictions`."""
+def _columns(space: Space, tree: Answers, plan: Plan, question: Question, searched: Searched) -> Columns:
+    """What the search has met, as it goes into a prediction."""
     found, prompt = searched.found, len(question.prompt)
-    row: dict[str, Any] = {
+    row: Columns = {
         "gold_scores": found.gold_scores,
         "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
         "tokens_run": searched.tokens_run,
@@ -166,22 +167,10 @@ def _row(space: Space, tree: Answers, plan: Plan, question: Question, searched: 
         "tokens_naive": tree.tokens + prompt * len(tree),
     }
     if found.unscored is not None:
-        return row | {"unscored": found.unscored}
+        return row | unscored(found.unscored)
+    if len(tree) > KEEP_SCORES_UP_TO or plan.max_rank is not None:
+        found.scores = None
     best = question.gold[int(np.argmax(found.gold_scores))]
-    row |= {
-        "top_ids": [space.candidates.ids[place] for place, _ in found.top],
-        "top_scores": [score for _, score in found.top],
-        "scored_tokens": int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0),
-        "mixed_tokens": space.continuations[best].mixed,
-        "gold_ranks": found.gold_ranks or None,
-        "rank_above": found.above,
-    }
-    if found.scores is not None and len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None:
-        row["scores"] = found.scores.tolist()
-    if found.ranks is not None:
-        row |= {
-            "rank": found.ranks.realistic,
-            "rank_optimistic": found.ranks.optimistic,
-            "rank_pessimistic": found.ranks.pessimistic,
-        }
-    return row
+    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0)
+    tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
+    return row | of_found(found, space.candidates) | tokens

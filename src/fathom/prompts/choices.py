@@ -45,6 +45,7 @@ class Choices(QuerySet):
 
     @cached_property
     def content_hash(self) -> str:
+        """Digest of everything that can change a result, the questions included."""
         digest = hashlib.sha256(super().content_hash.encode())
         for query in self.queries:
             digest.update(f"\n{query.id}\t{self.questions[query.id]}".encode())
@@ -58,7 +59,8 @@ def choices(data: QuerySet, count: int, seed: int) -> Choices:
     without any of its right answers, its subject, or two that read alike. A query's options depend on its id and the
     seed, on no other query. Choices that are made already stay as they are.
 
-    :param count: 2 to 26. :raises ValueError: another one.
+    :param count: 2 to 26.
+    :raises ValueError: another one.
     """
     if isinstance(data, Choices):
         return data

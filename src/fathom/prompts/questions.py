@@ -122,7 +122,8 @@ class QuestionShots:
     """Makes the prompt of each query from answered questions on other subjects of its relation.
 
     :param graph: subjects are drawn from its ``train`` split, from all its triples where it has no splits.
-    :param relations: ids of the relations asked. :param shots: how many answered questions.
+    :param relations: ids of the relations asked.
+    :param shots: how many answered questions.
     :param per_query: other subjects for each query, as KAMEL draws them, instead of the same for a relation.
     :param separator: what stands between two answers.
     :raises BadInput: a relation with fewer subjects to draw from than asked for.

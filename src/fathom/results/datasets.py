@@ -15,7 +15,10 @@ from fathom.results.tables import Cell, Table
 
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
-    """Totals, then one row per relation. :param count_tokens: adds the share of answers that are one token."""
+    """Totals, then one row per relation.
+
+    :param count_tokens: adds the share of answers that are one token.
+    """
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
         return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
     readings = [readings_table(queryset)] if has_sentences(queryset) else []

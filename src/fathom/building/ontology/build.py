@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -40,7 +40,9 @@ INSTANCES = 20
 
 
 class Built(NamedTuple):
-    """:param tasks: items of each; 0 where there are too few. :param defaults: labels whose pattern is the default."""
+    """:param tasks: items of each; 0 where there are too few.
+    :param defaults: labels whose pattern is the default.
+    """
 
     out: Path
     classes: list[OntologyClass]
@@ -61,9 +63,10 @@ def build_ontology(
 ) -> Built:
     """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
 
-    :param inputs: RDF files, or folders of them. :param patterns: a file of sentence patterns (:func:`read_patterns`).
+    :param inputs: RDF files, or folders of them.
+    :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
-    :param progress: told (bytes read, bytes to read) of files, then (classes done, classes).
+    :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
         for every task; nothing is written.
     """
@@ -84,17 +87,7 @@ def build_ontology(
         properties, defaults = gather_properties(sources, classes, given, notes)
     notes.add_all(list(unknown_patterns(given, properties)), f"names in {patterns} are of no property")
     tasks = {task: _shuffled(rows, task, seed) for task, rows in task_lines(classes.found, properties).items()}
-    enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
-    few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
-    least = (
-        f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
-    )
-    if not enough:
-        advice = f"load more with --input{', or see what was left out' if notes.lines else ''}"
-        where = ", ".join(source.name for source in sources)
-        raise BadInput([f"{where}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes.lines])
-    if few:
-        notes.add(f"tasks left out: {', '.join(few)}; {least}")
+    enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
     counts = {task: len(enough.get(task, ())) for task in TASKS}
     built = Built(out, classes.found, properties, counts, defaults, notes.lines)
     with whole_folder(out) as folder:
@@ -139,6 +132,21 @@ def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path) -> 
         faults.append(f"{out} is there already: delete it, or choose another --out")
     if faults:
         raise BadInput(faults)
+
+
+def _large_enough(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:
+    """The tasks that can be asked. :raises BadInput: there is none."""
+    enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
+    few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
+    least = (
+        f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
+    )
+    if not enough:
+        advice = f"load more with --input{', or see what was left out' if notes.lines else ''}"
+        raise BadInput([f"{sources}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes.lines])
+    if few:
+        notes.add(f"tasks left out: {', '.join(few)}; {least}")
+    return enough
 
 
 def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:

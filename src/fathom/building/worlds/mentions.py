@@ -31,12 +31,15 @@ _Result = TypeVar("_Result")
 class Mentions(NamedTuple):
     """Names of entities found in descriptions, in the order of the text. Arrays have the shape (mentions,).
 
-    :param described: row of the entity whose description it is. :param entity: row of the entity mentioned.
-    :param start: first byte of the name in the description. :param end: behind its last byte.
+    :param described: row of the entity whose description it is.
+    :param entity: row of the entity mentioned.
+    :param start: first byte of the name in the description.
+    :param end: behind its last byte.
     :param ambiguous: mentions of a name that several entities bear, by the rule that chose one: "itself" (the entity
         described bears it), "linked" (a training triple links the entity described to one that does; the first of
         them), "first" (none of this: the first entity that bears it).
-    :param too_short: entities whose names are too short to be looked for. :param case: "exact", or "ignore" for A to Z.
+    :param too_short: entities whose names are too short to be looked for.
+    :param case: "exact", or "ignore" for A to Z.
     """
 
     described: NDArray[np.int32]
@@ -86,7 +89,8 @@ def _in_order(work: Callable[[Texts], _Result], parts: Iterator[Texts]) -> Itera
 
 
 class _Trie:
-    """:param names: of all entities. :param sought: which of them are looked for, shape (entities,).
+    """:param names: of all entities.
+    :param sought: which of them are looked for, shape (entities,).
 
     ``labels`` has the number of each entity's name, equal names alike, −1 where it is not looked for; ``members`` the
     entities by that number, ascending, and ``first`` where in it each number begins.

@@ -32,6 +32,7 @@ class Unigram(NamedTuple):
 
     @property
     def end(self) -> int:
+        """Place of the end symbol."""
         return len(self.signs)
 
 
@@ -86,7 +87,8 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
     Drawn again are strings that are empty, begin or end with a space, or have ", " where no old name has it (the layout
     of WordNet's graphs ends a name there).
 
-    :raises BadInput: there are too few different strings of these characters. :param what: their bearers, to say so.
+    :raises BadInput: there are too few different strings of these characters.
+    :param what: what bears them, for messages.
     """
     model = learn(old)
     may_have_comma = bool(pc.any(pc.match_substring(old, ", ")).as_py())

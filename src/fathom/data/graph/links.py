@@ -18,7 +18,8 @@ class Links:
     """n questions (given, relation, ?), or (?, relation, given) where ``inverse`` is true.
 
     :param given: place of the known entity among the graph's entities, shape (n,).
-    :param relation: place of the relation, shape (n,). :param inverse: whether the head is asked for, shape (n,).
+    :param relation: place of the relation, shape (n,).
+    :param inverse: whether the head is asked for, shape (n,).
     :param gold: place of the right answer, shape (n,).
     :param known: places of the other right answers, which a filtered rank leaves out; n arrays.
     """
@@ -33,6 +34,10 @@ class Links:
         return len(self.given)
 
     def take(self, places: Places) -> Links:
+        """Some of the questions.
+
+        :param places: which, shape (m,).
+        """
         known = [self.known[place] for place in places]
         return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], known)
 
@@ -40,7 +45,8 @@ class Links:
 def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[str]) -> Links:
     """Queries of a :func:`~fathom.data.graph.queries.link_queryset` in columns.
 
-    :param space: all entities of the graph, in its order. :param relations: ids of its relations, in its order.
+    :param space: all entities of the graph, in its order.
+    :param relations: ids of its relations, in its order.
     """
     entity = space.position
     relation = {id_: place for place, id_ in enumerate(relations)}

@@ -27,9 +27,10 @@ class TripleQueries(Sequence[Query]):
 
     A query's other right answers are the tails of the same head and relation in *all* splits.
 
-    :param rows: which triples, shape (triples,). :param split: their split, "" for all triples.
+    :param rows: which triples, shape (triples,).
+    :param split: their split, "" for all triples.
     :param directions: what is asked of each triple, in this order; with "head" also (?, relation, tail).
-    :param everybody: whether entities without a name take part, too: a link predictor knows them by their place.
+    :param everybody: whether entities without a name are candidates, too: a link predictor knows them by their place.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class TripleQueries(Sequence[Query]):
             yield from self.make(self.rows[start : start + BLOCK])
 
     def cardinality(self, relation: int) -> str:
-        """Among these queries, "1:1" or "1:N". :param relation: its row in the graph."""
+        """Among these queries, "1:1" or "1:N".
+
+        :param relation: its row in the graph.
+        """
         return self._cardinality[relation]
 
     def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
@@ -142,8 +146,10 @@ def graph_queryset(
     everybody: bool = False,
     **about: Any,
 ) -> GraphQuerySet:
-    """:param split: by default ``test``, else ``dev``, else all triples. :param about: name, licence, notes…
-    :param directions, everybody: see :class:`TripleQueries`."""
+    """:param split: by default ``test``, else ``dev``, else all triples.
+    :param about: name, licence, notes…
+    :param directions, everybody: see :class:`TripleQueries`.
+    """
     if split is None:
         split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
@@ -210,7 +216,7 @@ class EntityCandidates(Mapping[str, CandidateSet]):
 
 
 def candidate_set(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> CandidateSet:
-    """Some entities of a graph, in their order; without descriptions where nobody has any."""
+    """Some entities of a graph, in their order; without descriptions where none has one."""
     entities = graph.entities.take(rows)
     ids, names, descriptions = (tuple(entities.column(c).to_pylist()) for c in ("id", "name", "description"))
     return CandidateSet(ENTITIES, ids, names, descriptions if any(descriptions) else None)

@@ -44,6 +44,11 @@ def named_by_id(ids: pa.Array) -> pa.Table:
 
 
 def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
+    """The entities of a graph.
+
+    :param ids: column of texts, shape (entities,); so *names* and *descriptions*, which are "" where left out.
+    :param aliases: column of lists of texts, empty ones where left out.
+    """
     count = len(ids)
     if descriptions is None:
         descriptions = pa.repeat(pa.scalar("", pa.string()), count)
