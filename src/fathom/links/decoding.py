@@ -46,9 +46,11 @@ WIDER = 4
 class Encoded:
     """n questions as the decoder sees them.
 
-    :param states: of the encoder, shape (n, source, d). :param mask: 1 at tokens, 0 at padding, shape (n, source).
+    :param states: of the encoder, shape (n, source, d).
+    :param mask: 1 at tokens, 0 at padding, shape (n, source).
     :param cross: keys and values of the states in each decoder layer.
-    :param past: keys and values of the start token. :param logits: after it, float32, shape (n, vocabulary).
+    :param past: keys and values of the start token.
+    :param logits: after it, float32, shape (n, vocabulary).
     """
 
     states: Tensor
@@ -61,6 +63,7 @@ class Encoded:
         return len(self.mask)
 
     def take(self, rows: Tensor) -> Encoded:
+        """Some of the questions, in the order of *rows*."""
         cross, past = _rows(self.cross, rows), _rows(self.past, rows)
         return Encoded(self.states[rows], self.mask[rows], cross, past, self.logits[rows])
 
@@ -78,10 +81,15 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
+        """Where the network is."""
         return self.network.device  # type: ignore[no-any-return]
 
     def encode(self, ids: Tensor, mask: Tensor) -> Encoded:
-        """:param ids: of the questions, shape (n, source). :param mask: 0 at padding, shape (n, source)."""
+        """Read questions and the start token.
+
+        :param ids: of the questions, shape (n, source).
+        :param mask: 0 at padding, shape (n, source).
+        """
         states = self.network.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         begin = torch.full((len(ids), 1), self.start, device=ids.device)
         out = self._run(states, mask, begin, use_cache=True)
@@ -97,7 +105,9 @@ class Decoder:
     def step(self, encoded: Encoded, question: Tensor, tokens: Tensor, past: Layers) -> tuple[Tensor, Layers]:
         """Run one more token of each of some beginnings, all of one length.
 
-        :param question: whose beginning each is, shape (rows,). :param tokens: shape (rows,).
+        :param question: whose beginning each is, shape (rows,).
+        :param tokens: the tokens to run, shape (rows,).
+        :param past: keys and values of the tokens before.
         :returns: logits after it, float32, shape (rows, vocabulary), and the grown *past*.
         """
         rows = len(question)

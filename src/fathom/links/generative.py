@@ -47,8 +47,10 @@ WINDOW = 32
 
 
 class Batch(NamedTuple):
-    """:param ids, mask: of the questions, shape (b, source); the mask is 0 at padding.
+    """Questions and the names that answer them.
 
+    :param ids: tokens of the questions, shape (b, source).
+    :param mask: 0 at padding, shape (b, source).
     :param before: tokens of the names, one place to the right, shape (b, target).
     :param labels: tokens of the names and the end token, shape (b, target), −100 at padding.
     """
@@ -82,6 +84,7 @@ class GenerativePredictor(Predictor):
     # -------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
+        """A single one: cross-entropy of the right names."""
         options, count = self.options, 2 * len(self.graph.training)
         return [
             Stage(
@@ -110,12 +113,15 @@ class GenerativePredictor(Predictor):
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
 
     def _read(self, some: Places) -> list[list[int]]:
-        """Tokens of training questions. :param some: their numbers, see ``training_links``."""
+        """Tokens of the training questions of these numbers (see ``training_links``)."""
         links = training_links(self.graph, some)
         return self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
 
     def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
-        """:param some: numbers of training questions. :param read: their tokens."""
+        """:param some: numbers of training questions.
+
+        :param read: their tokens.
+        """
         names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
         labels = padded(names, NO_TARGET, self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
@@ -132,6 +138,10 @@ class GenerativePredictor(Predictor):
     # ---------------------------------------------------------------------------------------------------- asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """By log-likelihood in nats. Questions of like length are searched together.
+
+        :raises RunFailed: this network's cache is not what it is taken for.
+        """
         plan = self._plan(top, keep_scores)
         encoded = self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
         order = np.argsort([len(ids) for ids in encoded], kind="stable")
@@ -180,6 +190,7 @@ class GenerativePredictor(Predictor):
         return [[*ids[: longest - 1], self._end] for ids in bare]
 
     def notes(self) -> list[str]:
+        """Texts that are missing, and how many entities share their name."""
         shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
         notes = list(self.texts.notes)
         if shared:
@@ -187,6 +198,7 @@ class GenerativePredictor(Predictor):
         return notes
 
     def circumstances(self) -> dict[str, Any]:
+        """How many answers are proven, and what they cost."""
         return {
             "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",
             "nodes_run": self._nodes,
@@ -195,6 +207,7 @@ class GenerativePredictor(Predictor):
     # --------------------------------------------------------------------------------------------------- helpers
 
     def describe(self, folder: Path) -> None:
+        """Write configuration and tokenizer."""
         keep_shape(folder, self.network, self.tokenizer)
 
     def _check(self) -> None:

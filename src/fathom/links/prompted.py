@@ -90,6 +90,7 @@ class Local:
         self.prompts = 0
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        """Nats; equal questions are asked once."""
         found = {one: self._score(one, names) for one in dict.fromkeys(shown)}
         self.prompts += len(found)
         return [found[one] for one in shown]
@@ -115,6 +116,7 @@ class Local:
         return np.array([one[len(prompt) :].astype(np.float64).sum() for one in found])
 
     def circumstances(self) -> dict[str, Any]:
+        """Distinct prompts, and how they were read."""
         refusal = self.model.refuses_cache()
         return {
             "prompts": self.prompts,
@@ -133,6 +135,7 @@ class Sampled:
         self.counts = Counter(replies=0, replies_naming_no_candidate=0, calls_failed=0)
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        """:raises RunFailed: no further call can work."""
         replies = self.server.ask([self._request(one) for one in shown])
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
@@ -157,6 +160,7 @@ class Sampled:
         return np.array([votes.get(key, -np.inf) for key in keys])
 
     def circumstances(self) -> dict[str, Any]:
+        """Replies of this session, and what the journal holds."""
         return {**self.counts, **self.server.kept()}
 
 
@@ -188,6 +192,7 @@ class Predictor(base.Predictor):
         self.questions = 0
 
     def train(self, folder: Path, progress: base.Progress) -> dict[str, Any]:
+        """Nothing is learnt: the folder only says what is asked, and how."""
         return {"why": "nothing to train"}
 
     def load(self, folder: Path) -> None:
@@ -200,10 +205,15 @@ class Predictor(base.Predictor):
             )
 
     def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
+        """Keep a server's answers in the run."""
         if isinstance(self.asked, Sampled):
             self.asked.server.keep_answers(artifacts)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """Among all entities, as far as the candidates tell: others have no scores, so *keep_scores* gives none.
+
+        :raises RunFailed: a server that no further call can reach, or no memory.
+        """
         shown = self.prompts.make(links)
         self.questions += len(shown)
         scores = self.asked.scores(shown, self.prompts.texts.names)
@@ -231,10 +241,12 @@ class Predictor(base.Predictor):
         return self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()  # type: ignore[no-any-return]
 
     def notes(self) -> list[str]:
+        """Texts that are missing, and whether the right answer is given away."""
         handed = ["the right answer is always put among the candidates, which no other predictor is told"]
         return [*self.prompts.texts.notes, *(handed if self.options.gold_among_candidates else [])]
 
     def circumstances(self) -> dict[str, Any]:
+        """What the candidates held, and how the model was asked."""
         return {
             "questions": self.questions,
             "right_answer_among_candidates": self.prompts.gold_listed,

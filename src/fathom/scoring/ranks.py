@@ -13,14 +13,21 @@ from numpy.typing import NDArray
 class Ranks(NamedTuple):
     """Rank of the best right answer, 1-based, other right answers taken out.
 
-    :param optimistic: ties below it. :param pessimistic: ties above it. :param realistic: mean of the two.
+    :param optimistic: ties below it.
+    :param pessimistic: ties above it.
     """
 
     optimistic: int
     pessimistic: int
 
+    @classmethod
+    def below(cls, above: int, level: int) -> Ranks:
+        """The rank below *above* better rivals and beside *level* equal ones."""
+        return cls(above + 1, above + 1 + level)
+
     @property
     def realistic(self) -> float:
+        """The mean of the two."""
         return (self.optimistic + self.pessimistic) / 2
 
 
@@ -47,8 +54,10 @@ class Found:
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
-    """:param scores: shape (candidates,). :param gold: places of the right answers.
+    """The rank of the best right answer, the others left out.
 
+    :param scores: higher is better, shape (candidates,).
+    :param gold: places of the right answers.
     :param known: places to leave out of the ranking.
     """
     rivals = np.ones(len(scores), dtype=bool)
@@ -58,8 +67,7 @@ def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[
 
 def ranks_among(rivals: NDArray[np.float64], score: float) -> Ranks:
     """The rank of a *score* among those of its rivals, shape (rivals,)."""
-    above = int((rivals > score).sum())
-    return Ranks(above + 1, above + 1 + int((rivals == score).sum()))
+    return Ranks.below(int((rivals > score).sum()), int((rivals == score).sum()))
 
 
 def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list[float]:

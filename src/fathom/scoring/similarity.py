@@ -75,8 +75,10 @@ def rank_by_cosine(
 ) -> list[Found]:
     """Rank the gold answers of each query among all candidates; a candidate without a vector is above nobody.
 
-    :param queries: finite vectors, shape (queries, d). :param gold: places of each query's right answers.
-    :param known: places to leave out of the ranking of the best gold answer. :param top: how many of the best to list.
+    :param queries: finite vectors, shape (queries, d).
+    :param gold: places of each query's right answers.
+    :param known: places to leave out of the ranking of the best gold answer.
+    :param top: how many of the best to list.
     :param keep_scores: return all cosines too; for small spaces.
     """
     step = max(1, min(len(queries), CELLS // min(CANDIDATES, len(space.distinct))))
@@ -172,13 +174,13 @@ class _Pass:
         found = Found(
             None,
             [float(scores[number]) if number in has else float("nan") for number in golds],
-            [float(2 * above[n] + 1 + level[n]) / 2 if n in has else float("nan") for n in golds],
+            [Ranks.below(int(above[n]), int(level[n]) - 1).realistic if n in has else float("nan") for n in golds],
             self._best_of(query),
         )
         if has:
             best = max(has, key=lambda number: scores[number])
             higher = int(above[best] - (scores > scores[best]).sum())
-            found.ranks = Ranks(higher + 1, higher + 1 + int(level[best] - (scores == scores[best]).sum()))
+            found.ranks = Ranks.below(higher, int(level[best] - (scores == scores[best]).sum()))
         if self.kept is not None:
             row = torch.cat([block[query] for block in self.kept]).cpu().numpy()
             found.scores = row[self.space.column]

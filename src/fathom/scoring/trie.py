@@ -36,7 +36,7 @@ class Trie:
         return np.flatnonzero(self.end > np.arange(len(self.end)) + 1)
 
     def path(self, sequence: int) -> Ints:
-        """The nodes of an input sequence, first token first. :param sequence: its place in the input."""
+        """The nodes of the input sequence at this place, first token first, shape (length,)."""
         path: Ints = self.paths[sequence]
         return path[path >= 0]
 
@@ -75,7 +75,10 @@ def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
 
 
 class Lookup:
-    """Finds the places of values in an array, by binary search. :param keys: the array, shape (n,)."""
+    """Finds the places of values in an array, by binary search.
+
+    :param keys: the array, shape (n,).
+    """
 
     def __init__(self, keys: Ints) -> None:
         self.order = np.argsort(keys, kind="stable")

@@ -171,7 +171,8 @@ class State:
 class Branches:
     """Beginnings of answers, each for one question. All of shape (branches,).
 
-    :param question: number of the question. :param node: of the trie, the last of the beginning.
+    :param question: number of the question.
+    :param node: of the trie, the last of the beginning.
     :param total: log-likelihood of the tokens up to and with the node, in nats.
     :param promise: the best score that an answer below can have.
     :param row: of the pass that ran the node's parent; the question's number for a first token.
@@ -269,7 +270,10 @@ class Walk(Generic[Memory]):
 
 
 def count_run(states: Sequence[State], question: Ints) -> None:
-    """Put tokens that a pass has run to their questions' account. :param question: of each token, shape (tokens,)."""
+    """Put the tokens of a pass to their questions' account.
+
+    :param question: of each token, shape (tokens,).
+    """
     for number, count in zip(*np.unique(question, return_counts=True), strict=True):
         states[number].tokens_run += int(count)
 
