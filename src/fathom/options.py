@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic.config import JsonDict
 
 Options = TypeVar("Options", bound="BaseModel")
+Given = dict[str, Any]
+"""Options as typed or read, by name; an options model checks them."""
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
@@ -73,7 +75,7 @@ def separated(value: Any) -> Any:
     return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
 
 
-def parse_options(kind: type[Options], given: dict[str, Any]) -> Options:
+def parse_options(kind: type[Options], given: Given) -> Options:
     """:raises BadInput: one line per option that is unknown or out of range."""
     from pydantic import ValidationError
 
@@ -91,7 +93,7 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     return f"{option}: {fault['msg']}, found {fault['input']!r}"
 
 
-def read_yaml(file: Path) -> dict[str, Any]:
+def read_yaml(file: Path) -> Given:
     """A YAML file that holds a mapping. :raises BadInput: it cannot be read, or holds something else."""
     import yaml
 

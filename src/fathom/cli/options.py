@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fathom.errors import BadInput, RunFailed
-from fathom.options import Group, group_of, read_yaml
+from fathom.options import Given, Group, group_of, read_yaml
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -152,7 +152,7 @@ def stoppable() -> Iterator[None]:
         raise RunFailed("stopped; what is finished is kept: the same command goes on from there") from stop
 
 
-def merge(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+def merge(config: Path | None, given: Given) -> Given:
     """Flags over file. :raises BadInput: the file is not a mapping in YAML."""
     said = {name: value for name, value in given.items() if value is not None}
     if config is None:

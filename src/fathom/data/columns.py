@@ -15,6 +15,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from fathom.data.faults import Faults
+from fathom.data.taking import is_blank
 
 SHOWN = 20
 """How many faults of one kind are listed one by one; the rest are counted."""
@@ -70,8 +71,7 @@ class Columns:
 
     def refuse_empty(self, name: str) -> None:
         """A fault for each line whose field is empty or white space."""
-        empty = pc.equal(pc.utf8_trim_whitespace(self[name]), "").to_numpy()
-        self.complain(np.flatnonzero(empty), lambda row: f"the {name} is empty")
+        self.complain(np.flatnonzero(is_blank(self[name])), lambda row: f"the {name} is empty")
 
     def refuse_second(self, name: str, kind: str) -> None:
         """Each value of a column once: a fault for every further line."""

@@ -12,6 +12,11 @@ JOINED = 1 << 30
 _ROWS = 1 << 20
 
 
+def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which of the texts are empty or white space alone; shape (texts,)."""
+    return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
+
+
 def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
     """The same texts in arrays of about *size* bytes, to take rows of again and again; one chunk stays as it is."""
     if column.num_chunks == 1:

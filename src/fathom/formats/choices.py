@@ -37,7 +37,7 @@ _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+
 
 
 @dataclass(frozen=True)
-class Item:
+class _Question:
     """A line.
 
     :param stem: name of its file, without the ending.
@@ -144,7 +144,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(found, key=lambda file: places.get(file.stem, len(known)))
 
 
-def _beside(path: Path) -> list[Item]:
+def _beside(path: Path) -> list[_Question]:
     """The memorising items that a folder of reasoning files belongs to: another run may have asked them."""
     beside = path.resolve().parent / MEMORIZING
     if path.resolve().name != REASONING or not beside.is_dir():
@@ -152,7 +152,7 @@ def _beside(path: Path) -> list[Item]:
     return [item for file in _files(beside) for item in _items(file, Faults())]
 
 
-def _items(file: Path, faults: Faults) -> list[Item]:
+def _items(file: Path, faults: Faults) -> list[_Question]:
     found = []
     for number, (line, row) in enumerate(read_json_lines(file, {"prompt": str, "gold": str}, faults)):
         parts = split_prompt(row["prompt"])
@@ -168,7 +168,9 @@ def _items(file: Path, faults: Faults) -> list[Item]:
             faults.add(file, line, f"gold {row['gold'][:40]!r} is none of the {len(options)} options")
         else:
             found.append(
-                Item(file.stem, number, question, options, _listed(file, line, row, options, faults), named.index(True))
+                _Question(
+                    file.stem, number, question, options, _listed(file, line, row, options, faults), named.index(True)
+                )
             )
     return found
 
@@ -184,11 +186,11 @@ def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Fa
     return tuple(listed)
 
 
-def _id(item: Item) -> str:
+def _id(item: _Question) -> str:
     return f"{item.stem}/{item.number}"
 
 
-def _query(item: Item, asked: dict[tuple[str, tuple[str, ...], int], Item]) -> Query:
+def _query(item: _Question, asked: dict[tuple[str, tuple[str, ...], int], _Question]) -> Query:
     """:param asked: the memorising items by task, options and gold."""
     rule = _RULE_FILE.fullmatch(item.stem)
     groups = {"options": str(len(item.options))}

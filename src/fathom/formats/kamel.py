@@ -80,13 +80,13 @@ def _questions(file: Path, faults: Faults) -> dict[str, str]:
     return questions
 
 
-class _Line(NamedTuple):
+class _Instance(NamedTuple):
     number: int
     subject: str
     answers: tuple[Answer, ...]
 
 
-def _test_lines(file: Path, faults: Faults) -> Iterator[_Line]:
+def _test_lines(file: Path, faults: Faults) -> Iterator[_Instance]:
     for line, row in read_json_lines(file, _TEST, faults):
         ids, labels = row["obj_uri"], row["obj_label"]
         if len(ids) != len(labels) or not ids:
@@ -98,7 +98,7 @@ def _test_lines(file: Path, faults: Faults) -> Iterator[_Line]:
             bad = str(labels[answers.index(None)])[:60]
             faults.add(file, line, f"expected {expected} with its obj_uri, found {bad}")
             continue
-        yield _Line(line, row["sub_label"], tuple(filter(None, answers)))
+        yield _Instance(line, row["sub_label"], tuple(filter(None, answers)))
 
 
 def _answer(id_: Any, label: Any) -> Answer | None:
@@ -113,7 +113,7 @@ def _answer(id_: Any, label: Any) -> Answer | None:
     return Answer(id_, name, aliases)
 
 
-def _queries(file: Path, relation: Relation, found: list[_Line], faults: Faults) -> Iterator[Query]:
+def _queries(file: Path, relation: Relation, found: list[_Instance], faults: Faults) -> Iterator[Query]:
     for number, (line, subject, answers) in enumerate(found):
         if not subject.strip():
             faults.note(file, line, "the subject has no label: the query is kept as unscored")

@@ -33,7 +33,7 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.graph.tables import entity_table, in_use, named_by_id
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
-from fathom.data.taking import few_chunks, take_rows
+from fathom.data.taking import few_chunks, is_blank, take_rows
 from fathom.formats.base import Format
 
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
@@ -198,7 +198,7 @@ def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
     part = Columns(file, fields, faults)
     part.refuse_empty("id")
     part.refuse_second("id", kind)
-    nameless = np.flatnonzero(pc.equal(pc.utf8_trim_whitespace(part["name"]), "").to_numpy())
+    nameless = np.flatnonzero(is_blank(part["name"]))
     for row in nameless[:20].tolist():
         faults.note(
             file, part.line(row), f"{kind} {part['id'][row].as_py()!r} has no name: what asks of it is unscored"

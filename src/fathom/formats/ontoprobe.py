@@ -60,7 +60,7 @@ class OntologyProperty(NamedTuple):
     pattern: str
 
 
-class Item(NamedTuple):
+class _TaskItem(NamedTuple):
     """A line of a task.
 
     :param pattern: of a property, "" of a class or an instance.
@@ -262,7 +262,7 @@ def _task_file(folder: Path, task: str) -> Path:
     return folder / MEMORIZING / f"{task}.jsonl"
 
 
-def _items(file: Path, faults: Faults) -> list[Item]:
+def _items(file: Path, faults: Faults) -> list[_TaskItem]:
     if not file.exists():
         faults.note(file, None, "file is missing: the task is left out")
         return []
@@ -274,7 +274,7 @@ def _items(file: Path, faults: Faults) -> list[Item]:
             expected = '{"uuu": "text" or {"label": "pattern"}, "xxx": ["text", …] or {"label": "pattern", …}}'
             faults.add(file, line, f"expected {expected}, found {str(row)[:60]}")
             continue
-        found.append(Item(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold)))))
+        found.append(_TaskItem(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold)))))
     return found
 
 
@@ -287,7 +287,7 @@ def _named(asked: Any) -> tuple[str | None, str]:
     return None, ""
 
 
-def _other_side(task: str, items: Mapping[str, Sequence[Item]]) -> dict[str, str]:
+def _other_side(task: str, items: Mapping[str, Sequence[_TaskItem]]) -> dict[str, str]:
     """What stands for the other argument of a property: of a domain its range, and the other way round."""
     other = {"domain": "range", "range": "domain"}.get(task)
     return {item.subject: item.gold[0] for item in items[other]} if other else {}
@@ -297,7 +297,7 @@ def _queries(
     file: Path,
     relation: Relation,
     space: CandidateSet,
-    items: Sequence[Item],
+    items: Sequence[_TaskItem],
     other_side: Mapping[str, str],
     faults: Faults,
 ) -> Iterator[Query]:
@@ -321,7 +321,7 @@ def _queries(
         )
 
 
-def _sentences(file: Path, task: str, item: Item, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
+def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
     if task not in ("domain", "range"):
         return ()
     if SUBJECT not in item.pattern or item.pattern.count(ANSWER) != 1:
@@ -339,7 +339,7 @@ def _splits(ids: Sequence[str]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _note_odd_items(file: Path, items: Sequence[Item], faults: Faults) -> None:
+def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> None:
     if len(items) < LEAST_ITEMS:
         faults.note(file, None, f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test")
     again = sum(count - 1 for count in Counter(item.subject for item in items).values())

@@ -25,9 +25,9 @@ from fathom.building.worlds.derangement import (
 from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_names
 from fathom.building.worlds.texts import Hasher
-from fathom.building.worlds.world import is_blank, listed
+from fathom.building.worlds.world import listed
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import take_rows
+from fathom.data.taking import is_blank, take_rows
 from fathom.errors import BadInput
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import Hasher, Texts, blocks, characters_before, spread, to_arrow, token_starts
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, take_rows
+from fathom.data.taking import few_chunks, is_blank, take_rows
 
 _Result = TypeVar("_Result")
 
@@ -66,7 +66,7 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     """
     names = graph.entities.column("name")
     case = case_policy(names, case)
-    named = pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy()
+    named = ~is_blank(names)
     sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
     trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
     found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]

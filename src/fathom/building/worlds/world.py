@@ -19,7 +19,7 @@ from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
 from fathom.building.worlds.variants import Variant
 from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import take_rows
+from fathom.data.taking import is_blank, take_rows
 
 _NAMES = pa.list_(pa.string())
 MAPPING = pa.schema(
@@ -66,11 +66,6 @@ class NewTexts(NamedTuple):
     texts: pa.ChunkedArray
     source: NDArray[np.int64] | None
     method: str
-
-
-def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Which of the texts are empty or white space alone."""
-    return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
 
 
 def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:

@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, Relation
+from fathom.data.taking import is_blank
 from fathom.errors import BadInput
 
 ENTITIES = "entities"
@@ -197,7 +196,7 @@ class EntityCandidates(Mapping[str, CandidateSet]):
         """Places of the candidates among the entities."""
         if self.everybody:
             return np.arange(len(self.graph.entities))
-        return np.flatnonzero(_named(self.graph.entities))
+        return np.flatnonzero(~is_blank(self.graph.entities.column("name")))
 
     @cached_property
     def _all(self) -> CandidateSet:
@@ -220,11 +219,6 @@ def candidate_set(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> CandidateSe
     entities = graph.entities.take(rows)
     ids, names, descriptions = (tuple(entities.column(c).to_pylist()) for c in ("id", "name", "description"))
     return CandidateSet(ENTITIES, ids, names, descriptions if any(descriptions) else None)
-
-
-def _named(entities: pa.Table) -> NDArray[np.bool_]:
-    named: NDArray[np.bool_] = pc.not_equal(pc.utf8_trim_whitespace(entities.column("name")), "").to_numpy()
-    return named
 
 
 def _why_not(subject: str, relation: str, answer: str) -> str | None:
@@ -261,7 +255,7 @@ def _right_answers(
     new = np.ones(len(keys), dtype=bool)
     new[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
     if not everybody:
-        new &= _named(graph.entities)[answers]
+        new &= ~is_blank(graph.entities.column("name"))[answers]
     keys, ids = keys[new], graph.entities.column("id").take(answers[new]).to_pylist()
     sought = _keys(graph, rows, given)
     starts, ends = np.searchsorted(keys, sought, "left"), np.searchsorted(keys, sought, "right")
