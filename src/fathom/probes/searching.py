@@ -73,8 +73,11 @@ class Searcher:
     def ask(
         self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
     ) -> tuple[dict[str, list[Columns]], list[Query]]:
-        """:returns: for each query its answers, one per scoring; and the queries whose statements the search cannot
-        score token for token (a token reaches from the prompt into the answer, or the subject stands behind it)."""
+        """Rank the gold answers of *queries*.
+
+        :returns: for each query its answers, one per scoring; and the queries whose statements the search cannot score
+            token for token (a token reaches from the prompt into the answer, or the subject stands behind it).
+        """
         asked: dict[int, tuple[Space, list[_Asked]]] = {}
         refused = []
         for query in queries:
@@ -129,24 +132,19 @@ class Searcher:
         # Where all scores are kept, all must be met.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
         plan = Plan(options.top_k, options.max_rank, prunes, way.reduction, way.score is Score.FULL)
-        fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
-        questions = [
-            Question(
-                item.prompt,
-                space.candidates.places(item.query.gold),
-                space.candidates.places(item.query.known),
-            )
-            for item in fit
-        ]
-        found = search(self.model, tree, questions, plan, self.budget) if questions else []
-        answers = {
-            item.query.id: _columns(space, tree, plan, question, result)
-            for item, question, result in zip(fit, questions, found, strict=True)
-        }
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
-        for item in asked:
-            if item.query.id not in answers:
-                answers[item.query.id] = unscored(too_long.format(len(item.prompt) + longest))
+        reasons = {
+            item.query.id: too_long.format(len(item.prompt) + longest)
+            for item in asked
+            if window is not None and len(item.prompt) + longest > window
+        }
+        fit = [item for item in asked if item.query.id not in reasons]
+        places = space.candidates.places
+        questions = [Question(item.prompt, places(item.query.gold), places(item.query.known)) for item in fit]
+        searched = search(self.model, tree, questions, plan, self.budget)
+        answers = {id_: unscored(reason) for id_, reason in reasons.items()}
+        for item, question, one in zip(fit, questions, searched, strict=True):
+            answers[item.query.id] = _columns(space, tree, plan, question, one)
         return answers
 
 

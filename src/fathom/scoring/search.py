@@ -65,13 +65,15 @@ def search(model: Model, answers: Answers, questions: Sequence[Question], plan: 
     :param questions: prompts and longest answers within the model's window.
     :raises RunFailed: out of memory with the smallest pass.
     """
+    if not questions:
+        return []
     with torch.inference_mode():
         states = [_State(question, answers, plan) for question in questions]
         reader = _Reader(model, answers, states, budget)
         begun = budget.attempt(reader.begin)
         if begun is None:
             middle = (len(questions) + 1) // 2
-            parts = [part for part in (questions[:middle], questions[middle:]) if part]
+            parts = questions[:middle], questions[middle:]
             return [one for part in parts for one in search(model, answers, part, plan, budget)]
         Walk(answers, states, reader).run(*begun)
     return [state.searched() for state in states]

@@ -230,7 +230,8 @@ class Walk(Generic[Memory]):
         self._arrive(memory, question, self.answers.roots[root], first.ravel(), question)
         while self.stack:
             memory, branches = self.stack.pop()
-            branches = branches.take(self._is_open(branches))
+            bounds = np.array([state.bound() for state in self.states])
+            branches = branches.take(branches.promise >= bounds[branches.question] - SLACK)
             if len(branches):
                 self._step(memory, branches)
 
@@ -263,10 +264,6 @@ class Walk(Generic[Memory]):
         onward = reached.take(goes_on)
         if len(onward):
             self.stack.append((memory, onward.take(self.reader.order(onward))))
-
-    def _is_open(self, branches: Branches) -> NDArray[np.bool_]:
-        bounds = np.array([state.bound() for state in self.states])
-        return branches.promise >= bounds[branches.question] - SLACK
 
 
 def count_run(states: Sequence[State], question: Ints) -> None:
