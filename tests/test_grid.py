@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,8 +29,9 @@ from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
 from fathom.store.predictions import Scoring
+from fathom.studies import memory
 from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
-from fathom.studies.memory import Curve, correlations, memory
+from fathom.studies.memory import Curve, correlations
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
 PLAN = """
@@ -132,19 +134,72 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     plan = read_plan(plan_file)
     found = run_grid(plan, tmp_path / "out")
     assert all(state.run is not None for state in found)
-    result = memory(plan, found, tmp_path / "out")
+    result = memory.ask(plan, found, tmp_path / "out")
     terms = {(term.model, term.name): term.value for term in result.terms}
-    assert terms["reader", "memory of names (base)"].difference.estimate == 1.0
-    assert terms["other", "memory of names (base)"].difference.estimate == 0.0
-    assert terms["reader", "structure"].difference.estimate == 0.0
-    gaps = {(gap.model, gap.world): gap.gap.difference.estimate for gap in result.gaps}
+    assert terms["reader", "memory of names (base)"].value == 1.0
+    assert terms["other", "memory of names (base)"].value == 0.0
+    assert terms["reader", "structure"].value == 0.0
+    gaps = {(gap.model, gap.world): gap.value.value for gap in result.gaps}
     assert gaps["reader", "base"] == 1.0
     assert gaps["reader", "anonymised-er"] == 0.0
-    contrasts = {one.world: one.value.difference.estimate for one in result.contrasts}
+    contrasts = {one.world: one.value.value for one in result.contrasts}
     assert contrasts == {"base": 1.0, "anonymised-er": 0.0, "fully-anonymised-erd": 0.0}
-    cells, matrix = result.correlations["reader"]
-    assert len(cells) == 6
-    assert matrix == pytest.approx(np.ones((6, 6)))  # all curves are alike
+    curves = result.curves["reader"]
+    assert len(curves) == 6
+    assert correlations(curves) == pytest.approx(np.ones((6, 6)))  # all curves are alike
+
+
+KNOWN = {
+    "base": (10, 1),
+    "virtual-e": (4, 3),
+    "virtual-r": (5, 3),
+    "anonymised-er": (6, 4),
+    "fully-anonymised-erd": (5, 2),
+}
+"""World → of ten test facts, how many a reader knows with pretrained weights, and with random ones."""
+
+
+def knows_so_many(self, links, top, keep_scores=False):
+    """The right answer comes second where it is known: Hits@1 is 0, Hits@10 is 1. Elsewhere it comes last."""
+    *_, init, world, _ = Path(self.identity.name).parts
+    ids = [int(id_[1:]) for id_ in self.graph.entities.column("id").to_pylist()]
+    known = KNOWN[world][init == "random"]
+    scores = torch.arange(len(ids), dtype=torch.float32).repeat(len(links), 1)
+    for row, (given, gold) in enumerate(zip(links.given.tolist(), links.gold.tolist(), strict=True)):
+        scores[row, gold] = len(ids) - 1.5 if (ids[given] + ids[gold]) % 10 < known else -1.0
+    return rank_links(scores, links, top, keep_scores)
+
+
+def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
+    """Memory of names: (1.0 − 0.1) − (0.6 − 0.4) = 0.7 in base, (0.4 − 0.3) − 0.2 = −0.1 in virtual-e, 0.2 − 0.2 and
+    0.3 − 0.2 in the others. Descriptions: 0.6 − 0.5 and 0.4 − 0.2. Structure: 0.2. The gaps are 0.9, 0.1, 0.2, 0.2 and
+    0.3, their quartiles 0.2 and 0.3: fences at 0.2 − 0.15 and 0.3 + 0.15."""
+    monkeypatch.setattr(Reader, "rank", knows_so_many)
+    (tmp_path / "graph" / "train.tsv").write_text("".join(f"{e}\tp\t{e}\n" for e in ENTITIES))
+    facts = [f"e10\t{'rs'[n % 2]}\te{11 + n}\n" for n in range(10)]
+    (tmp_path / "graph" / "test.tsv").write_text("".join(facts))
+    plan_file.write_text(
+        f"data: graph\nworlds: [{', '.join(KNOWN)}]\nmodels:\n  reader: {{model: reader, weights: none}}\n"
+    )
+    plan = read_plan(plan_file)
+    result = memory.ask(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    assert [cell.hits.value for cell in result.cells] == pytest.approx(np.array(list(KNOWN.values())).ravel() / 10)
+    assert {term.name: round(term.value.value, 9) for term in result.terms} == {
+        "memory of names (base)": 0.7,
+        "memory of names (virtual-e)": -0.1,
+        "memory of names (virtual-r)": 0.0,
+        "memory of names (fully-anonymised-erd)": 0.1,
+        "descriptions (pretrained)": 0.1,
+        "descriptions (random)": 0.2,
+        "structure": 0.2,
+    }
+    assert [gap.value.value for gap in result.gaps] == pytest.approx([0.9, 0.1, 0.2, 0.2, 0.3])
+    assert all(gap.fences == pytest.approx((0.05, 0.45)) for gap in result.gaps)
+    assert [gap.world for gap in result.gaps if gap.outlier] == ["base"]
+    numbers = [line.hits for line in result.cells] + [line.value for line in result.terms + result.gaps]
+    assert all(number.n == 10 and number.low <= number.value <= number.high for number in numbers)
+    made = [row["recipe"] for table in memory.tables(result) for row in table.objects()]
+    assert all(line.startswith("hits@10|data:") for line in made)
 
 
 def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkeypatch):
@@ -195,6 +250,10 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     assert done.exit_code == 0, done.output
     assert "[H(base, p) − H(base, r)]" in done.output
     assert {"memory.json", "memory.md", "correlations.csv"} <= {file.name for file in out.iterdir()}
+    [row, *_] = next(iter(json.loads((out / "correlations.json").read_text()).values()))
+    assert row["base pretrained"] == pytest.approx(1.0)
+    assert "no sample" in row["note"]
+    assert row["recipe"].startswith("pearson|data:base@")
     assert (out / "bars-reader.png").stat().st_size > 1000
 
 
@@ -244,7 +303,7 @@ def test_curves_are_held_at_their_last_value():
         return Curve(Cell("m", init, world), np.arange(1, len(hits) + 1), np.array(hits))
 
     curves = [curve("pretrained", "a", 1.0, 2.0), curve("pretrained", "b", 1.0, 2.0, 3.0), curve("random", "a", 0.5)]
-    _, matrix = correlations(curves)
+    matrix = correlations(curves)
     assert matrix[0, 1] == pytest.approx(1 / math.sqrt(2 / 3 * 2))
     assert np.isnan(matrix[2]).all()
 
@@ -267,7 +326,7 @@ def test_a_cell_without_ranks_does_not_end_the_report(plan_file, tmp_path, monke
 
     monkeypatch.setattr(Reader, "rank", nan)
     plan = read_plan(plan_file)
-    result = memory(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    result = memory.ask(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
     [blind] = [line for line in result.cells if line.cell.model == "blind"]
     assert blind.hits is None
     assert "no ranks to compare" in blind.why

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from fathom.errors import BadInput
-from fathom.results.summary import error_table, metrics_json, recipe, reliability_table, summarise
+from fathom.results.answers import error_table, reliability_table
+from fathom.results.summary import metrics_json, recipe, summarise
 from fathom.results.tables import Table, render, to_csv, to_json, to_markdown, to_text
 from fathom.store.predictions import SCHEMA
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
-from fathom.results.summary import Summary, metrics_json, summarise
+from fathom.results.summary import Summary, Told
 from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
@@ -56,7 +57,16 @@ class Result:
 
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """Accuracy, ranks and confidence with intervals. :param by: e.g. "relation", "cardinality", "template"."""
-        return summarise(self.folder, by)
+        return self._told.summary(by)
+
+    @cached_property
+    def _told(self) -> Told:
+        return Told(self.folder)
+
+    def keep_metrics(self) -> Result:
+        """Write ``metrics.json`` into the folder of the run."""
+        write_json(self.folder.path / "metrics.json", self._told.json())
+        return self
 
 
 def probe(
@@ -92,8 +102,7 @@ def probe(
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     folder = run(entry.name, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
-    write_json(folder.path / "metrics.json", metrics_json(folder))
-    return Result(folder)
+    return Result(folder).keep_metrics()
 
 
 def train_links(
@@ -135,8 +144,7 @@ def evaluate_links(
     predictor = open_links(model, queryset, chosen.device, asking)
     asked = link_queryset(queryset, chosen.directions)
     folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
-    write_json(folder.path / "metrics.json", metrics_json(folder))
-    return Result(folder)
+    return Result(folder).keep_metrics()
 
 
 def _read(data: str | Path | QuerySet) -> QuerySet:

@@ -43,7 +43,8 @@ def run(
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)
     plan = asked.plan()
-    done = folder.start(_identity(entry.name, model, data, chosen, options, asked.resolved()), plan, *_tables(chosen))
+    identity = _identity(entry.name, model, data, chosen, options, asked.resolved())
+    done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked))
     report: Progress = progress or (lambda done, total: None)
     if set(plan) - done:
         # Noted before the first shard: a session that is killed is one, too.
@@ -128,6 +129,17 @@ def _identity(
         },
         "seed": options.seed,
         "version": fathom.__version__,
+    }
+
+
+def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
+    """What the probe declares of its numbers, for readers of the run (:mod:`fathom.results.declared`)."""
+    return {
+        "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in asked.scorings},
+        "headline": entry.headline,
+        "cuts": list(entry.cuts),
+        "further": list(entry.further),
+        "usual": entry.options().identity(),
     }
 
 

@@ -155,9 +155,9 @@ def study(
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.cli.tables import tell
+    from fathom.results.plots import save
+    from fathom.studies import memory
     from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states
-    from fathom.studies.memory import memory
-    from fathom.studies.memory_tables import correlation_tables, draw_memory, memory_tables
 
     with stoppable():
         given = read_plan(plan)
@@ -167,11 +167,11 @@ def study(
             found = states(given, out)
         else:
             found = run_grid(given, out, workers, retry_failed, typer.echo)
-        result = memory(given, found, out)
-    tell(memory_tables(result), format, out, "memory")
-    if correlation_tables(result):
-        tell(correlation_tables(result), format, out, "correlations")
-    drawn = ", ".join(map(str, draw_memory(result, out)))
+        result = memory.ask(given, found, out)
+    tell(memory.tables(result), format, out, "memory")
+    if correlations := memory.correlation_tables(result):
+        tell(correlations, format, out, "correlations")
+    drawn = ", ".join(str(file) for plot in memory.plots(result) if (file := save(plot, out)))
     typer.echo(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(state.failed) for state in found)
     if failed and not report_only:

@@ -47,7 +47,8 @@ def metrics(
 
     Unscored queries are counted, never averaged.
     """
-    from fathom.results.summary import error_table, reliability_table, summarise
+    from fathom.results.answers import error_table, reliability_table
+    from fathom.results.summary import summarise
     from fathom.results.tables import render
     from fathom.store.files import write_text
     from fathom.store.folder import RunFolder

@@ -1,8 +1,8 @@
-"""What the commands of ``fathom study`` share: lists of names, and tables printed and kept in every form."""
+"""Tables printed, and kept in every form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -11,11 +11,7 @@ from fathom.cli.formats import Format
 from fathom.results.tables import Table, render
 
 
-def split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def tell(tables: list[Table], format: Format, out: Path | None, name: str) -> None:
+def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -> None:
     """Print, and keep in every form."""
     from fathom.store.files import write_text
 
@@ -23,15 +19,3 @@ def tell(tables: list[Table], format: Format, out: Path | None, name: str) -> No
         for ending in ("json", "csv", "md"):
             write_text(out / f"{name}.{ending}", render(tables, ending) + "\n")
     typer.echo(render(tables, str(format)))
-
-
-def keep(path: Path, table: Table) -> None:
-    from fathom.store.files import write_text
-
-    write_text(path, render([table], "csv") + "\n")
-
-
-def draw(make: Callable[[], object]) -> None:
-    """:param make: gives None where it cannot draw."""
-    if make() is None:
-        typer.echo("no picture: pip install 'fathom-lm[report]' draws one", err=True)

@@ -13,6 +13,7 @@ and the note says so. One cluster alone tells nothing of others: its interval is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def interval(
 
 
 def interval_of(
-    function: Callable[..., Floats],
+    function: Callable[..., Floats] | None,
     columns: Sequence[npt.ArrayLike],
     clusters: Clusters,
     confidence: float = 0.95,
@@ -91,10 +92,10 @@ def interval_of(
 ) -> Interval:
     """:func:`interval` of what *function* makes of the means of several columns, such as an F1 of means.
 
-    :param function: takes one array per column, any shape, and gives one of that shape.
+    :param function: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
     :param columns: [n] each, resampled together.
     """
-    return _bootstrap(function, columns, clusters, confidence, resamples, seed, weights, limits)[0]
+    return _bootstrap(function or _itself, columns, clusters, confidence, resamples, seed, weights, limits)[0]
 
 
 def paired_difference(
@@ -220,14 +221,24 @@ def _check(items: Floats, labels: npt.NDArray[Any], weights: Floats) -> None:
 
 def _resampled(above: Floats, below: Floats, resamples: int, seed: int) -> Floats:
     """Ratio of sums of each resample. Drawing G clusters with replacement is one multinomial draw of G counts."""
+    if len(above) * resamples <= _CELLS:
+        counts = _drawn(len(above), resamples, seed)
+        return np.asarray((counts @ above) / (counts @ below))
     generator, units = np.random.default_rng(seed), len(above)
     block = max(1, _CELLS // units)
     means = np.empty(resamples)
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
-        counts = generator.multinomial(units, np.full(units, 1 / units), size=size)
-        means[start : start + size] = (counts @ above) / (counts @ below)
+        drawn = generator.multinomial(units, np.full(units, 1 / units), size=size)
+        means[start : start + size] = (drawn @ above) / (drawn @ below)
     return means
+
+
+@lru_cache(maxsize=4)
+def _drawn(units: int, resamples: int, seed: int) -> Floats:
+    """[resamples, units]; a summary asks for the same one many times."""
+    generator = np.random.default_rng(seed)
+    return generator.multinomial(units, np.full(units, 1 / units), size=resamples).astype(float)
 
 
 def _widening(units: int, confidence: float) -> float:

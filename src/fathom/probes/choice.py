@@ -25,7 +25,7 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import ChoiceOptions
-from fathom.prompts.choices import Choices, shown
+from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, shown
 from fathom.prompts.wording import completed
 from fathom.scoring.answers import answer_key
 from fathom.scoring.masked import Pll
@@ -47,8 +47,6 @@ from fathom.store.predictions import NO_TEMPLATE, Scoring
 SHARD_QUERIES = 256
 ASK = "Answer:"
 """What a causal model's answer stands behind."""
-UNPARSED = "unparsed: the reply names no option"
-CUT_OFF = "unparsed: the reply was cut off before it named an option"
 SEVERAL = Way(Masks.SEVERAL, Pooling.MEAN)
 """As in the paper (section 4.2): as many masks as the option has tokens, mean of their log-probabilities."""
 WAYS = {

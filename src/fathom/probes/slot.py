@@ -70,7 +70,9 @@ class SlotProbe:
             )
         self.options, self.model, self.queryset = options, model, queryset
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
-        self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
+        self.scorings = tuple(
+            Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
+        )
         self.budget = Budget(options.batch_tokens, model.device)
         self._check_sentences()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}

@@ -27,6 +27,10 @@ NO_WORDS = "nothing puts the query into words: no question, no template and no s
 HEAD_ASKED = "a question asks for the tail, this query for the head"
 OPTIONS = 20
 """Of a question, as in the paper: the right one and 19 others."""
+UNPARSED = "unparsed: the reply names no option"
+CUT_OFF = "unparsed: the reply was cut off before it named an option"
+NO_OPTION = frozenset({UNPARSED, CUT_OFF})
+"""Why a reply is neither right nor wrong."""
 
 _BETWEEN = "What is the relation between [X]?", ("the relation between [X] is [Y] .",)
 """Asked of properties by their sentence patterns: "What is the relation between X and Y?" """

@@ -1,101 +1,248 @@
-"""What runs of several models, data sets and readings say: the form in which template-based and template-free probing
-are laid side by side (sections 4 and 5 of Shaier et al. 2024)."""
+"""What a run says of each fact: the form in which studies lay runs side by side.
+
+Templates or sentences of a fact are averaged; a fact one of whose predictions was not scored is left out, and counted.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from fathom.errors import BadInput
-from fathom.metrics.ranking import told_hits_at_k
-from fathom.results.facts import candidate_digests, chosen_scoring
+from fathom.results import numbers
+from fathom.results.names import short_names
+from fathom.results.numbers import NOTHING, Number, combined, recipe, untold
+from fathom.results.rows import Floats, Ints, Rows
 from fathom.store.folder import RunFolder
-
-Floats = npt.NDArray[np.float64]
 
 CUTS = (1, 5, 10)
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
+STOPPED = "a search stopped too early to tell"
 
 
-@dataclass(frozen=True)
 class Outcome:
-    """One run in one scoring: a line per prediction, in arrays of length n.
+    """One run in one scoring.
 
-    :param model: short name, where no other model of the study has it. :param full_name: as the run was given it.
-    :param attention: kind of the model, causal or bidirectional; "" where the run does not say.
-    :param reading: template-based, template-free, both (relations differ) or without templates.
-    :param facts: ``fact_id``, else ``query_id``. :param hits: [n, 3], Hits@k for :data:`CUTS`; NaN where unscored.
-    :param space: digest of the candidates. :param candidates: how many they are.
-    :param log_prob: of the prompt, nats, NaN where it was not asked for. :param tokens: how many were scored.
-    :param left_out: facts with an unscored prediction, and why.
+    Its arrays have an entry per prediction of that scoring (``places``) or per fact (``facts``), as their names say.
+
+    :param model: what tables call its model.
     """
 
-    path: str
-    model: str
-    full_name: str
-    model_hash: str
-    data: str
-    reading: str
-    attention: str
-    probe: str
-    scoring: str
-    table: pa.Table
-    facts: npt.NDArray[np.str_]
-    relations: npt.NDArray[np.str_]
-    templates: npt.NDArray[np.int64]
-    hits: Floats
-    spaces: npt.NDArray[np.str_]
-    candidates: npt.NDArray[np.int64]
-    log_prob: Floats
-    tokens: Floats
-    left_out: dict[str, str]
+    def __init__(self, run: RunFolder, rows: Rows, scoring: str, model: str) -> None:
+        identity = rows.identity
+        self.run, self.rows, self.scoring, self.model = run, rows, scoring, model
+        self.path = str(run.path)
+        self.full_name = str(identity["model"]["name"])
+        self.data = str(identity.get("data", {}).get("name"))
+        self.probe = str(identity["probe"])
+        self.attention = str(identity.get("resolved", {}).get("attention", ""))
+        self.places = rows.of(scoring)
+        """Places of its predictions among the rows."""
+        of_query = [fact or query for fact, query in zip(rows.fact_ids, rows.query_ids, strict=True)]
+        asked = [of_query[query] for query in rows.query[self.places].tolist()]
+        self.facts = list(dict.fromkeys(asked))
+        """``fact_id``, else ``query_id`` of a sentence without a known subject; in order of appearance."""
+        self.place = {fact: number for number, fact in enumerate(self.facts)}
+        self._fact: Ints = np.array([self.place[fact] for fact in asked], dtype=np.int64)
+        _, self._first = np.unique(self._fact, return_index=True)
+        reasons = [rows.reason[place] for place in self.places.tolist()]
+        self.left_out = {fact: reason for fact, reason in zip(asked, reasons, strict=True) if reason is not None}
+        """Facts with an unscored prediction, and why."""
+
+    @property
+    def name(self) -> str:
+        """Probe, scoring and model."""
+        return f"{self.probe} {self.scoring} {self.model}"
 
     @cached_property
-    def ranked(self) -> PerFact:
-        """The facts of which every prediction has a rank, averaged over templates or sentences."""
-        kept = ~np.isin(self.facts, list(self.left_out)) if self.left_out else np.ones(len(self.facts), dtype=bool)
-        ids, first, number = np.unique(self.facts[kept], return_index=True, return_inverse=True)
-        count = np.bincount(number)
-        hits = np.stack([np.bincount(number, column) / count for column in self.hits[kept].T], axis=1)
-        return PerFact(
-            {id_: place for place, id_ in enumerate(ids.tolist())},
-            hits,
-            self.relations[kept][first],
-            self.spaces[kept][first],
-            self.candidates[kept][first],
-        )
+    def scored(self) -> npt.NDArray[np.bool_]:
+        """Of each fact: whether all its predictions are."""
+        return np.array([fact not in self.left_out for fact in self.facts], dtype=bool)
+
+    def per_fact(self, values: Floats) -> Floats:
+        """Mean over each fact's predictions, [facts]; NaN where one of them is, or is unscored.
+
+        :param values: of all predictions of the run, as :class:`Rows` has them.
+        """
+        sums = np.bincount(self._fact, values[self.places], minlength=len(self.facts))
+        means = sums / np.bincount(self._fact, minlength=len(self.facts))
+        return np.where(self.scored, means, np.nan)
+
+    def hits(self, k: int) -> Floats:
+        """Expected Hits@k of each fact, NaN where it is left out."""
+        return self.per_fact(self.rows.hits(k))
+
+    @cached_property
+    def ranks(self) -> Floats:
+        """Realistic rank of each prediction of the run; infinite where it is only known to be greater than some."""
+        return np.where(np.isnan(self.rows.rank) & ~np.isnan(self.rows.above), np.inf, self.rows.rank)
+
+    @cached_property
+    def beyond(self) -> Floats:
+        """Of each fact the least rank at which a search for it stopped; infinite where none did."""
+        found = np.full(len(self.facts), np.inf)
+        above = np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places]
+        np.fmin.at(found, self._fact, above)
+        return found
+
+    @cached_property
+    def stopped(self) -> set[str]:
+        """Facts whose rank is only known to be greater than some number."""
+        return {
+            fact for fact, known in zip(self.facts, (self.beyond == np.inf) | ~self.scored, strict=True) if not known
+        }
+
+    @cached_property
+    def relations(self) -> list[str]:
+        """Of each fact."""
+        return [self.rows.relations[query] for query in self._queries]
+
+    @cached_property
+    def spaces(self) -> list[str]:
+        """Digest of the candidates of each fact, whatever their order."""
+        digests = {
+            name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
+            for name, (ids, _) in self.rows.candidates.items()
+        }
+        return [digests.get(self.rows.spaces[query] or "", "") for query in self._queries]
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Number of candidates of each fact."""
+        return self.rows.number_of_candidates[self.places][self._first]
+
+    @cached_property
+    def reading(self) -> str:
+        """Template-based, template-free, both (relations differ) or without templates: as the option says, else by
+        whether queries had sentences of their own."""
+        option = self.rows.identity.get("options", {}).get("reading")
+        if option in READINGS:
+            return str(option)
+        natural = np.array([bool(self.rows.sentences[query]) for query in self.rows.query[self.places]], dtype=bool)
+        if not natural.any():
+            return BY_TEMPLATE if (self.rows.template[self.places] >= 0).any() else NEITHER
+        # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
+        return FREE if natural[self.rows.scored[self.places]].all() else BOTH
+
+    @cached_property
+    def gold_tokens(self) -> list[int | None]:
+        """Of each fact: tokens of its best gold answer's name; None where the run does not say."""
+        columns = self.rows.table.select(["gold_scores", "gold_tokens"]).take(self.places).to_pydict()
+        found: list[int | None] = [None] * len(self.facts)
+        for fact, scores, tokens in zip(self._fact.tolist(), *columns.values(), strict=True):
+            whole = bool(tokens and scores) and len(scores) == len(tokens)
+            found[fact] = tokens[int(np.argmax(scores)) if whole else 0] if tokens else None
+        return found
+
+    @cached_property
+    def gold_names(self) -> list[str]:
+        """Of each fact: the name of its first gold answer."""
+        names = {space: dict(zip(*pair, strict=True)) for space, pair in self.rows.candidates.items()}
+        return [names[self.rows.spaces[query] or ""][self.rows.gold[query][0]] for query in self._queries]
+
+    def at(self, facts: Iterable[str]) -> Ints:
+        """Where these facts stand in the arrays of facts."""
+        return np.array([self.place[fact] for fact in facts], dtype=np.int64)
+
+    def relations_of(self, facts: Iterable[str]) -> list[str]:
+        """Of these facts."""
+        return [self.relations[place] for place in self.at(facts).tolist()]
+
+    def told(self) -> list[str]:
+        """The facts that are not left out."""
+        return [fact for fact in self.facts if fact not in self.left_out]
+
+    def recipe(self, name: str) -> str:
+        """Of a number of this run."""
+        templates = sorted(set(self.rows.template[self.places].tolist()))
+        return recipe(self.rows, name, self.scoring, templates)
+
+    def mean(self, name: str, values: Floats, facts: Sequence[str] | None = None) -> Number:
+        """Mean of shares over facts, by default those that are not left out, with its interval; without a value where
+        there are no facts, or the share of one cannot be told.
+
+        :param name: of the number, for its recipe.
+        :param values: of each fact, as :meth:`hits` gives them.
+        """
+        chosen = self.told() if facts is None else facts
+        told, made = values[self.at(chosen)], self.recipe(name)
+        if not len(told) or np.isnan(told).any():
+            return untold(STOPPED if len(told) else NOTHING, made)
+        return numbers.mean(told, self.relations_of(chosen), made)
+
+    @property
+    def _queries(self) -> list[int]:
+        """Of each fact its first query."""
+        return self.rows.query[self.places][self._first].tolist()  # type: ignore[no-any-return]
 
 
-class PerFact(NamedTuple):
-    """:param place: fact id → its line in the arrays, which are sorted by id. :param hits: [facts, 3]."""
+def difference(
+    name: str, signed: Sequence[tuple[int, Outcome]], values: Sequence[Floats], facts: Sequence[str]
+) -> Number:
+    """Σ sign · value over facts that all have, paired by fact, with interval and p value.
 
-    place: dict[str, int]
-    hits: Floats
-    relations: npt.NDArray[np.str_]
-    spaces: npt.NDArray[np.str_]
-    candidates: npt.NDArray[np.int64]
+    :param name: of the number, for its recipe.
+    :param signed: +1 or −1 and the outcome.
+    :param values: of each outcome's facts.
+    :param facts: in common.
+    """
+    total = np.zeros(len(facts))
+    for (sign, outcome), of_facts in zip(signed, values, strict=True):
+        total += sign * of_facts[outcome.at(facts)]
+    outcomes = [outcome for _, outcome in signed]
+    plus = sum(sign > 0 for sign, _ in signed)
+    limits = (float(plus - len(signed)), float(plus))
+    between = " − " if (len(signed), plus) == (2, 1) else " and "
+    made = combined(name, [outcome.recipe("") for outcome in outcomes], between)
+    return numbers.difference(total, np.zeros(len(facts)), outcomes[0].relations_of(facts), made, limits)
 
 
-def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> list[Outcome]:
+def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None) -> Outcome:
+    """One run.
+
+    :param scorings: which to take of a run that has several; one with one needs none.
+    :raises BadInput: unfinished, without ranks, several scorings and none chosen.
+    """
+    if not run.is_complete():
+        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
+    rows = Rows(run, with_scores=False)  # all candidates' scores of many runs would fill memory
+    scoring = _chosen(run, rows.scorings, scorings)
+    outcome = Outcome(run, rows, scoring, model or short_names([run])[0])
+    if not np.isnan(rows.correct[outcome.places]).all():
+        raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
+    if not outcome.told():
+        [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
+        raise BadInput(f"{run.path} has no ranks to compare ({why})")
+    return outcome
+
+
+def every_scoring(run: RunFolder, model: str) -> list[Outcome]:
+    """Of a run that a study has made, whatever its probe gives: ranks or credit."""
+    rows = Rows(run, with_scores=False)
+    return [Outcome(run, rows, scoring, model) for scoring in rows.scorings]
+
+
+def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = (), k: int | None = max(CUTS)) -> list[Outcome]:
     """One per run, in their order.
 
     :param scorings: which to take of runs that have several; runs with one need none.
-    :raises BadInput: with the faults of all runs: unfinished, without ranks, several scorings and none chosen.
+    :param k: every rank must be known as far; None where any will do.
+    :raises BadInput: with the faults of all runs.
     """
     found, faults = [], []
     there: set[str] = set()
-    for run in runs:
+    for run, model in zip(runs, short_names(runs), strict=True):
         try:
-            found.append(_outcome(run, scorings, there))
+            there |= set(run.predictions().column("scoring").to_pylist())
+            found.append(outcome_of(run, scorings, model))
+            if k is not None:
+                _check_depth(found[-1], k)
         except BadInput as error:
             faults += error.faults
     faults += [
@@ -105,7 +252,25 @@ def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> list
     ]
     if faults:
         raise BadInput(faults)
-    return _shortly_named(found)
+    return found
+
+
+def _chosen(run: RunFolder, own: Sequence[str], scorings: Sequence[str]) -> str:
+    wanted = [name for name in scorings if name in own] if len(own) > 1 else list(own)
+    if len(wanted) > 1:
+        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {', '.join(wanted)}")
+    if not wanted:
+        raise BadInput(f"{run.path} has the scorings {', '.join(own) or 'none'}: choose one with --scoring")
+    return wanted[0]
+
+
+def _check_depth(outcome: Outcome, k: int) -> None:
+    stopped = outcome.beyond[outcome.beyond < k]
+    if stopped.size:
+        raise BadInput(
+            f"{outcome.path} stopped at rank {stopped.min():.0f} and cannot tell Acc@{k}: "
+            f"ask without --max-rank, or with {k} or more"
+        )
 
 
 def by_column(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, Outcome]]:
@@ -125,135 +290,30 @@ def by_column(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, Ou
     return found
 
 
-def common_facts(outcomes: Sequence[Outcome]) -> list[str]:
-    """Facts that all ranked, sorted. :raises BadInput: none, or ranked among other candidates."""
+def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> list[str]:
+    """Facts that all scored, in the order of the first.
+
+    :param same_candidates: False where other candidates are the question.
+    :raises BadInput: none, or ranked among other candidates.
+    """
     first, *others = outcomes
-    both = sorted(set(first.ranked.place).intersection(*(other.ranked.place for other in others)))
+    both = [fact for fact in first.told() if all(fact in o.place and fact not in o.left_out for o in others)]
     if not both:
         raise BadInput(
             f"{', '.join(outcome.path for outcome in outcomes)} have no ranked fact in common: "
             "they need the same data, or data with the same fact_id"
         )
-    for other in others:
-        for fact in both:
-            mine, theirs = first.ranked.place[fact], other.ranked.place[fact]
-            if first.ranked.spaces[mine] != other.ranked.spaces[theirs]:
+    for other in others if same_candidates else ():
+        for fact, mine, theirs in zip(both, first.at(both).tolist(), other.at(both).tolist(), strict=True):
+            if first.spaces[mine] != other.spaces[theirs]:
                 raise BadInput(
-                    f"{first.path} ranked {fact} among {first.ranked.candidates[mine]} candidates, {other.path} among "
-                    f"{other.ranked.candidates[theirs]} others: ask both with the same --pool and selection "
-                    "(fathom study pools compares answer pools)"
+                    f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
+                    f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "
+                    "and selection (fathom study pools compares answer pools)"
                 )
     return both
 
 
-def hits_of(outcome: Outcome, facts: Sequence[str]) -> Floats:
-    """[facts, 3]"""
-    return outcome.ranked.hits[[outcome.ranked.place[fact] for fact in facts]]
-
-
-def relations_of(outcome: Outcome, facts: Sequence[str]) -> list[str]:
-    return [str(outcome.ranked.relations[outcome.ranked.place[fact]]) for fact in facts]
-
-
-def _outcome(run: RunFolder, scorings: Sequence[str], there: set[str]) -> Outcome:
-    """:param there: the run's scorings are added."""
-    if not run.is_complete():
-        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
-    table, identity = run.predictions(), run.manifest["identity"]
-    own = set(table.column("scoring").to_pylist())
-    there |= own
-    wanted = [name for name in scorings if name in own] if len(own) > 1 else []
-    if len(wanted) > 1:
-        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {', '.join(wanted)}")
-    scoring = chosen_scoring(run, table, wanted[0] if wanted else None)
-    # All candidates' scores of many runs would fill memory.
-    table = table.filter(pc.equal(table.column("scoring"), scoring)).drop_columns(["scores"])
-    queries = {row["query_id"]: row for row in _of_queries(run.queries())}
-    asked = [queries[id_] for id_ in table.column("query_id").to_pylist()]
-    hits = _hits(run, table)
-    facts = [row["fact_id"] or row["query_id"] for row in asked]
-    unscored: npt.NDArray[np.bool_] = np.asarray(np.isnan(hits).any(axis=1))
-    reasons = table.column("unscored").to_pylist()
-    left_out = {facts[place]: reasons[place] or "no rank was recorded" for place in np.flatnonzero(unscored).tolist()}
-    if not set(facts) - left_out.keys():
-        [(why, _)] = Counter(left_out.values()).most_common(1) or [("it has no predictions", 0)]
-        raise BadInput(f"{run.path} has no ranks to compare ({why})")
-    digests = candidate_digests(run)
-    templates = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
-    return Outcome(
-        path=str(run.path),
-        model=str(identity["model"]["name"]).rstrip("/").rpartition("/")[2],
-        full_name=str(identity["model"]["name"]),
-        model_hash=str(identity["model"].get("content_hash")),
-        data=str(identity.get("data", {}).get("name")),
-        reading=_reading(identity.get("options", {}).get("reading"), asked, templates, unscored),
-        attention=str(identity.get("resolved", {}).get("attention", "")),
-        probe=str(identity["probe"]),
-        scoring=scoring,
-        table=table,
-        facts=np.array(facts),
-        relations=np.array([row["relation"] or "" for row in asked]),
-        templates=templates,
-        hits=hits,
-        spaces=np.array([digests.get(row["candidates"], "") for row in asked]),
-        candidates=_numbers(table, "num_candidates").astype(np.int64),
-        log_prob=_numbers(table, "prompt_log_prob", missing=np.nan),
-        tokens=_numbers(table, "prompt_tokens", missing=np.nan),
-        left_out=left_out,
-    )
-
-
-def _of_queries(table: pa.Table) -> list[dict[str, Any]]:
-    columns = {"query_id", "fact_id", "relation", "candidates", "sentences"}
-    found: list[dict[str, Any]] = table.select([name for name in table.column_names if name in columns]).to_pylist()
-    return found
-
-
-def _hits(run: RunFolder, table: pa.Table) -> Floats:
-    optimistic, pessimistic, above, correct = (
-        _numbers(table, name, missing=np.nan)
-        for name in ("rank_optimistic", "rank_pessimistic", "rank_above", "correct")
-    )
-    if (stopped := above[np.isnan(optimistic) & (above < max(CUTS))]).size:
-        raise BadInput(
-            f"{run.path} stopped at rank {stopped.min():.0f} and cannot tell Acc@{max(CUTS)}: "
-            f"ask without --max-rank, or with {max(CUTS)} or more"
-        )
-    if not np.isnan(correct).all():
-        raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
-    return np.stack([told_hits_at_k(optimistic, pessimistic, above, correct, k) for k in CUTS], axis=1)
-
-
-def _numbers(table: pa.Table, name: str, missing: float = 0.0) -> Floats:
-    if name not in table.column_names:  # a run of an earlier version
-        return np.full(len(table), missing)
-    values = np.asarray(table.column(name).to_numpy(), dtype=np.float64)
-    return np.where(np.isnan(values), missing, values)
-
-
-def _reading(
-    option: str | None,
-    asked: Sequence[dict[str, Any]],
-    templates: npt.NDArray[np.int64],
-    unscored: npt.NDArray[np.bool_],
-) -> str:
-    """*option* where it says; else by whether queries had sentences of their own."""
-    if option in READINGS:
-        return str(option)
-    natural = np.array([bool(row.get("sentences")) for row in asked], dtype=bool)
-    if not natural.any():
-        return BY_TEMPLATE if (templates >= 0).any() else NEITHER
-    # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
-    return FREE if natural[~unscored].all() else BOTH
-
-
-def _shortly_named(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Models by the last part of their name, by all of it where two differ in the rest alone."""
-    hashes: dict[str, set[tuple[str, str]]] = {}
-    for outcome in outcomes:
-        key = (outcome.model_hash, "" if outcome.model_hash != "None" else outcome.full_name)
-        hashes.setdefault(outcome.model, set()).add(key)
-    return [
-        outcome if len(hashes[outcome.model]) == 1 else replace(outcome, model=outcome.full_name)
-        for outcome in outcomes
-    ]
+def names_of(candidates: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
+    """Name of each candidate by its id. :param candidates: as a run has them."""
+    return {id_: name for ids, names in candidates.values() for id_, name in zip(ids, names, strict=True)}

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
+from fathom.metrics.consistency import consistency
 from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
+from fathom.metrics.table import Metric
+from fathom.results.declared import NATS, declared
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-NO_LIKELIHOODS = ("cosine", "link", "similarity")
-"""Scorings beginning so are not log-likelihoods: a softmax over them is no confidence."""
 
 
 class Run(Protocol):
@@ -39,28 +39,36 @@ class Rows:
     :raises BadInput: a prediction of no query of the run, or two of one query, template and scoring.
     """
 
-    def __init__(self, run: Run) -> None:
-        self.identity: Mapping[str, Any] = run.manifest["identity"]
+    def __init__(self, run: Run, with_scores: bool = True) -> None:
+        """:param with_scores: False leaves the scores of all candidates on the disk."""
+        manifest = run.manifest
+        self.identity: Mapping[str, Any] = manifest["identity"]
+        self.declared = declared(manifest)
         self.candidates = run.candidates()
         table, queries = run.predictions(), run.queries()
-        self.table = table
+        self.table = table if with_scores else table.drop_columns(["scores"])
         self.query_ids: list[str] = queries.column("query_id").to_pylist()
         self.relations = [relation or "" for relation in queries.column("relation").to_pylist()]
         self.directions: list[str | None] = queries.column("direction").to_pylist()
         self.gold: list[list[str]] = [gold or [] for gold in queries.column("gold").to_pylist()]
         self.spaces: list[str | None] = queries.column("candidates").to_pylist()
         self.groups = [dict(groups or {}) for groups in queries.column("groups").to_pylist()]
-        own = queries.column("sentences").to_pylist() if "sentences" in queries.column_names else []
-        self.natural = any(own)
+        self.fact_ids: list[str | None] = queries.column("fact_id").to_pylist()
+        there = "sentences" in queries.column_names
+        self.sentences: list[int | None] = queries.column("sentences").to_pylist() if there else [0] * len(queries)
+        self.natural = any(self.sentences)
         self.query = self._joined()
         self.template: Ints = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
         self.scoring: list[str] = table.column("scoring").to_pylist()
         self._refuse_doubles()
         self.rank, self.above, self.correct = (self._number(name) for name in ("rank", "rank_above", "correct"))
         self.precision, self.recall = self._number("precision"), self._number("recall")
+        self.number_of_candidates = np.nan_to_num(self._number("num_candidates"))
         self.optimistic, self.pessimistic = self._number("rank_optimistic"), self._number("rank_pessimistic")
         self.prompt_log_prob, self.prompt_tokens = self._number("prompt_log_prob"), self._number("prompt_tokens")
+        self.prompt_log_prob[~(np.isfinite(self.prompt_log_prob) & (self.prompt_tokens > 0))] = np.nan
         self.reason = self._reasons()
+        self._columns: dict[str, tuple[Floats, ...]] = {}
 
     @property
     def scorings(self) -> list[str]:
@@ -75,6 +83,17 @@ class Rows:
     def most_candidates(self) -> int:
         """Size of the largest answer space."""
         return max((len(ids) for ids, _ in self.candidates.values()), default=0)
+
+    def relation_of(self) -> list[str]:
+        """Of each prediction's query, "" where it has none."""
+        return [self.relations[query] for query in self.query.tolist()]
+
+    def by_relation(self) -> dict[str, list[int]]:
+        """Numbers of the queries of each relation, in order."""
+        found: dict[str, list[int]] = {}
+        for query, relation in enumerate(self.relations):
+            found.setdefault(relation, []).append(query)
+        return found
 
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""
@@ -100,6 +119,35 @@ class Rows:
         values[told] = reciprocal_mean_rank([ranks[place] for place in told])
         return values
 
+    def agreeing(self) -> Floats:
+        """Chance that all templates of the prediction's query give one answer (consistency), the same for each of its
+        predictions; NaN where there is one template, or one of them gives no answer."""
+        values = np.full(len(self.rank), np.nan)
+        of_query: dict[tuple[str, int], list[int]] = {}
+        for place, key in enumerate(zip(self.scoring, self.query.tolist(), strict=True)):
+            of_query.setdefault(key, []).append(place)
+        for places in of_query.values():
+            if len(places) > 1:
+                tops = [self.top_answers(place) if self.scored[place] else frozenset() for place in places]
+                if all(tops):
+                    values[places] = consistency([tops])
+        return values
+
+    def columns(self, metric: Metric) -> tuple[Floats, ...]:
+        """Values of the metric's step, made once."""
+        if metric.name not in self._columns:
+            self._columns[metric.name] = metric.columns(self)
+        return self._columns[metric.name]
+
+    def asked(self, place: int) -> tuple[str, str]:
+        """Prompt and subject of one prediction, "" where it has none."""
+        prompt, subject = (self.table.column(name)[place].as_py() or "" for name in ("prompt", "subject"))
+        return prompt, subject
+
+    def best(self, place: int) -> list[str]:
+        """Ids of the best answers of one prediction, as many as were recorded."""
+        return self.table.column("top_ids")[place].as_py() or []
+
     def scores(self, place: int) -> Floats:
         """Scores of all candidates of one prediction, in their order; empty where they were not kept."""
         flat, offsets = self._scores
@@ -118,8 +166,8 @@ class Rows:
         places = [
             place
             for place in np.flatnonzero(self.scored).tolist()
-            if len(self.scores(place))
-            and not self.scoring[place].startswith(NO_LIKELIHOODS)
+            if self.declared.scoring(self.scoring[place])["unit"] == NATS
+            and len(self.scores(place))
             and self.gold_places(place)
         ]
         values = confidences([self.scores(place) for place in places], [self.gold_places(place) for place in places])
@@ -135,7 +183,7 @@ class Rows:
         if len(scores) and space is not None:
             ids: Sequence[str] = self.candidates[space][0]
         else:
-            ids = self.table.column("top_ids")[place].as_py() or []
+            ids = self.best(place)
             scores = np.asarray(self.table.column("top_scores")[place].as_py() or [], float)
         return (
             frozenset(ids[best] for best in np.flatnonzero(scores == scores.max()).tolist())
@@ -178,7 +226,7 @@ class Rows:
     def _number(self, name: str) -> Floats:
         if name not in self.table.column_names:  # a run of an earlier version
             return np.full(len(self.table), np.nan)
-        return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
+        return np.array(self.table.column(name).to_numpy(), dtype=np.float64)
 
     def _reasons(self) -> list[str | None]:
         silent = np.isnan(self.optimistic) & np.isnan(self.above) & np.isnan(self.correct)

@@ -10,12 +10,13 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
 from fathom.errors import BadInput
+from fathom.results.numbers import Number, combined
 
 Cell = str | int | float | bool | None
 
@@ -26,7 +27,9 @@ _NOTHING = "–"
 class Table:
     """:param formats: column → format of its floats when printed to be read, e.g. ".1%"; ".4g" where not named.
     :param row_formats: one format per row instead, for tables whose rows are different quantities.
-    :param hidden: columns for programs only. :param notes: lines below the table, for readers only."""
+    :param hidden: columns for programs only.
+    :param notes: lines below the table, for readers only.
+    :param numbers: columns of numbers → columns beside them, see :meth:`of_numbers`."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -35,15 +38,66 @@ class Table:
     row_formats: tuple[str, ...] = ()
     hidden: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"{len(row)} cells for the {len(self.columns)} columns of '{self.title}'")
 
+    @classmethod
+    def of_numbers(
+        cls,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Cell | Number]],
+        title: str,
+        numbers: Mapping[str, Sequence[str]],
+        formats: Mapping[str, str] | None = None,
+        notes: Iterable[str] = (),
+        hidden: Iterable[str] = (),
+    ) -> Table:
+        """A table with numbers in some of its columns, each of which becomes several: value, ends of the interval, and
+        if wanted the p value. What the numbers note, and how they were made, stands in the last two columns, ``note``
+        and ``recipe``, for programs, and below the table for readers.
+
+        :param numbers: column → names of the columns beside it: low, high and, if there are three, p; none where no
+            number of the column has an interval.
+        :param formats: of a column of numbers that of its ends, too.
+        """
+        formats = dict(formats or {})
+        wide = [name for column in columns for name in (column, *numbers.get(column, ()))]
+        for column, beside in numbers.items():
+            formats |= dict.fromkeys(beside[:2], formats.get(column, ".4g")) | dict.fromkeys(beside[2:], ".2g")
+        body, every = [], []
+        for row in rows:
+            own = [cell for cell in row if isinstance(cell, Number)]
+            every += own
+            cells: list[Cell] = []
+            for column, cell in zip(columns, row, strict=True):
+                cells += _beside(cell, numbers[column]) if column in numbers else [cell]  # type: ignore[list-item]
+            body.append((*cells, "; ".join(dict.fromkeys(number.note for number in own if number.note)), _made(own)))
+        below = [*notes, *dict.fromkeys(number.note for number in every if number.note), _made(every)]
+        said = tuple(note for note in below if note)
+        out_of_sight = frozenset({"note", "recipe", *hidden})
+        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), out_of_sight, said, numbers)
+
     def objects(self) -> list[dict[str, Cell]]:
         """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
         return [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
+
+
+def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
+    if not isinstance(cell, Number):
+        return [cell, *(None for _ in names)]
+    told: list[Cell] = [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)]
+    return told[: 1 + len(names)]
+
+
+def _made(numbers: Sequence[Number]) -> str:
+    """One recipe of several numbers, "" of none."""
+    recipes = [number.recipe for number in numbers if number.recipe]
+    names = dict.fromkeys(line.partition("|")[0] for line in recipes)
+    return combined(", ".join(names), recipes, " or ") if recipes else ""
 
 
 def render(tables: Sequence[Table], form: str) -> str:

@@ -13,10 +13,12 @@ class Scoring(NamedTuple):
     :param name: in the column ``scoring``, such as "sum/full".
     :param unit: of its scores: natural logarithms of probabilities (nats), cosines, scores without a unit, or the
         credit of a written or chosen answer, 0 to 1. Confidence can be told of nats alone.
+    :param parts: what else tables may tell apart, such as (("masks", "several"), ("pooling", "mean")).
     """
 
     name: str
     unit: Literal["nats", "cosine", "score", "credit"]
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 SCHEMA = pa.schema(

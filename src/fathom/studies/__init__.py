@@ -1,0 +1,202 @@
+"""One file per question to runs: ``ask`` it, make ``tables`` and, where it has any, ``plots`` of what was found.
+
+The table STUDIES lists them; the command line is made from it. A study's module is loaded when it is used. It has
+
+- ``ask(runs, **options)`` where the study takes finished runs, else ``ask(model, data, options, out, announce)`` (or
+  ``models``: names and what loads them) where it starts the runs that it needs, each in a folder below *out*;
+- ``tables(found)``: what is printed and kept as JSON, CSV and Markdown, every number with interval and recipe;
+- ``plots(found)``, if it draws any, and ``files(found)``, further tables that are kept as CSV alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from fathom.doors import Door
+from fathom.results.plots import Plot
+from fathom.results.tables import Table
+from fathom.studies import options
+from fathom.studies.options import RunsOptions, StudyOptions
+
+Announce = Callable[[str], Callable[[int, int], None]]
+"""Given the name of a run, what to call with pieces done and in all."""
+
+WORDING = "Does the way of asking matter?"
+PROBES = "Do probes agree, and can they be trusted?"
+MODELS = "How do models compare?"
+REASONING = "Does a model know an ontology, and reason with it?"
+
+
+@dataclass(frozen=True)
+class Study:
+    """One entry of the table.
+
+    :param name: as it is typed.
+    :param question: under which it stands in ``fathom study --help``.
+    :param does: one line for ``--help``.
+    :param takes: finished runs, a model, or several.
+    :param options: the fields of this model are flags; they are parameters of ``ask``, or its ``options``.
+    :param module: where its functions are.
+    :param example: a command line, behind "fathom study".
+    :param without: fields of the options that the study decides by itself.
+    """
+
+    name: str
+    question: str
+    does: str
+    takes: Literal["runs", "model", "models"]
+    module: str
+    example: str
+    options: type[BaseModel] = RunsOptions
+    without: tuple[str, ...] = ()
+
+    def ask(self, *asked: Any, **more: Any) -> Any:
+        """What the study found."""
+        return self._own("ask")(*asked, **more)
+
+    def tables(self, found: Any) -> list[Table]:
+        """In the order in which they are printed."""
+        made: list[Table] = self._own("tables")(found)
+        return made
+
+    def plots(self, found: Any) -> list[Plot]:
+        """None for a study that draws nothing."""
+        made: list[Plot] = self._own("plots", lambda found: [])(found)
+        return made
+
+    def files(self, found: Any) -> Mapping[str, Table]:
+        """Further tables by the name of their file, without its ending."""
+        made: Mapping[str, Table] = self._own("files", lambda found: {})(found)
+        return made
+
+    def _own(self, name: str, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        module = import_module(self.module)
+        found: Callable[..., Any] = getattr(module, name) if otherwise is None else getattr(module, name, otherwise)
+        return found
+
+
+def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "RUN RUN") -> Study:
+    module = f"fathom.studies.{name.replace('-', '_')}"
+    return Study(name, question, does, "runs", module, f"{name} {runs.replace('RUN', 'runs/gpt2')}", kind)
+
+
+STUDIES: Door[Study] = Door(
+    "study",
+    "fathom.studies",
+    (
+        Study(
+            "ablation",
+            WORDING,
+            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired.",
+            "model",
+            "fathom.studies.ablation",
+            "ablation --model gpt2 --data geography --out studies/ablation",
+            options.StatementOptions,
+            ("reduction", "score", "pll"),
+        ),
+        Study(
+            "prompts",
+            WORDING,
+            "How much do the embedding probe's results depend on the wording of its tail prompts?",
+            "model",
+            "fathom.studies.prompts",
+            "prompts --model gpt2 --data geography --out studies/prompts",
+            options.EmbeddingOptions,
+            ("tail_template",),
+        ),
+        _of_runs(
+            "templates",
+            WORDING,
+            "Which templates do models answer at all? Accuracy by relation and template, averaged over models.",
+        ),
+        _of_runs(
+            "readings",
+            WORDING,
+            "Do scores differ between template-based and template-free asking of the same facts? Paired differences.",
+        ),
+        _of_runs(
+            "pools",
+            WORDING,
+            "How much does a larger answer pool cost? Runs with and without --add-candidates, paired by fact.",
+        ),
+        _of_runs(
+            "agreement",
+            PROBES,
+            "Do two probes agree? Correlation of their ranks, and quadrants of hits and misses.",
+            options.AgreementOptions,
+        ),
+        _of_runs(
+            "length-bias",
+            PROBES,
+            "Does a probe favour short names? Correlation of the gold answer's rank with its number of tokens.",
+            options.LengthBiasOptions,
+        ),
+        _of_runs(
+            "repeated",
+            PROBES,
+            "Does a model answer everything alike? How often each entity is among the best 1, 5 and 10 answers.",
+        ),
+        Study(
+            "compute-time",
+            PROBES,
+            "How long does a probe take? Time against number of queries, and what a line through it says of all.",
+            "model",
+            "fathom.studies.compute_time",
+            "compute-time --model gpt2 --data geography --out studies/time",
+            options.ComputeTimeOptions,
+            ("limit",),
+        ),
+        Study(
+            "sizes",
+            MODELS,
+            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe.",
+            "models",
+            "fathom.studies.sizes",
+            "sizes --models gpt2,gpt2-medium --data geography --out studies/sizes",
+            options.SizesOptions,
+        ),
+        _of_runs(
+            "rankings",
+            MODELS,
+            "Do template-based and template-free probing rank models alike? Places per data set, and their agreement.",
+            options.RankingsOptions,
+        ),
+        _of_runs(
+            "relations",
+            MODELS,
+            "How do two data sets, such as BEAR and T-REx, compare on the relations that they share?",
+        ),
+        _of_runs(
+            "perplexity",
+            MODELS,
+            "Do models answer better what they predict better? Accuracy against perplexity, of runs with --perplexity.",
+        ),
+        _of_runs(
+            "ontology",
+            REASONING,
+            "Do models remember an ontology? Each task's best against the frequency baseline, settings, examples.",
+            options.OntologyStudyOptions,
+        ),
+        Study(
+            "entailment",
+            REASONING,
+            "Does a model reason with what it remembers? Six rules, premises stated, remembered, or neither.",
+            "models",
+            "fathom.studies.entailment",
+            "entailment --model bert-base-cased --data path/to/OntoProbe --out studies/entailment",
+            options.EntailmentStudyOptions,
+            options.DECIDED_BY_ENTAILMENT,
+        ),
+        _of_runs(
+            "choice",
+            REASONING,
+            "Does a model know, and does it reason? Accuracy by task, and by rule with the premise known or given.",
+            StudyOptions,
+        ),
+    ),
+)

@@ -34,41 +34,47 @@ from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
 
+Json = dict[str, Any]
 Init = Literal["pretrained", "random"]
-INITS: tuple[Init, ...] = ("pretrained", "random")
-
-
+INITS: tuple[Init, Init] = ("pretrained", "random")
 Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
 
 
 class ModelPlan(BaseModel):
     """One link predictor of a study.
 
-    :param model: its kind, as ``fathom kgc train --model`` names it. :param options: of its kind.
+    :param model: its kind, as ``fathom kgc train --model`` names it.
+    :param options: of its kind.
+    :param init: with which weights its trainings begin.
     :param worlds: those it takes part in; None for all of the study.
-    :param random_from: another model of the study with the same shape and tokenizer, whose random cells are its own.
-    :param seconds: of training per cell, None for the study's. :param asking: options to ask it with.
+    :param random_from: another model of the study with the same shape and tokenizer, whose random cells stand for its
+        own.
+    :param seconds: of training per cell; None for the study's.
+    :param asking: options to ask it with.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
-    options: dict[str, Any] = {}
+    options: Json = {}
     init: Annotated[tuple[Init, ...], BeforeValidator(separated)] = INITS
     worlds: Worlds | None = None
     random_from: str | None = None
     seconds: float | None = Field(None, gt=0)
-    asking: dict[str, Any] = {}
+    asking: Json = {}
 
 
 class StudyPlan(BaseModel):
     """What ``fathom kgc study PLAN.yaml`` reads.
 
-    :param data: the graph. :param worlds: names of worlds, by default the thirteen of the paper.
+    :param data: the graph.
+    :param worlds: names of worlds, by default the thirteen of the paper.
     :param models: by the name that tables give them.
     :param line: the model whose base cell is drawn as a line in every figure (a knowledge graph embedding).
     :param contrasts: pairs of models whose pretrained cells are compared world by world, first − second.
-    :param seconds: of training per cell. :param limit: ask so many test triples. :param seed: of worlds and training.
+    :param seconds: of training per cell.
+    :param limit: how many test triples to ask; None for all.
+    :param seed: of worlds and training.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,23 +88,40 @@ class StudyPlan(BaseModel):
     limit: int | None = Field(None, ge=1)
     seed: int = Field(0, ge=0)
 
+    def owner(self, model: str, init: str) -> str:
+        """The model whose cells stand for those of *model* with such weights: itself, or its ``random_from``."""
+        donor = self.models[model].random_from
+        return donor if init == "random" and donor is not None else model
+
 
 class Cell(NamedTuple):
-    """One training and its run. :param init: "" for kinds that have no weights to begin with."""
+    """One training and its run.
+
+    :param init: "" for kinds that have no weights to begin with.
+    """
 
     model: str
     init: str
     world: str
 
     def folder(self, out: Path) -> Path:
+        """Of its model, its run and, if it failed, the reason. :param out: folder of the study."""
         return out / "cells" / self.model / (self.init or "only") / self.world
+
+    def model_folder(self, out: Path) -> Path:
+        """The trained link predictor. :param out: folder of the study."""
+        return self.folder(out) / "model"
 
     def __str__(self) -> str:
         return " ".join(part for part in self if part)
 
 
 class State(NamedTuple):
-    """:param run: the finished run, where there is one. :param failed: why there is none, "" where it is to be made."""
+    """What is there of a cell.
+
+    :param run: the finished run, where there is one.
+    :param failed: why there is none; "" where it is to be made.
+    """
 
     cell: Cell
     run: RunFolder | None
@@ -124,18 +147,18 @@ def _fault(fault: Any) -> str:
     return f"{where}: {fault['msg']}, found {str(fault['input'])[:60]!r}"
 
 
-def _nested(content: dict[str, Any]) -> dict[str, Any]:
+def _nested(content: Json) -> Json:
     """Options stand beside ``model:`` and the like in the file; here they stand in a mapping of their own."""
     models = content.get("models")
     if not isinstance(models, dict) or not all(isinstance(about, dict) for about in models.values()):
         return content
     own = ModelPlan.model_fields.keys() - {"options"}
-    sorted_ = {
+    nested = {
         str(name): {key: value for key, value in about.items() if key in own}
         | {"options": {str(key).replace("-", "_"): value for key, value in about.items() if key not in own}}
         for name, about in models.items()
     }
-    return content | {"models": sorted_}
+    return content | {"models": nested}
 
 
 def _with_paths(plan: StudyPlan, beside: Path) -> StudyPlan:
@@ -179,16 +202,13 @@ def check_plan(plan: StudyPlan) -> None:
         if name is not None and name not in plan.models
     ]
     faults += [
-        f"{name}: random_from: {donor} has no random cells of its own"
+        f"{name}: random_from: {about.random_from} has no random cells of its own"
         for name, about in plan.models.items()
-        if (donor := about.random_from) in plan.models and not _makes_random(plan.models[donor], donor == name)
+        if (donor := plan.models.get(about.random_from or "")) is not None
+        and (donor.random_from is not None or "random" not in donor.init)
     ]
     if faults:
         raise BadInput(faults)
-
-
-def _makes_random(about: ModelPlan, itself: bool) -> bool:
-    return not itself and about.random_from is None and "random" in about.init
 
 
 def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
@@ -206,7 +226,7 @@ def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
 def options_of(about: ModelPlan, plan: StudyPlan, init: str) -> Any:
     """The options of one cell. :raises BadInput: the kind has no such option."""
     kind = find(about.model)
-    given: dict[str, Any] = {"seed": plan.seed, **about.options}
+    given: Json = {"seed": plan.seed, **about.options}
     if "init" in kind.options.model_fields:
         given["init"] = init
     seconds = about.seconds or plan.seconds
@@ -220,28 +240,20 @@ def cells_of(plan: StudyPlan) -> list[Cell]:
     cells = []
     for world in plan.worlds:
         for name, about in plan.models.items():
-            if about.worlds is not None and world not in about.worlds:
-                continue
-            if "init" not in find(about.model).options.model_fields:
-                cells.append(Cell(name, "", world))
-                continue
-            own = [init for init in about.init if init != "random" or about.random_from is None]
-            cells += [Cell(name, init, world) for init in own]
+            if about.worlds is None or world in about.worlds:
+                begins_with_weights = "init" in find(about.model).options.model_fields
+                own = [init for init in about.init if plan.owner(name, init) == name]
+                cells += [Cell(name, init, world) for init in (own if begins_with_weights else ("",))]
     return cells
 
 
 def states(plan: StudyPlan, out: Path) -> list[State]:
-    """What is there of each cell."""
+    """Of each cell, in the order of :func:`cells_of`."""
     found = []
     for cell in cells_of(plan):
-        folder = cell.folder(out)
-        run_ = RunFolder(folder / "run")
-        if why := _why_failed(folder):
-            found.append(State(cell, None, why))
-        elif (run_.path / "manifest.json").exists() and run_.is_complete():
-            found.append(State(cell, run_, ""))
-        else:
-            found.append(State(cell, None, ""))
+        run_, why = RunFolder(cell.folder(out) / "run"), _why_failed(cell.folder(out))
+        done = not why and (run_.path / "manifest.json").exists() and run_.is_complete()
+        found.append(State(cell, run_ if done else None, why))
     return found
 
 
@@ -255,7 +267,8 @@ def run_grid(
     """Train and ask every cell that is not there yet.
 
     :param workers: cells at a time, each in a process of its own (one: in this one).
-    :param retry_failed: try failed cells once more. :param tell: given a line whenever a cell ends.
+    :param retry_failed: try failed cells once more.
+    :param tell: given a line whenever a cell ends.
     :raises BadInput: the plan is wrong, or *out* holds the study of another plan.
     """
     check_plan(plan)
@@ -268,14 +281,19 @@ def run_grid(
     waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
     total, left = len(cells_of(plan)), len(waiting)
     jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
-    for cell, why in _here(jobs) if workers == 1 else _in_processes(jobs, workers):
+    here = ((job.cell, _attempt(job)) for job in jobs)
+    for cell, why in here if workers == 1 else _in_processes(jobs, workers):
         left -= 1
         tell(f"[{total - left}/{total}] {cell}" + (f": failed: {why}" if why else ""))
     return states(plan, out)
 
 
 class Job(NamedTuple):
-    """:param world: folder of the graph. :param folder: of the cell."""
+    """A cell to be made.
+
+    :param world: folder of the graph.
+    :param folder: of the cell.
+    """
 
     plan: StudyPlan
     cell: Cell
@@ -283,17 +301,11 @@ class Job(NamedTuple):
     folder: Path
 
 
-Ended = Iterator[tuple[Cell, str]]
-"""Cells as they end, with why they failed, or ""."""
+def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Cell, str]]:
+    """Each cell in a process of its own, so that one that is killed (out of memory) takes no other with it.
 
-
-def _here(jobs: Sequence[Job]) -> Ended:
-    for job in jobs:
-        yield job.cell, _attempt(job)
-
-
-def _in_processes(jobs: Sequence[Job], workers: int) -> Ended:
-    """Each cell in a process of its own, so that one that is killed (out of memory) takes no other with it."""
+    :returns: cells as they end, with why they failed, or "".
+    """
     context = multiprocessing.get_context("spawn")
     waiting = list(reversed(jobs))
     running: dict[Any, tuple[SpawnProcess, Job]] = {}
@@ -361,16 +373,26 @@ def _fail(job: Job, why: str, trace: str = "") -> str:
 def _why_failed(folder: Path) -> str:
     """ "" where it has not."""
     file = folder / "failed.json"
-    return str(json.loads(file.read_text(encoding="utf-8"))["why"]) if file.exists() else ""
+    return str(_read(file)["why"]) if file.exists() else ""
 
 
 def _try_again(folder: Path) -> None:
     """Forget that a cell failed; and its model, where the training itself came to nothing."""
     (folder / "failed.json").unlink()
-    manifest = folder / "model" / MANIFEST
-    ended = json.loads(manifest.read_text(encoding="utf-8"))["ended"] if manifest.exists() else None
+    model = folder / "model"
+    ended = read_training(model)["ended"] if (model / MANIFEST).exists() else None
     if ended is not None and ended.get("failed"):
-        shutil.rmtree(folder / "model")
+        shutil.rmtree(model)
+
+
+def read_training(model: Path) -> Json:
+    """The manifest of a training that has begun, ended or not. :param model: folder of the link predictor."""
+    return _read(model / MANIFEST)
+
+
+def _read(file: Path) -> Json:
+    found: Json = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
@@ -393,7 +415,7 @@ def check_same(plan: StudyPlan, out: Path) -> None:
         if out.exists() and any(entry.name != "worlds" for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")
         return
-    before = json.loads(file.read_text(encoding="utf-8"))
+    before = _read(file)
     fixed = ("data", "seed", "limit", "seconds")
     models = before["models"].keys() & said["models"].keys()
     then, now = (
@@ -405,12 +427,11 @@ def check_same(plan: StudyPlan, out: Path) -> None:
         raise BadInput([f"{out} holds the study of another plan: choose another --out", *differing])
 
 
-def _said(plan: StudyPlan) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(plan.model_dump_json())
-    return found
+def _said(plan: StudyPlan) -> Json:
+    return plan.model_dump(mode="json")
 
 
-def _settled(about: dict[str, Any]) -> dict[str, Any]:
+def _settled(about: Json) -> Json:
     return {key: value for key, value in about.items() if key not in ("worlds", "init")}
 
 

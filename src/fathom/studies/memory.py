@@ -9,63 +9,88 @@ With H(world, weights) the Hits@10 on the test questions:
   where names say nothing;
 - *structure* = H(fully-anonymised-erd, random): what is left where no text means anything.
 
-All differences are per test fact (both directions averaged), so that their intervals are paired.
+All differences are per test fact (both directions averaged), so that their intervals are paired. Figures and tables are
+named after those of Sakai et al. (NAACL 2024).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.links.folder import read_curve, read_manifest
-from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
+from fathom.links.folder import read_curve
 from fathom.metrics.outliers import tukey_fences
-from fathom.results.outcomes import CUTS, Outcome, common_facts, hits_of, outcomes_of, relations_of
-from fathom.studies.grid import Cell, State, StudyPlan
+from fathom.results import outcomes
+from fathom.results.numbers import Number, combined, untold
+from fathom.results.outcomes import Outcome, common_facts, outcome_of
+from fathom.results.plots import Plot
+from fathom.results.tables import Cell as TableCell
+from fathom.results.tables import Table
+from fathom.studies.grid import INITS, Cell, Init, State, StudyPlan, read_training
 
 Floats = npt.NDArray[np.float64]
 
-TEN = CUTS.index(10)
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
+P, R = INITS
+NOT_YET = "not yet"
+
+ONE_TRAINING = "intervals: bootstraps over test facts, clustered by relation; the noise of training is not in them"
+FENCES = "fences and outliers describe the gaps of one model's worlds; they are no estimates and have no interval"
+NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
+FLAT = "no r: a curve that does not change"
 
 
 class Trained(NamedTuple):
-    """One cell. :param hits: Hits@10 with its interval, None where the cell failed or is to come.
-    :param why: how its training ended, or why it failed, or "not yet". :param epochs, seconds: of its training."""
+    """One cell.
+
+    :param hits: Hits@10; None where the cell failed or is to come.
+    :param unscored: test facts that are left out.
+    :param why: how its training ended, or why it failed, or "not yet".
+    :param epochs: of its training.
+    :param best_epoch: whose weights were kept.
+    :param seconds: of its training.
+    """
 
     cell: Cell
-    hits: Interval | None
-    facts: int
+    hits: Number | None
     unscored: int
     why: str
-    epochs: int
-    best_epoch: int | None
-    seconds: float
+    epochs: int = 0
+    best_epoch: int | None = None
+    seconds: float = 0.0
 
 
 class Term(NamedTuple):
-    """One term of the decomposition. :param formula: how it is made. :param value: None where a cell is missing."""
+    """One term of the decomposition.
+
+    :param formula: how it is made, and which cells are missing.
+    :param value: None where a cell is missing.
+    """
 
     model: str
     name: str
     formula: str
-    value: Difference | None
-    facts: int
-    missing: str
+    value: Number | None
 
 
 class Gap(NamedTuple):
-    """pretrained − random in one world. :param outlier: by Tukey's fences over the model's worlds."""
+    """pretrained − random in one world.
+
+    :param fences: Tukey's, over the model's worlds.
+    :param outlier: whether the gap lies beyond them.
+    """
 
     model: str
     world: str
-    gap: Difference
+    value: Number
+    fences: tuple[float, float]
     outlier: bool
 
 
@@ -75,15 +100,20 @@ class Contrast(NamedTuple):
     first: str
     second: str
     world: str
-    value: Difference
+    value: Number
 
 
 class Curve(NamedTuple):
-    """Hits@10 on validation. :param epochs: after which of them, and :param hits: how much; shape [validations]."""
+    """Hits@10 on validation.
+
+    :param epochs: after which it was taken, shape [validations].
+    :param hits: shape [validations].
+    """
 
     cell: Cell
     epochs: npt.NDArray[np.int64]
     hits: Floats
+    recipe: str = ""
 
     def held(self, epochs: int) -> Floats:
         """After each of so many epochs: the last value known, before the first one that."""
@@ -93,35 +123,36 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything the report shows. :param correlations: per model: cells and the matrix of their curves."""
+    """Everything the report shows."""
 
     plan: StudyPlan
     cells: list[Trained]
     terms: list[Term]
     gaps: list[Gap]
-    fences: Mapping[str, tuple[float, float]]
     contrasts: list[Contrast]
-    curves: list[Curve]
-    correlations: Mapping[str, tuple[list[Cell], Floats]]
+    curves: Mapping[str, list[Curve]]
+    """Of each model."""
 
 
-def memory(plan: StudyPlan, found: Sequence[State], out: Path) -> Memory:
-    """:param found: of :func:`fathom.studies.grid.states`. :raises BadInput: no cell is there."""
+def ask(plan: StudyPlan, found: Sequence[State], out: Path) -> Memory:
+    """Take a grid apart.
+
+    :param found: of :func:`fathom.studies.grid.states`.
+    :param out: folder of the grid.
+    :raises BadInput: no cell is there.
+    """
     grid = _Grid(plan, found)
-    if not grid.outcomes:
+    if not grid.there:
         whys = "; ".join(f"{state.cell}: {state.failed}" for state in found if state.failed)
         raise BadInput(f"no cell of {out} is there to report on" + (f" ({whys})" if whys else ""))
-    curves = [curve for state in found if (curve := _curve(state, out)) is not None]
-    gaps, fences = _gaps(grid)
+    curves = [curve for state in found if (curve := _curve(state.cell, out)) is not None]
     return Memory(
         plan,
-        [_line(state, grid, out) for state in found],
-        [term for name in plan.models for term in _terms(name, grid)],
-        gaps,
-        fences,
-        _contrasts(grid),
-        curves,
-        {name: correlations([c for c in curves if c.cell.model == name]) for name in plan.models},
+        [_trained(state, grid, out) for state in found],
+        [term for model in plan.models for term in _terms(model, grid)],
+        [gap for model in plan.models for gap in _gaps(model, grid)],
+        [contrast for pair in plan.contrasts for contrast in _contrasts(*pair, grid)],
+        {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
     )
 
 
@@ -130,143 +161,256 @@ class _Grid:
 
     def __init__(self, plan: StudyPlan, found: Sequence[State]) -> None:
         self.plan = plan
-        self.outcomes: dict[Cell, Outcome] = {}
-        self.without_ranks: dict[Cell, str] = {}
+        self.there: dict[Cell, Outcome] = {}
+        self.failed = {state.cell: state.failed for state in found}
         for state in found:
             try:
                 if state.run is not None:
-                    [self.outcomes[state.cell]] = outcomes_of([state.run])
+                    self.there[state.cell] = outcome_of(state.run, model=state.cell.model)
             except BadInput as error:
-                self.without_ranks[state.cell] = str(error)
+                self.failed[state.cell] = str(error)
 
-    def of(self, model: str, init: str, world: str) -> Outcome | None:
-        donor = self.plan.models[model].random_from
-        owner = donor if init == "random" and donor is not None else model
-        return self.outcomes.get(Cell(owner, init, world))
+    def of(self, model: str, init: Init, world: str) -> Outcome | None:
+        return self.there.get(Cell(self.plan.owner(model, init), init, world))
 
-    def worlds(self, model: str) -> list[str]:
-        return list(self.plan.models[model].worlds or self.plan.worlds)
+    def worlds(self, model: str) -> tuple[str, ...]:
+        return self.plan.models[model].worlds or self.plan.worlds
 
-
-def _combined(signed: Sequence[tuple[int, Outcome]]) -> tuple[Difference, int]:
-    """Σ sign · Hits@10 per fact that all ranked, with its interval, and how many facts."""
-    outcomes = [outcome for _, outcome in signed]
-    facts = common_facts(outcomes)
-    values = sum(sign * hits_of(outcome, facts)[:, TEN] for sign, outcome in signed)
-    return paired_difference(values, np.zeros(len(facts)), relations_of(outcomes[0], facts)), len(facts)
+    def pairs(self, first: tuple[str, Init], second: tuple[str, Init]) -> Iterator[tuple[str, Number]]:
+        """Hits@10 of *first* − *second*, each a model and its weights, in each world of the first that has both."""
+        for world in self.worlds(first[0]):
+            one, other = self.of(*first, world), self.of(*second, world)
+            if one is not None and other is not None:
+                yield world, _difference([(1, one), (-1, other)])
 
 
-def _term(model: str, name: str, formula: str, cells: Sequence[tuple[int, str, str]], grid: _Grid) -> Term:
+def _difference(signed: Sequence[tuple[int, Outcome]]) -> Number:
+    """Σ sign · Hits@10 of the facts that all ranked."""
+    every = [outcome for _, outcome in signed]
+    return outcomes.difference("hits@10", signed, [outcome.hits(10) for outcome in every], common_facts(every))
+
+
+def _trained(state: State, grid: _Grid, out: Path) -> Trained:
+    outcome, failed = grid.there.get(state.cell), grid.failed[state.cell]
+    if outcome is None:
+        return Trained(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
+    hits, ended = outcome.mean("hits@10", outcome.hits(10)), read_training(state.cell.model_folder(out))["ended"]
+    trained = Trained(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
+    curve = read_curve(state.cell.model_folder(out))
+    return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained
+
+
+def _terms(model: str, grid: _Grid) -> Iterator[Term]:
+    if not any(cell.model == model and cell.init for cell in grid.there):
+        return
+    nothing = f"[H({NAMELESS}, p) − H({NAMELESS}, r)]"
+    for world in grid.worlds(model):
+        cells: list[tuple[int, Init, str]] = [(1, P, world), (-1, R, world), (-1, P, NAMELESS), (1, R, NAMELESS)]
+        formula = f"[H({world}, p) − H({world}, r)] − {nothing}"
+        term = _term(model, f"memory of names ({world})", formula, cells, grid)
+        # The term is defined for base; with other worlds it is a check, made where their cells are there.
+        if world == BASE or (world != NAMELESS and term.value is not None):
+            yield term
+    for init in INITS:
+        formula = f"H({NAMELESS}, {init[0]}) − H({MEANINGLESS}, {init[0]})"
+        yield _term(model, f"descriptions ({init})", formula, [(1, init, NAMELESS), (-1, init, MEANINGLESS)], grid)
+    yield _term(model, "structure", f"H({MEANINGLESS}, r)", [(1, R, MEANINGLESS)], grid)
+
+
+def _term(model: str, name: str, formula: str, cells: Sequence[tuple[int, Init, str]], grid: _Grid) -> Term:
     """:param cells: sign, weights and world of each."""
-    signed = [(sign, grid.of(model, init, world)) for sign, init, world in cells]
-    missing = [f"{world} {init}" for (_, init, world), (_, there) in zip(cells, signed, strict=True) if there is None]
+    found = [(sign, grid.of(model, init, world)) for sign, init, world in cells]
+    missing = [f"{world} {init}" for (_, init, world), (_, there) in zip(cells, found, strict=True) if there is None]
     if missing:
-        return Term(model, name, formula, None, 0, "no cell " + ", ".join(missing))
-    value, facts = _combined([(sign, there) for sign, there in signed if there is not None])
-    return Term(model, name, formula, value, facts, "")
+        return Term(model, name, f"{formula} (no cell {', '.join(missing)})", None)
+    return Term(model, name, formula, _difference([(sign, there) for sign, there in found if there is not None]))
 
 
-def _terms(model: str, grid: _Grid) -> list[Term]:
-    if not any(cell.model == model and cell.init for cell in grid.outcomes):
+def _gaps(model: str, grid: _Grid) -> list[Gap]:
+    gaps = dict(grid.pairs((model, P), (model, R)))
+    if not gaps:
         return []
-    p, r = "pretrained", "random"
-    terms = [
-        _term(
-            model,
-            f"memory of names ({world})",
-            f"[H({world}, p) − H({world}, r)] − [H({NAMELESS}, p) − H({NAMELESS}, r)]",
-            [(1, p, world), (-1, r, world), (-1, p, NAMELESS), (1, r, NAMELESS)],
-            grid,
-        )
-        for world in grid.worlds(model)
-        if world != NAMELESS
-    ]
-    terms += [
-        _term(
-            model,
-            f"descriptions ({weights})",
-            f"H({NAMELESS}, {weights[0]}) − H({MEANINGLESS}, {weights[0]})",
-            [(1, weights, NAMELESS), (-1, weights, MEANINGLESS)],
-            grid,
-        )
-        for weights in (p, r)
-    ]
-    return [*terms, _term(model, "structure", f"H({MEANINGLESS}, r)", [(1, r, MEANINGLESS)], grid)]
-
-
-def _gaps(grid: _Grid) -> tuple[list[Gap], dict[str, tuple[float, float]]]:
-    found: list[Gap] = []
-    limits = {}
-    for model in grid.plan.models:
-        pairs = [
-            (world, trained, random)
-            for world in grid.worlds(model)
-            if (trained := grid.of(model, "pretrained", world)) is not None
-            and (random := grid.of(model, "random", world)) is not None
-        ]
-        if not pairs:
-            continue
-        gaps = [_combined([(1, trained), (-1, random)])[0] for _, trained, random in pairs]
-        fences = tukey_fences([gap.difference.estimate for gap in gaps])
-        limits[model] = (fences.low, fences.high)
-        found += [
-            Gap(model, world, gap, bool(outside))
-            for (world, _, _), gap, outside in zip(pairs, gaps, fences.outside, strict=True)
-        ]
-    return found, limits
-
-
-def _contrasts(grid: _Grid) -> list[Contrast]:
+    low, high, outside = tukey_fences([gap.value for gap in gaps.values()])
     return [
-        Contrast(first, second, world, _combined([(1, mine), (-1, theirs)])[0])
-        for first, second in grid.plan.contrasts
-        for world in grid.worlds(first)
-        if (mine := grid.of(first, "pretrained", world)) is not None
-        and (theirs := grid.of(second, "pretrained", world)) is not None
+        Gap(model, world, gap, (low, high), outlier)
+        for (world, gap), outlier in zip(gaps.items(), outside.tolist(), strict=True)
     ]
 
 
-def _line(state: State, grid: _Grid, out: Path) -> Trained:
-    failed = state.failed or grid.without_ranks.get(state.cell, "")
-    if failed or state.run is None:
-        return Trained(state.cell, None, 0, 0, f"failed: {failed}" if failed else "not yet", 0, None, 0.0)
-    outcome = grid.outcomes[state.cell]
-    hits = outcome.ranked.hits[:, TEN]
-    folder = state.cell.folder(out) / "model"
-    curve, ended = read_curve(folder), read_manifest(folder)["ended"]
-    return Trained(
-        state.cell,
-        interval(hits, outcome.ranked.relations, limits=(0, 1)),
-        len(hits),
-        len(outcome.left_out),
-        str(ended["why"]),
-        curve[-1]["epoch"] if curve else 0,
-        ended.get("epoch"),
-        curve[-1]["seconds"] if curve else 0.0,
-    )
+def _contrasts(first: str, second: str, grid: _Grid) -> list[Contrast]:
+    return [Contrast(first, second, world, value) for world, value in grid.pairs((first, P), (second, P))]
 
 
-def _curve(state: State, out: Path) -> Curve | None:
-    lines = [line for line in read_curve(state.cell.folder(out) / "model") if "hits@10" in line]
+def _curve(cell: Cell, out: Path) -> Curve | None:
+    lines = [line for line in read_curve(cell.model_folder(out)) if "hits@10" in line]
     if not lines:
         return None
-    epochs, hits = [line["epoch"] for line in lines], [line["hits@10"] for line in lines]
-    return Curve(state.cell, np.array(epochs), np.array(hits))
+    about = read_training(cell.model_folder(out))["identity"]
+    data = f"data:{about['data']['name']}@{about['data']['content_hash']}"
+    made = f"hits@10|{data}|split:validation|cell:{cell}|fathom:{about['version']}"
+    return Curve(cell, np.array([line["epoch"] for line in lines]), np.array([line["hits@10"] for line in lines]), made)
 
 
-def correlations(curves: Sequence[Curve]) -> tuple[list[Cell], Floats]:
+def correlations(curves: Sequence[Curve]) -> Floats:
     """Pearson's r between validation curves, aligned by epoch, shorter ones held at their last value (figure 9).
 
-    :returns: the cells, and the matrix in their order; NaN where a curve does not change.
+    :returns: shape [curves, curves]; NaN where a curve does not change.
     """
-    if not curves:
-        return [], np.empty((0, 0))
-    length = max(int(curve.epochs[-1]) for curve in curves)
-    held = np.stack([curve.held(length) for curve in curves])
+    held = np.stack([curve.held(_length(curves)) for curve in curves])
     moved = held - held.mean(axis=1, keepdims=True)
     norm = np.sqrt((moved**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         matrix = (moved @ moved.T) / np.outer(norm, norm)
     flat = norm < 1e-12
     matrix[flat] = matrix[:, flat] = np.nan
-    return [curve.cell for curve in curves], np.clip(matrix, -1, 1)
+    return np.asarray(np.clip(matrix, -1, 1))
+
+
+def _length(curves: Sequence[Curve]) -> int:
+    return max(int(curve.epochs[-1]) for curve in curves)
+
+
+# ------------------------------------------------------------------------------------------------------ tables
+
+
+def tables(found: Memory) -> list[Table]:
+    """Every cell, the decomposition with its formulas, the gaps with their outliers, and the contrasts."""
+    made = [_table_of_cells(found.cells), _table_of_terms(found.terms), _table_of_gaps(found.gaps)]
+    return [table for table in (*made, _table_of_contrasts(found.contrasts)) if table.rows]
+
+
+def _table_of_cells(cells: Sequence[Trained]) -> Table:
+    more = ("facts", "unscored", "epochs", "best", "seconds", "ended by")
+    return Table.of_numbers(
+        ("model", "weights", "world", "Hits@10", *more),
+        [
+            (
+                *(line.cell.model, line.cell.init or "–", line.cell.world, line.hits, line.hits.n if line.hits else 0),
+                *(line.unscored, line.epochs, line.best_epoch, line.seconds, line.why),
+            )
+            for line in cells
+        ],
+        "Hits@10 of every cell (figures 5 to 7, 10)",
+        {"Hits@10": ("low", "high")},
+        {"Hits@10": ".3f", "seconds": ".0f"},
+        (ONE_TRAINING,),
+    )
+
+
+def _table_of_terms(terms: Sequence[Term]) -> Table:
+    return Table.of_numbers(
+        ("model", "term", "value", "facts", "formula"),
+        [(term.model, term.name, term.value, term.value.n if term.value else 0, term.formula) for term in terms],
+        "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
+        {"value": ("low", "high", "p")},
+        {"value": "+.3f"},
+    )
+
+
+def _table_of_gaps(gaps: Sequence[Gap]) -> Table:
+    fences = ("fence low", "fence high")
+    return Table.of_numbers(
+        ("model", "world", "p − r", *fences, "outlier"),
+        [(gap.model, gap.world, gap.value, *gap.fences, gap.outlier) for gap in gaps],
+        "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
+        {"p − r": ("low", "high", "p")},
+        dict.fromkeys(("p − r", *fences), "+.3f"),
+        (FENCES,),
+    )
+
+
+def _table_of_contrasts(contrasts: Sequence[Contrast]) -> Table:
+    return Table.of_numbers(
+        ("models", "world", "difference"),
+        [(f"{one.first} − {one.second}", one.world, one.value) for one in contrasts],
+        "Two models with their pre-trained weights, world by world (Hits@10)",
+        {"difference": ("low", "high", "p")},
+        {"difference": "+.3f"},
+    )
+
+
+def correlation_tables(found: Memory) -> list[Table]:
+    """Figure 9 in numbers: one table for each model with several curves."""
+    return [_table_of_curves(model, curves) for model, curves in found.curves.items() if len(curves) > 1]
+
+
+def _table_of_curves(model: str, curves: Sequence[Curve]) -> Table:
+    names = [f"{curve.cell.world} {curve.cell.init}".strip() for curve in curves]
+    rows: list[list[TableCell | Number]] = []
+    for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
+        recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
+        whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]
+        row = zip(whys, recipes, values, strict=True)
+        rows.append([name, *(untold(why, made, value, _length(curves)) for why, made, value in row)])
+    title = f"Pearson's r of validation curves, {model} (figure 9)"
+    return Table.of_numbers(("", *names), rows, title, dict.fromkeys(names, ()), dict.fromkeys(names, ".2f"))
+
+
+# ------------------------------------------------------------------------------------------------------ figures
+
+
+def plots(found: Memory) -> list[Plot]:
+    """bars-MODEL (figures 5 to 7, 10), curves-MODEL (8) and correlations-MODEL (9) for each model but the line."""
+    made = []
+    for model, curves in found.curves.items():
+        if model == found.plan.line:
+            continue
+        made.append(Plot(f"bars-{model}", partial(_draw_bars, found, model), "", "Hits@10"))
+        if curves:
+            draw = partial(_draw_curves, model, curves)
+            made.append(Plot(f"curves-{model}", draw, "epoch", "Hits@10 on validation"))
+            made.append(Plot(f"correlations-{model}", partial(_draw_correlations, model, curves), "", ""))
+    return made
+
+
+def _draw_bars(found: Memory, model: str, axes: Any) -> None:
+    """A group of bars for each world, one bar for each kind of weights, intervals as whiskers; failed cells crossed."""
+    random = (found.plan.owner(model, R), R)
+    mine = {line.cell: line for line in found.cells if line.cell.model == model or line.cell[:2] == random}
+    worlds = [world for world in found.plan.worlds if any(cell.world == world for cell in mine)]
+    inits = sorted({cell.init for cell in mine})  # pretrained, random: the same colours in every figure
+    width = 0.8 / max(1, len(inits))
+    for number, init in enumerate(inits):
+        axes.bar(0, 0, width, color=f"C{number}", label=init or model)  # the legend shows no bar that is not there
+        for place, world in enumerate(worlds):
+            of_cell = [line for cell, line in mine.items() if cell[1:] == (init, world)]
+            _draw_bar(axes, place + (number - (len(inits) - 1) / 2) * width, width, f"C{number}", of_cell)
+    line = [line.hits.value for line in found.cells if line.cell.model == found.plan.line and line.hits]
+    if line:
+        axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=found.plan.line)
+    axes.set_xticks(range(len(worlds)), worlds, rotation=60, ha="right", fontsize=7)
+    axes.set_ylim(0, None)
+    axes.set_title(model)
+    axes.legend(fontsize=7)
+
+
+def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[Trained]) -> None:
+    hits = of_cell[0].hits if of_cell else None
+    if hits is None:
+        failed = bool(of_cell) and of_cell[0].why != NOT_YET
+        axes.text(x, 0, "×" if failed else "·", ha="center", va="bottom", color="red" if failed else "grey")
+    elif hits.low is not None and hits.high is not None:
+        spread = [[hits.value - hits.low], [hits.high - hits.value]]
+        axes.bar(x, hits.value, width, yerr=spread, color=colour, error_kw={"lw": 0.8})
+
+
+def _draw_curves(model: str, curves: Sequence[Curve], axes: Any) -> None:
+    """Solid: pretrained, dashed: random; one colour for each world."""
+    worlds = list(dict.fromkeys(curve.cell.world for curve in curves))
+    for curve in curves:
+        style = "--" if curve.cell.init == R else "-"
+        colour = f"C{worlds.index(curve.cell.world) % 10}"
+        label = " ".join(part for part in (curve.cell.world, curve.cell.init) if part)
+        axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=label)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_title(model)
+    axes.legend(fontsize=6)
+
+
+def _draw_correlations(model: str, curves: Sequence[Curve], axes: Any) -> None:
+    names = [f"{curve.cell.world} {'w/o weights' if curve.cell.init == R else ''}".strip() for curve in curves]
+    shown = axes.imshow(np.ma.masked_invalid(correlations(curves)), vmin=-1, vmax=1, cmap="RdBu_r")
+    axes.figure.colorbar(shown, ax=axes, shrink=0.8)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5)
+    axes.set_yticks(range(len(names)), names, fontsize=5)
+    axes.set_title(model)

@@ -1,0 +1,161 @@
+"""The table METRICS: what can be told of predictions, a line each.
+
+A metric has a *step*, which gives each prediction one value (or several), and a *fold*, which makes one number of the
+means of these values. Everything else (which predictions count, templates averaged, intervals, recipes) is the same
+for all and lies in :mod:`fathom.results.numbers`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fathom.doors import Door
+from fathom.metrics.confidence import Confidence, expected_calibration_error, reliability
+from fathom.metrics.generation import harmonic_mean
+
+Floats = npt.NDArray[np.float64]
+SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
+"""What shares, and what ranks and perplexities, cannot leave."""
+
+
+class Items(Protocol):
+    """What a step may look at: arrays with an entry per prediction, shape [n], NaN where there is no number.
+
+    See :class:`fathom.results.rows.Rows`, which is one.
+    """
+
+    rank: Floats
+    precision: Floats
+    recall: Floats
+    prompt_log_prob: Floats
+    prompt_tokens: Floats
+
+    @property
+    def confidence(self) -> Confidence:
+        """Of predictions by log-likelihoods of which all candidates' scores were kept."""
+        ...
+
+    def hits(self, k: int) -> Floats:
+        """Expected Hits@k."""
+        ...
+
+    def reciprocal(self) -> Floats:
+        """1 / rank."""
+        ...
+
+    def reciprocal_of_all(self) -> Floats:
+        """1 / mean rank of all gold answers."""
+        ...
+
+    def agreeing(self) -> Floats:
+        """Chance that all templates of the prediction's query give one answer."""
+        ...
+
+
+Step = Callable[[Any], "Floats | tuple[Floats, ...]"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of a run.
+
+    :param name: as it is typed, printed and kept, such as "hits@5".
+    :param step: values of each prediction (:class:`Items`), NaN where it has none; several for a number such as F1.
+    :param shown: format of the number in a table.
+    :param limits: what the number cannot leave.
+    :param fold: what makes the number of the means of the step's values; None for the mean itself.
+    :param mean_over: templates (the mean over templates of each template's mean), queries (each averaged) or
+        predictions, all alike.
+    :param partial: None where one scored prediction without a value leaves the number untold (the mean of the others
+        would flatter); else those without one are left out, and a note counts the rest by this word, if it is one.
+    :param whole: in place of a fold, what makes the number of all the values at once; such a number has no interval,
+        and *why_none* is the reason.
+    :param further: shown only of probes that ask for it by name.
+    """
+
+    name: str
+    step: Step
+    shown: str = ".4f"
+    limits: tuple[float, float] = SHARE
+    fold: Callable[..., Floats] | None = None
+    mean_over: Literal["templates", "queries", "predictions"] = "templates"
+    partial: str | None = None
+    whole: Callable[..., float] | None = None
+    why_none: str = ""
+    further: bool = False
+
+    def columns(self, items: Items) -> tuple[Floats, ...]:
+        """The step's values, one array [n] or several."""
+        found = self.step(items)
+        return found if isinstance(found, tuple) else (found,)
+
+
+def hits(k: int) -> Metric:
+    """Hits@k; accuracy is Hits@1."""
+    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%")
+
+
+def _calibration_error(confidence: Floats, hit: Floats) -> float:
+    return expected_calibration_error(reliability(confidence, hit))
+
+
+def _perplexity(log_prob: Floats, tokens: Floats) -> Floats:
+    """Of prompts, or of their means: that of the corpus. See :mod:`fathom.metrics.perplexity`."""
+    return np.exp(-log_prob / tokens)
+
+
+METRICS: Door[Metric] = Door(
+    "metric",
+    "fathom.metrics",
+    (
+        Metric("accuracy", lambda items: items.hits(1), ".1%"),
+        Metric("mrr", lambda items: items.reciprocal()),
+        Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
+        Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),
+        Metric("precision", lambda items: items.precision, ".1%"),
+        Metric("recall", lambda items: items.recall, ".1%"),
+        Metric("confidence", lambda items: items.confidence.top_probability, partial=""),
+        Metric("margin", lambda items: items.confidence.margin, partial=""),
+        Metric("uncertainty", lambda items: items.confidence.uncertainty, partial=""),
+        Metric("brier", lambda items: items.confidence.brier, partial=""),
+        Metric("f1", lambda items: (items.precision, items.recall), ".1%", fold=harmonic_mean),
+        Metric("consistency", lambda items: items.agreeing(), ".1%", mean_over="queries", partial=""),
+        Metric(
+            "perplexity",
+            lambda items: _perplexity(items.prompt_log_prob, items.prompt_tokens),
+            ".2f",
+            FROM_ONE,
+            mean_over="predictions",
+            partial="prompts",
+        ),
+        Metric(
+            "corpus_perplexity",
+            lambda items: (items.prompt_log_prob, items.prompt_tokens),
+            ".2f",
+            FROM_ONE,
+            fold=_perplexity,
+            mean_over="predictions",
+            partial="prompts",
+        ),
+        Metric(
+            "ece",
+            lambda items: (items.confidence.top_probability, items.hits(1)),
+            partial="",
+            whole=_calibration_error,
+            why_none="no interval: the error is biased upwards in samples",
+        ),
+    ),
+)
+_HITS = re.compile(r"hits@([1-9]\d*)")
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name; "hits@k" for any k. :raises BadInput: there is none."""
+    cut = _HITS.fullmatch(name)
+    return hits(int(cut[1])) if cut else METRICS.find(name)

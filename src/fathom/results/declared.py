@@ -1,0 +1,80 @@
+"""What a run's manifest declares of its numbers: units of scorings, headline, cuts, usual options.
+
+A probe declares these where it is defined, and they travel in the manifest (``shows``), so that no reader of a run
+needs the probe. Runs of version 0.1.0 do not have them: ``earlier.json`` says it in their place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+EARLIER = Path(__file__).parent / "earlier.json"
+NATS = "nats"
+
+
+class Declared(NamedTuple):
+    """What a run says of how its numbers are to be read.
+
+    :param scorings: of each its ``unit`` (nats, cosine, score or credit), and what else its probe says of it, such as
+        ``masks`` and ``pooling``.
+    :param headline: what the first table shows: "metrics", or "tasks", a line for each relation.
+    :param cuts: the k of Hits@k in the headline.
+    :param further: names of metrics that only such runs show.
+    :param said: the options that are not at their defaults, as a recipe writes them.
+    :param notes: on candidates that are left out or cannot be told apart.
+    """
+
+    scorings: Mapping[str, Mapping[str, str]]
+    headline: str
+    cuts: tuple[int, ...]
+    further: tuple[str, ...]
+    said: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def scoring(self, name: str) -> Mapping[str, str]:
+        """What is said of the scoring of that name; only the unit "score" where nothing is."""
+        return self.scorings.get(name, {"unit": "score"})
+
+
+def declared(manifest: Mapping[str, Any]) -> Declared:
+    """Of a run of any version."""
+    identity = manifest["identity"]
+    earlier = _earlier().get(identity.get("probe"), {})
+    usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "usual": {}}
+    shows = usual | manifest.get("shows", earlier)
+    noted = manifest.get("circumstances", {})
+    notes = noted.get("notes") or [
+        f"{what}: {said}" for what, said in noted.items() if what.startswith(tuple(earlier.get("notes", ())))
+    ]
+    return Declared(
+        shows["scorings"],
+        shows["headline"],
+        tuple(shows["cuts"]),
+        tuple(shows["further"]),
+        _said(identity, shows["usual"]),
+        tuple(notes),
+    )
+
+
+@cache
+def _earlier() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(EARLIER.read_text(encoding="utf-8"))
+    return found
+
+
+def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, str]:
+    """The options that are not at their defaults, but for those that stand in every recipe already."""
+    options = identity.get("options", {})
+    elsewhere = {"templates", "reduction", "score", "dtype"} | ({"seed"} if not options.get("limit") else set())
+    said = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in options.items()
+        if name not in elsewhere and value != usual.get(name)
+    }
+    resolved = identity.get("resolved", {})
+    own = {name: resolved[name] for name in ("questions", "own_templates") if resolved.get(name) is not None}
+    return said | own  # the user's own, by what they say

@@ -1,0 +1,226 @@
+"""The one place where predictions become numbers: a value, its interval, what it is of, and how it was made.
+
+Conventions. Accuracy is expected Hits@1, or the mean credit where answers are written; a number is the mean over
+templates of each template's mean over its scored predictions; where queries have sentences of their own, the mean over
+queries of each query's mean over its sentences. F1 is that of mean precision and mean recall.
+Perplexity is of every prompt whose probability was recorded: the mean over prompts, and that of all their tokens.
+Unscored predictions are left out of every mean and counted beside it.
+Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
+weight its predictions have in the number, so that the interval is around exactly that number). What is of one relation
+alone has its queries resampled, and a note that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fathom.metrics.bootstrap import Difference, Interval, interval, interval_of, paired_difference
+from fathom.metrics.correlation import Correlation, pearson
+from fathom.metrics.table import SHARE, Metric
+from fathom.results.rows import Floats, Ints, Rows
+
+ONE_RELATION = "of one relation, whose queries were resampled"
+NOTHING = "nothing was scored"
+MINUS = " − "
+_BOTH = (-1.0, 1.0)
+
+
+class Number(NamedTuple):
+    """A value with what it needs to be read.
+
+    :param value: NaN where there is nothing to tell; the note says why.
+    :param low: of the 95 % interval; None where there is none, and the note says why.
+    :param clusters: how many were resampled.
+    :param note: why to be careful; empty where there is no reason.
+    :param n: how many predictions (or queries, facts, points) it is of.
+    :param recipe: how it was made, see :func:`recipe`.
+    :param p_value: two-sided, that a difference or a correlation is zero; None of other numbers.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    clusters: int | None
+    note: str
+    n: int
+    recipe: str
+    p_value: float | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it: an open end of an interval is null."""
+        return {
+            name: None if isinstance(value, float) and not np.isfinite(value) else value
+            for name, value in self._asdict().items()
+            if name != "p_value" or value is not None
+        }
+
+
+def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0) -> Number:
+    """A number without an interval. :param why: the reason."""
+    return Number(value, None, None, None, why, n, recipe_)
+
+
+# --- of the predictions of one run
+
+
+def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
+    """The number of one metric.
+
+    :param asked: places of predictions of one scoring, scored or not.
+    :returns: None where there is nothing to tell it of, or one that cannot tell it would flatter the others: a stopped
+        search has no rank.
+    """
+    columns = rows.columns(metric)
+    told = np.logical_and.reduce([~np.isnan(column[asked]) for column in columns])
+    if metric.partial is None:
+        told &= rows.scored[asked]
+        if not np.array_equal(told, rows.scored[asked]):
+            return None
+    places = asked[told]
+    if not len(places):
+        return None
+    line = recipe(rows, metric.name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
+    if metric.whole is not None:
+        value = metric.whole(*(column[places] for column in columns))
+        return untold(metric.why_none, line, value, len(places))
+    means, weights, queries = _units(rows, metric, places, columns)
+    clusters = clusters_of(rows.relations[query] for query in queries.tolist())
+    found = interval_of(metric.fold, means, clusters, weights=weights, limits=metric.limits)
+    some = metric.partial and len(places) < len(asked)
+    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if some else ""
+    one = ONE_RELATION if clusters is None and found.clusters > 1 else ""
+    note = "; ".join(filter(None, (partial, found.note, one)))
+    n = len(means[0]) if metric.mean_over == "queries" else len(places)
+    return Number(found.estimate, found.low, found.high, found.clusters, note, n, line)
+
+
+def _units(
+    rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]
+) -> tuple[list[Floats], Floats | None, Ints]:
+    """What is resampled: values, one array per column; their weights in the number; and the query of each."""
+    if metric.mean_over == "predictions":
+        return [values[places] for values in columns], None, rows.query[places]
+    queries, query = np.unique(rows.query[places], return_inverse=True)
+    weight = np.ones(len(places))
+    if metric.mean_over == "templates":
+        alike = rows.query if rows.natural else rows.template
+        _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
+        weight = 1.0 / count[number]
+    weights = np.bincount(query, weight).astype(float)
+    means = []
+    for values in columns:
+        mean = np.bincount(query, weight * values[places]) / weights
+        # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
+        means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
+    return means, None if metric.mean_over == "queries" else weights, queries
+
+
+def clusters_of(relations: Iterable[str]) -> list[str] | None:
+    """What resampling keeps together: relations; None, each query for itself, where there is one relation alone."""
+    labels = list(relations)
+    return labels if len(set(labels)) > 1 else None
+
+
+# --- of values that a study has made
+
+
+def mean(
+    values: npt.ArrayLike, relations: Sequence[str] | None, recipe_: str, limits: tuple[float, float] = SHARE
+) -> Number:
+    """Mean of values, [n], with its interval.
+
+    :param relations: of each value, [n]; None to resample values one by one.
+    """
+    clusters = None if relations is None else clusters_of(relations)
+    return _number(interval(values, clusters, limits=limits), np.size(values), recipe_, relations, clusters)
+
+
+def difference(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    relations: Sequence[str] | None,
+    recipe_: str,
+    limits: tuple[float, float] = _BOTH,
+) -> Number:
+    """Mean of first − second, paired, [n] each, with interval and p value. :param relations: as for :func:`mean`."""
+    clusters = None if relations is None else clusters_of(relations)
+    found: Difference = paired_difference(first, second, clusters, limits=limits)
+    number = _number(found.difference, np.size(first), recipe_, relations, clusters)
+    return number._replace(p_value=found.p_value)
+
+
+def _number(
+    found: Interval, n: int, recipe_: str, relations: Sequence[str] | None, clusters: Sequence[str] | None
+) -> Number:
+    one = relations is not None and clusters is None and found.clusters > 1
+    note = "; ".join(filter(None, (found.note, ONE_RELATION if one else "")))
+    return number_of(found, n, recipe_)._replace(note=note)
+
+
+def number_of(found: Interval, n: int, recipe_: str) -> Number:
+    """A mean whose weights or clusters, such as items, the caller has chosen."""
+    return Number(found.estimate, found.low, found.high, found.clusters, found.note, n, recipe_)
+
+
+def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
+    """Pearson's r of pairs, [n] each, with Fisher's interval and p value; NaN where one side does not vary."""
+    found: Correlation = pearson(x, y)
+    note = "fewer than three points, or points that do not vary, have no r" if np.isnan(found.r) else ""
+    if found.n == 3 and not note:
+        note = "three points have no interval"
+    return Number(found.r, found.low, found.high, None, note, found.n, recipe_, found.p_value)
+
+
+# --- recipes
+
+
+def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int]) -> str:
+    """How a number was made, in one line: what must agree before two numbers may be compared.
+
+    The data's hash is of the whole data set; what was selected from it stands behind. The model's hash is of its
+    weights, configuration and tokenizer.
+    """
+    return recipe_of(rows.identity, rows.declared.said, metric, scoring, templates)
+
+
+def recipe_of(
+    identity: Mapping[str, Any], said: Mapping[str, str], metric: str, scoring: str, templates: Iterable[int]
+) -> str:
+    """:func:`recipe` of a manifest's identity. :param said: of :func:`fathom.results.declared.declared`."""
+    data, model = identity.get("data", {}), identity.get("model", {})
+    parts = {
+        "data": f"{data.get('name')}@{data.get('content_hash')}",
+        **({"candidates": data["pool"]} if "pool" in data else {}),
+        "probe": identity.get("probe"),
+        "scoring": scoring,
+        "templates": ",".join(map(str, templates)),
+        "ties": "expected",
+        "model": f"{model.get('name')}@{model.get('content_hash')}",
+        "dtype": model.get("dtype"),
+        "fathom": identity.get("version"),
+    }
+    return "|".join([metric, *(f"{name}:{value}" for name, value in (parts | dict(said)).items())])
+
+
+def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4) -> str:
+    """The recipe of a number made of several: what they share once, what differs side by side.
+
+    :param name: of the number, in place of the metrics' names.
+    :param sign: what stands between values that differ; "−" keeps their order.
+    :param most: of more different values only the count is said.
+    """
+    parts: dict[str, list[str]] = {}
+    for line in dict.fromkeys(recipes):
+        for part in line.split("|")[1:]:
+            key, _, value = part.partition(":")
+            parts.setdefault(key, []).append(value)
+    told = []
+    for key, values in parts.items():
+        different = list(dict.fromkeys(values)) if sign == MINUS else sorted(set(values))
+        several = sign.join(different) if len(different) <= most else f"{len(different)} different"
+        told.append(f"{key}:{several}")
+    return "|".join([name, *told])

@@ -1,0 +1,204 @@
+"""A run task by task: of each relation, template and scoring R@K, MRR and MRRₐ, beside the frequency baseline.
+
+So the ontology probe's runs are read (section 4.1 and appendix C of Wu et al. 2023), alone and side by side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.data.templates import ANSWER, SUBJECT, capitalized
+from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
+from fathom.metrics.table import Metric, hits, metric
+from fathom.results.numbers import NOTHING, Number, mean, measure, recipe, untold
+from fathom.results.rows import Ints, Rows, Run
+from fathom.results.tables import Cell, Table
+
+CUTS = (1, 5, 10, 25, 50)
+RECALLS = tuple(f"R@{k}" for k in CUTS)
+MEASURED = (*RECALLS, "MRR", "MRRₐ")
+FORMATS = dict.fromkeys(RECALLS, ".1%") | dict.fromkeys(("MRR", "MRRₐ"), ".3f")
+BOUNDS = {name: (f"{name} low", f"{name} high") for name in MEASURED} | {"MRR": ("low", "high")}
+OUT_OF_SIGHT = frozenset(end for name, ends in BOUNDS.items() if name != "MRR" for end in ends)
+"""Ends of the other intervals: in CSV and JSON alone."""
+EACH_ITEM = "(a sentence for each item)"
+NO_RANKS = "the ranks of all right answers were not recorded"
+LEGEND = (
+    "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high 95 % of "
+    "resamples of the items; MRRₐ: 1 / mean unfiltered rank of all right answers"
+)
+_BY = (
+    "frequency: the baseline, the answers of the training items, the most frequent first; n: items with a rank; "
+    "intervals of all numbers: metrics.json"
+)
+
+
+class Setting(NamedTuple):
+    """One way to ask one model one task.
+
+    :param prompt: the template, or for learnt ones where they began.
+    :param masks: several or one, "" for statements.
+    :param pooling: mean, max, first, or a statement's scoring.
+    :param loss: of learnt templates, "" else.
+    :param seed: None but for learnt templates.
+    """
+
+    task: str
+    model: str
+    soft: bool
+    prompt: str
+    masks: str
+    pooling: str
+    loss: str
+    seed: int | None
+
+
+class Line(NamedTuple):
+    """The numbers of one setting.
+
+    :param numbers: by the names of :data:`MEASURED`; none where nothing was scored.
+    :param items: how many these are of.
+    :param template: its number in the run.
+    :param places: of its predictions among the rows, scored or not.
+    """
+
+    setting: Setting
+    numbers: Mapping[str, Number]
+    items: int
+    unscored: int
+    run: Run
+    template: int
+    scoring: str
+    rows: Rows
+    places: Ints
+
+    @property
+    def mrr(self) -> float:
+        """0 where nothing was scored."""
+        return self.numbers["MRR"].value if self.numbers else 0.0
+
+
+def lines_of(run: Run, rows: Rows, model: str) -> list[Line]:
+    """One for each task, template and scoring, in order of appearance."""
+    asked: dict[tuple[str, int, str], list[int]] = {}
+    for place, key in enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True)):
+        asked.setdefault(key, []).append(place)
+    found = []
+    for (task, template, scoring), own in asked.items():
+        places = np.array(own)
+        scored = places[rows.scored[places]]
+        setting = _setting(rows, model, task, scoring, places)
+        measured = _measured(rows, scored) if len(scored) else {}
+        unscored = len(places) - len(scored)
+        found.append(Line(setting, measured, len(scored), unscored, run, template, scoring, rows, places))
+    return found
+
+
+def _measured(rows: Rows, places: Ints) -> dict[str, Number]:
+    found = ((name, measure(rows, one, places)) for name, one in metrics().items())
+    return {name: number for name, number in found if number is not None}
+
+
+def metrics() -> dict[str, Metric]:
+    """Those of :data:`MEASURED`, by these names."""
+    return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
+
+
+def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
+    options, about = rows.identity.get("options", {}), rows.declared.scoring(scoring)
+    soft = bool(options.get("soft"))
+    return Setting(
+        task,
+        model,
+        soft,
+        f"learnt from {options['soft_init']}" if soft else _wording(rows, places),
+        about.get("masks", ""),
+        about.get("pooling", scoring),
+        options["loss"] if soft else "",
+        options["seed"] if soft else None,
+    )
+
+
+def _wording(rows: Rows, places: Ints) -> str:
+    """The template that made the prompts, where it is one."""
+    asked = rows.table.select(["prompt", "subject"]).take(places).to_pylist()
+    found = {
+        str(row["prompt"]).replace(capitalized(row["subject"]), SUBJECT, 1).replace(row["subject"], SUBJECT, 1)
+        for row in asked
+        if row["prompt"] and row["subject"]
+    }
+    [text] = found if len(found) == 1 else [EACH_ITEM]
+    return text if SUBJECT in text and ANSWER in text else EACH_ITEM
+
+
+def baselines_of(run: Run, rows: Rows, seed: int = 0) -> dict[str, tuple[dict[str, Number], int]]:
+    """Answering every item of a task with the training answers by frequency, then the others by lot.
+
+    :returns: of each task of which the run says what there was to learn from: its numbers, and of how many items.
+    """
+    found = {}
+    seen = _training(run)
+    for task, queries in rows.by_relation().items():
+        space = rows.spaces[queries[0]]
+        if task not in seen or space is None:
+            continue
+        order = by_frequency((gold for golds in seen[task] for gold in golds), rows.candidates[space][0], seed)
+        place = {id_: number for number, id_ in enumerate(order, start=1)}
+        golds = [[float(place[id_]) for id_ in rows.gold[query] if id_ in place] for query in queries]
+        ranks = [of_item for of_item in golds if of_item]
+        best = [min(of_item) for of_item in ranks]
+        values = [*(hits_at_k(best, best, k) for k in CUTS), reciprocal_rank(best), reciprocal_mean_rank(ranks)]
+        data = recipe(rows, "", "", ()).split("|")[1]
+        made = f"|{data}|answers:training items' by frequency, others by lot {seed}|relation:{task}"
+        numbers = (mean(of_item, None, name + made) for name, of_item in zip(MEASURED, values, strict=True))
+        found[task] = dict(zip(MEASURED, numbers, strict=True)), len(best)
+    return found
+
+
+def _training(run: Run) -> dict[str, list[list[str]]]:
+    path = getattr(run, "path", None)
+    file = None if path is None else path / "artifacts" / "training.json"
+    found: dict[str, list[list[str]]] = {}
+    if file is not None and file.exists():
+        found = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def task_table(run: Run, rows: Rows, notes: Sequence[str]) -> Table:
+    """One run: a line for each task, and below it the frequency baseline.
+
+    What a run has several of (templates, numbers of masks, poolings) is a column, and each of them has a line.
+    """
+    lines, baselines = lines_of(run, rows, ""), baselines_of(run, rows)
+    tasks = list(dict.fromkeys(line.setting.task for line in lines))
+    several = {
+        "template": len({(line.setting.task, line.template) for line in lines}) > len(tasks),
+        "masks": len({line.setting.masks for line in lines}) > 1,
+        "pooling": len({line.setting.pooling for line in lines}) > 1,
+    }
+    told = [name for name, there in several.items() if there]
+    body: list[tuple[Cell | Number, ...]] = []
+    for task in tasks:
+        for line in (one for one in lines if one.setting.task == task):
+            own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
+            body.append((task, "model", *map(own.get, told), *measured(line.numbers), line.items, line.unscored))
+        if task in baselines:
+            numbers, items = baselines[task]
+            body.append((task, "frequency", *(None for _ in told), *measured(numbers), items, None))
+    columns = ("task", "by", *told, *MEASURED, "n", "unscored")
+    return Table.of_numbers(columns, body, "Results", BOUNDS, FORMATS, (LEGEND, _BY, *notes), OUT_OF_SIGHT)
+
+
+def measured(numbers: Mapping[str, Number]) -> tuple[Number, ...]:
+    """The cells of a line's numbers."""
+    nothing = untold(NO_RANKS if numbers else NOTHING)
+    return tuple(numbers.get(name, nothing) for name in MEASURED)
+
+
+def _template(line: Line) -> str:
+    """Sentences of each item's own have nothing in common but their number."""
+    return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"

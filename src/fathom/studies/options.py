@@ -1,0 +1,139 @@
+"""Options of studies: one model each, from which the command line is made; loads no model library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from fathom.options import Group, separated
+from fathom.probes.options import (
+    EmbeddingOptions,
+    EntailmentOptions,
+    FewShotOptions,
+    Numbers,
+    StatementOptions,
+    Words,
+)
+
+__all__ = ["EmbeddingOptions", "StatementOptions"]
+
+
+class StudyOptions(BaseModel):
+    """Of a study that takes finished runs: none."""
+
+    group: ClassVar = Group.SELECTION
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RunsOptions(StudyOptions):
+    """Of studies that take finished runs, each in one scoring."""
+
+    scoring: Words = Field((), description="Which scoring to take of runs that have several, separated by commas.")
+
+
+class AgreementOptions(RunsOptions):
+    """Options of the study of two probes' agreement."""
+
+    k: int = Field(10, ge=1, description="A rank up to k is a hit.")
+
+
+class LengthBiasOptions(RunsOptions):
+    """Options of the study of token-length bias."""
+
+    tokenizer: str | None = Field(
+        None, description="Model whose tokenizer counts the answers' tokens, alike for all runs (behind a space)."
+    )
+
+
+class RankingsOptions(RunsOptions):
+    """Options of the study of rankings."""
+
+    groups: Path | None = Field(
+        None, description='Groups of models, ranked each by itself, too: JSON {"model": "group"}, or CSV model,group.'
+    )
+
+
+class OntologyStudyOptions(StudyOptions):
+    """Options of the study of what models remember of an ontology."""
+
+    examples: Words = Field(
+        (), description="Ids of queries to show, such as type/23; by default one of each task; separated by commas."
+    )
+    seed: int = Field(0, description="Seed of the order in which the frequency baseline lists what it has not seen.")
+
+
+class SeveralProbesOptions(FewShotOptions):
+    """Options of a study that asks several probes, each of which takes those that it has."""
+
+    group: ClassVar = Group.SELECTION
+
+    model_config = ConfigDict(extra="allow")
+
+    probes: Words = Field(("embedding",), description="Probes, separated by commas.")
+    max_rank: int | None = Field(None, ge=1, description="Where the statement probe may stop.")
+
+    def given(self) -> dict[str, Any]:
+        """What was said, for the probes."""
+        own = set(type(self).model_fields) - set(FewShotOptions.model_fields) - {"max_rank"}
+        return {name: getattr(self, name) for name in self.model_fields_set - own}
+
+
+class SizesOptions(SeveralProbesOptions):
+    """Options of the study of growth with the size of models."""
+
+    probes: Words = Field(("embedding", "vocabulary", "statement"), description="Probes, separated by commas.")
+    max_rank: int | None = Field(
+        None, ge=1, description="Where the statement probe may stop; by default 100, which Hits@100 needs."
+    )
+
+
+class ComputeTimeOptions(SeveralProbesOptions):
+    """Options of the study of compute time."""
+
+    queries: Numbers = Field(
+        (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), description="Numbers of queries to time, separated by commas."
+    )
+    repeats: int = Field(3, ge=1, description="How often each.")
+    total: int | None = Field(None, description="Queries to extrapolate to; by default all of the data.")
+
+
+def _is_run(folder: Path) -> Path:
+    """Said together with the faults of the other options."""
+    from fathom.errors import BadInput
+    from fathom.store.folder import RunFolder
+
+    try:
+        return RunFolder.open(folder).path
+    except BadInput as error:
+        raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
+
+
+class EntailmentStudyOptions(EntailmentOptions):
+    """Options of the study of entailment: its runs' own, and the plan."""
+
+    group: ClassVar = Group.SELECTION
+
+    rules: Words = Field(
+        ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), description="Rules, separated by commas."
+    )
+    wordings: Annotated[
+        tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
+    ] = Field(("words",), description="What is learnt instead of worded (learnt: both), separated by commas.")
+    soft: bool = Field(False, description="All four wordings.")
+    memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = Field(
+        (),
+        description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
+        "commas. Only the items that all of them have asked are asked.",
+    )
+
+
+DECIDED_BY_ENTAILMENT = (
+    "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
+    "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
+    "soft_conjunction", "learnt",
+)  # fmt: skip
+"""Options that the study decides, or that would ask other items than the premises that they follow from."""
