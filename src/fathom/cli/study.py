@@ -12,29 +12,18 @@ from rich.console import Console
 
 from fathom.cli.flags import Config, Data, Model, Printed
 from fathom.cli.formats import Format
-from fathom.cli.options import add_command, merge, new_group, with_flags
+from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.cli.tables import tell
 from fathom.options import Group
 from fathom.studies import STUDIES, Study
 
-Models = Annotated[
-    str,
-    typer.Option(
-        "--models", "--model", help="Names or folders of models, separated by commas.", rich_help_panel=Group.MODEL
-    ),
-]
+Models = Annotated[str, option(Group.MODEL, "Names or folders of models, separated by commas.", "--models", "--model")]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of finished runs.")]
 PlanFolder = Annotated[
     Path,
-    typer.Option(
-        "--out",
-        help="Folder for the runs and the tables. The same command resumes it where it stopped.",
-        rich_help_panel=Group.OUTPUT,
-    ),
+    option(Group.OUTPUT, "Folder for the runs and the tables. The same command resumes it where it stopped.", "--out"),
 ]
-TablesFolder = Annotated[
-    Path | None, typer.Option("--out", help="Folder for tables and pictures.", rich_help_panel=Group.OUTPUT)
-]
+TablesFolder = Annotated[Path | None, option(Group.OUTPUT, "Folder for tables and pictures.", "--out")]
 
 
 def make(does: str) -> typer.Typer:

@@ -178,12 +178,16 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
 # --- recipes
 
 
-def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int]) -> str:
+def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | None = None) -> str:
     """How a number was made, in one line: what must agree before two numbers may be compared.
 
     The data's hash is of the whole data set; what was selected from it stands behind. The model's hash is of its
     weights, configuration and tokenizer.
+
+    :param templates: by default all by which the scoring was asked.
     """
+    if templates is None:
+        templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
     return recipe_of(rows.identity, rows.declared.said, metric, scoring, templates)
 
 
