@@ -25,9 +25,7 @@ def make(does: str) -> typer.Typer:
 def metrics(
     run: Path = typer.Argument(..., help="Folder of a run."),
     by: str = option(
-        Group.SELECTION,
-        "Break down by relation, cardinality, domain, template, …: one table each; a+b crosses two.",
-        default="",
+        Group.SELECTION, "One table by each of relation, cardinality, domain, template, …; a+b crosses two.", default=""
     ),
     errors: int = option(Group.SELECTION, "Also list this many of the most confident wrong answers.", default=0, min=0),
     reliability: bool = option(

@@ -28,6 +28,7 @@ from fathom.links.fit import shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
+from fathom.probes.base import Facts
 from fathom.scoring.ranks import Found
 from fathom.scoring.trie import Answers
 from fathom.store.predictions import Scoring
@@ -197,7 +198,7 @@ class GenerativePredictor(Predictor):
             notes.append(f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it")
         return notes
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         """How many answers are proven, and what they cost."""
         return {
             "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",

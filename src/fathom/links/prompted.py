@@ -33,6 +33,7 @@ from fathom.models.base import Attention, Identity, Model
 from fathom.models.generation import encode_prompts
 from fathom.models.loading import load
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.probes.base import Facts
 from fathom.scoring.answers import answer_key
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
@@ -66,7 +67,7 @@ class Asked(Protocol):
         """
         ...
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         """What to note of how asking went."""
         ...
 
@@ -115,7 +116,7 @@ class Local:
         found = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
         return np.array([one[len(prompt) :].astype(np.float64).sum() for one in found])
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         """Distinct prompts, and how they were read."""
         refusal = self.model.refuses_cache()
         return {
@@ -159,7 +160,7 @@ class Sampled:
         votes = {answer: said.count(answer) - said.index(answer) / len(said) for answer in dict.fromkeys(said)}
         return np.array([votes.get(key, -np.inf) for key in keys])
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         """Replies of this session, and what the journal holds."""
         return {**self.counts, **self.server.kept()}
 
@@ -191,7 +192,7 @@ class Predictor(base.Predictor):
         self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
         self.questions = 0
 
-    def train(self, folder: Path, progress: base.Progress) -> dict[str, Any]:
+    def train(self, folder: Path, progress: base.Progress) -> Facts:
         """Nothing is learnt: the folder only says what is asked, and how."""
         return {"why": "nothing to train"}
 
@@ -245,7 +246,7 @@ class Predictor(base.Predictor):
         handed = ["the right answer is always put among the candidates, which no other predictor is told"]
         return [*self.prompts.texts.notes, *(handed if self.options.gold_among_candidates else [])]
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         """What the candidates held, and how the model was asked."""
         return {
             "questions": self.questions,

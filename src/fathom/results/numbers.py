@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Difference, Interval, interval, interval_of, paired_difference
+from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.correlation import Correlation, pearson
 from fathom.metrics.table import SHARE, Metric
 from fathom.results.rows import Floats, Ints, Rows
@@ -89,7 +89,8 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
         return untold(metric.why_none, line, value, len(places))
     means, weights, queries = _units(rows, metric, places, columns)
     clusters = clusters_of(rows.relations[query] for query in queries.tolist())
-    found = interval_of(metric.fold, means, clusters, weights=weights, limits=metric.limits)
+    values: npt.ArrayLike = means if metric.fold else means[0]
+    found = interval(values, clusters, weights=weights, limits=metric.limits, fold=metric.fold)
     some = metric.partial and len(places) < len(asked)
     partial = f"of {len(places)} of {len(asked)} {metric.partial}" if some else ""
     one = ONE_RELATION if clusters is None and found.clusters > 1 else ""

@@ -27,7 +27,7 @@ class Ranks(NamedTuple):
 
     @property
     def realistic(self) -> float:
-        """The mean of the two."""
+        """The mean of the two: the rank expected when ties are put in random order."""
         return (self.optimistic + self.pessimistic) / 2
 
 

@@ -200,6 +200,9 @@ class _Pass:
 
 
 def _how_many(which: Tensor, weights: Tensor | None) -> Places:
-    """In each row. :param weights: what each column counts; None for 1."""
+    """In each row.
+
+    :param weights: what each column counts; None for 1.
+    """
     counted = torch.count_nonzero(which, dim=1) if weights is None else (which * weights).sum(dim=1)
     return counted.cpu().numpy()
