@@ -162,9 +162,9 @@ def test_the_known_entitys_row_is_read(data, weights):
         predictor.network.eval()
         links = split_links(data.graph, "test")
         with torch.inference_mode():
-            before, _ = predictor._ask(links.given, links.relation, links.inverse)
+            before, _ = predictor._ask(links)
             predictor.network.entities[links.given[0]] *= -3
-            after, _ = predictor._ask(links.given, links.relation, links.inverse)
+            after, _ = predictor._ask(links)
         changed = ~torch.isclose(before, after, atol=1e-6).all(dim=1)
         assert changed.tolist() == [shown and given == links.given[0] for given in links.given.tolist()]
 
@@ -174,9 +174,9 @@ def test_a_question_is_answered_alike_alone_and_among_others(data, weights):
     predictor.network.eval()
     links = split_links(data.graph, "train")
     with torch.inference_mode():
-        together = torch.cat(predictor._ask(links.given, links.relation, links.inverse), dim=1)
+        together = torch.cat(predictor._ask(links), dim=1)
         alone = [
-            torch.cat(predictor._ask(one.given, one.relation, one.inverse), dim=1)
+            torch.cat(predictor._ask(one), dim=1)
             for one in (links.take(np.array([place])) for place in range(0, len(links), 9))
         ]
     assert torch.allclose(together[::9], torch.cat(alone), atol=1e-5)
@@ -414,7 +414,7 @@ def test_the_store_holds_the_training_questions(data, weights):
         predictor.prepare(lambda done, total: None)
         assert predictor.circumstances() == {"stored_questions": 90}
         links = split_links(data.graph, "train")
-        states, _ = predictor._ask(links.given, links.relation, links.inverse)
+        states, _ = predictor._ask(links)
         near = predictor.store.closeness(states, ENTITIES, 1, 10.0)
     assert near.argmax(dim=1).tolist() == links.gold.tolist()  # each finds itself
     assert near.max(dim=1).values.abs().max() < 1e-4

@@ -138,8 +138,7 @@ def predict(
 ) -> None:
     """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
     from fathom.formats import read
-    from fathom.links.predict import predict_links
-    from fathom.links.tables import predictions_table
+    from fathom.links.predict import predict_links, predictions_table
 
     found = predict_links(model, read(data), relation, head=head, tail=tail, top=top, device=device)
     show([predictions_table(found)], format)

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 from fathom.data.graph.links import Links, split_links
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.links.fit import NOT_SCORED, fit
+from fathom.links.fit import NOT_SCORED, Line, fit
 from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
@@ -23,8 +23,11 @@ from fathom.models.loading import from_pretrained
 from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
+from fathom.training.saving import State
 
 Progress = Callable[[int, int], None]
+Noted = dict[str, Any]
+"""Of how asking went: counts, settings and texts by name."""
 BLOCK = 256
 """Questions that are validated on at a time."""
 
@@ -82,7 +85,7 @@ class Predictor(ABC):
         """:meth:`prepare` for a run. :param artifacts: its folder, for what must survive a kill (answered calls, …)."""
         self.prepare(progress)
 
-    def train(self, folder: Path, progress: Progress) -> dict[str, Any]:
+    def train(self, folder: Path, progress: Progress) -> Line:
         """:returns: why and where it ended (see :func:`~fathom.links.fit.fit`)."""
         return fit(self, folder, progress)
 
@@ -94,25 +97,26 @@ class Predictor(ABC):
         load_model(self.network, str(folder / "weights.safetensors"))
         self.network.eval()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """What a checkpoint must hold beside weights and optimiser: tensors, numbers, texts."""
         return {}
 
-    def set_state(self, state: dict[str, Any]) -> None:  # noqa: B027
+    def set_state(self, state: State) -> None:  # noqa: B027
         """Take back what :meth:`state` gave."""
 
     def notes(self) -> list[str]:
         """What its user should know of this graph and this predictor: "12 entities have no description"."""
         return []
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Noted:
         """What to note of how asking went."""
         return {}
 
     # ------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _validation(self) -> Links | None:
+    def validation(self) -> Links | None:
+        """The questions that validation asks; None where the graph has no such split."""
         if "dev" not in self.graph.splits:
             return None
         return split_links(self.graph, "dev", self.options.validate_on, self.options.seed)
@@ -122,7 +126,7 @@ class Predictor(ABC):
 
         A question without a rank is a miss here: validation chooses among epochs and reports nothing.
         """
-        links = self._validation
+        links = self.validation
         if links is None or not len(links):
             return {}
         self.prepare(lambda done, total: None)

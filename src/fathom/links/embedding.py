@@ -76,6 +76,7 @@ class Predictor(base.Predictor):
 
     @classmethod
     def check(cls, options: Any) -> None:
+        """:raises BadInput: a name that PyKEEN does not have."""
         _kinds(options)
 
     def __init__(self, graph: KnowledgeGraph, options: Embedding, source: Path | None, device: torch.device) -> None:
@@ -102,6 +103,7 @@ class Predictor(base.Predictor):
         return self.kinds.model(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
 
     def make_loop(self) -> TrainingLoop[Any]:
+        """PyKEEN's training loop for the model at hand, with an optimizer of its own."""
         options = self.options
         sampling = {}
         if options.loop == "slcwa":
@@ -133,11 +135,8 @@ class Predictor(base.Predictor):
 
     # ------------------------------------------------------------------------------------------------ training
 
-    @property
-    def validates(self) -> bool:
-        return bool(self._validation)
-
-    def train(self, folder: Path, progress: Progress) -> dict[str, Any]:
+    def train(self, folder: Path, progress: Progress) -> Line:
+        """PyKEEN's own loop, with validation and checkpoints as all kinds have them."""
         with _calmed():
             ended = _Training(self, folder, progress).run()
             self.network = self.make()  # anew: some models cache what they computed from other weights
@@ -150,6 +149,7 @@ class Predictor(base.Predictor):
         write_json(folder / "pykeen.json", said)
 
     def notes(self) -> list[str]:
+        """Missing splits, and how many entities and relations training never sees."""
         graph = self.graph
         if "train" not in graph.splits:
             return ["the graph has no train split: all of its triples are trained on"]
@@ -168,6 +168,7 @@ class Predictor(base.Predictor):
     # ------------------------------------------------------------------------------------------------ asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """Some questions at a time: all scores of a batch are held at once."""
         found: list[Found] = []
         rows = max(1, min(ROWS, SCORES // len(self.graph.entities)))
         for start in range(0, len(links), rows):
@@ -181,13 +182,12 @@ class Predictor(base.Predictor):
             torch.from_numpy(column).to(self.device) for column in (links.given, links.relation, links.inverse)
         )
         scores = torch.empty(len(links), len(self.graph.entities), device=self.device)
-        tails, heads = ~inverse, inverse
-        if tails.any():
-            asked = torch.stack([given, relation], 1)[tails]
-            scores[tails] = self.network.predict_t(asked, slice_size=self._slice(len(asked))).float()
-        if heads.any():
-            asked = torch.stack([relation, given], 1)[heads]
-            scores[heads] = self.network.predict_h(asked, slice_size=self._slice(len(asked))).float()
+        tails = ~inverse, [given, relation], self.network.predict_t
+        heads = inverse, [relation, given], self.network.predict_h
+        for rows, columns, predict in (tails, heads):
+            if rows.any():
+                asked = torch.stack(columns, 1)[rows]
+                scores[rows] = predict(asked, slice_size=self._slice(len(asked))).float()
         return scores
 
     def _slice(self, rows: int) -> int | None:
@@ -332,7 +332,6 @@ class _Training:
         self.seconds = 0.0
         """Of the calls before this one."""
         self.kept = self.began = time.monotonic()
-        self.why = "epochs"
 
     def run(self) -> Line:
         """:returns: why it ended, and the best epoch. :raises NotANumber: the loss is none."""
@@ -342,12 +341,12 @@ class _Training:
         resumed = self._resume()
         if not resumed:
             predictor.sizes = predictor.try_out(self.loop)
-        if self._goes_on():
+        if not self._ends():
             self._train(resumed)
         if not self.folder.weights.exists():  # no epoch
             self.folder.keep_weights(self.predictor.network)
         best = next((line for line in self.curve if line["epoch"] == self.stopper.best_epoch), {})
-        return {"why": self.why, "epoch": best.get("epoch"), WATCHED: best.get(WATCHED)}
+        return {"why": self._ends(), "epoch": best.get("epoch"), WATCHED: best.get(WATCHED)}
 
     def _train(self, resumed: bool) -> None:
         options, (part, slice_size) = self.options, self.predictor.sizes
@@ -390,25 +389,20 @@ class _Training:
         self.loop._epoch = epoch
         if WATCHED in line:
             self.stopper.report_result(line[WATCHED], epoch)
-        if not self.predictor.validates or self.stopper.best_epoch == epoch:
+        if not self.predictor.validation or self.stopper.best_epoch == epoch:
             self.folder.keep_weights(self.predictor.network)
         self.progress(epoch, options.epochs)
-        ends = not self._goes_on()
-        self.loop._should_stop = ends
+        ends = self.loop._should_stop = bool(self._ends())
         if ends or self.stopper.best_epoch == epoch or time.monotonic() - self.kept >= CHECKPOINT_SECONDS:
             self._keep_checkpoint()
 
-    def _goes_on(self) -> bool:
-        """Also sets why it does not."""
+    def _ends(self) -> str:
+        """Why no epoch follows; "" where one does."""
         if self.loop._epoch >= self.options.epochs:
-            self.why = "epochs"
-        elif self.stopper.remaining_patience <= 0:
-            self.why = "patience"
-        elif self._out_of_time():
-            self.why = "seconds"
-        else:
-            return True
-        return False
+            return "epochs"
+        if self.stopper.remaining_patience <= 0:
+            return "patience"
+        return "seconds" if self._out_of_time() else ""
 
     # ------------------------------------------------------------------------------------------------ keeping
 

@@ -57,11 +57,13 @@ class Framing:
         return [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
 
     def one(self, ids: Ids) -> Tokens:
+        """One text with the special tokens around it."""
         room = max(0, self.longest - len(self.one_before) - len(self.one_after))
         framed = np.concatenate([self.one_before, ids[:room], self.one_after])
         return Tokens(framed, len(framed))
 
     def pair(self, first: Ids, second: Ids) -> Tokens:
+        """Two texts with the special tokens around and between them."""
         room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
         kept = _longest_first(len(first), len(second), room)
         parts = [self.before, first[: kept[0]], self.between, second[: kept[1]], self.after]

@@ -19,21 +19,24 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.links import Kind, find
 from fathom.links.base import Predictor, Progress
+from fathom.links.fit import Line
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
-from fathom.options import parse_options
+from fathom.options import Given, parse_options
 from fathom.store.files import write_json
 from fathom.store.folder import differences
 from fathom.training.loop import NotANumber
 
 MANIFEST = "link.json"
 FORMAT = 1
+Manifest = dict[str, Any]
+"""The content of ``link.json``."""
 
 
 def train_links(
     kind: str, data: QuerySet, options: LinkTraining, out: str | Path, progress: Progress | None = None
-) -> dict[str, Any]:
+) -> Manifest:
     """Train a link predictor into the folder *out*, or go on with the same training where it was stopped.
 
     :param kind: as ``--model`` names it. :param data: a knowledge graph.
@@ -61,9 +64,7 @@ def train_links(
     return manifest
 
 
-def open_links(
-    folder: str | Path, data: QuerySet, device: str | None = None, asking: dict[str, Any] | None = None
-) -> Predictor:
+def open_links(folder: str | Path, data: QuerySet, device: str | None = None, asking: Given | None = None) -> Predictor:
     """A trained predictor, ready for :meth:`~fathom.links.base.Predictor.prepare`.
 
     :param data: the graph it was trained on, or another with the same entities and relations (a world of it).
@@ -87,10 +88,10 @@ def open_links(
     return predictor
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """:raises BadInput: not a model folder, or one whose training has not ended."""
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest: Manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError) as error:
         raise BadInput(
             f"{folder} is no link predictor (no readable {MANIFEST}): fathom kgc train --out makes one"
@@ -102,15 +103,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def read_curve(folder: Path) -> list[dict[str, Any]]:
+def read_curve(folder: Path) -> list[Line]:
     """The learning curve, one entry per epoch: stage, epoch, loss, seconds, and where validated hits@k and mrr."""
     file = folder / "curve.jsonl"
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
-def _identity(
-    kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTraining, predictor: Predictor
-) -> dict[str, Any]:
+def _identity(kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTraining, predictor: Predictor) -> Given:
     began = getattr(predictor, "identity", None)
     return {
         "kind": kind.name,
@@ -127,10 +126,10 @@ def _places(graph: KnowledgeGraph) -> str:
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
 
 
-def _start(folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
+def _start(folder: Path, identity: Given) -> Manifest:
     file = folder / MANIFEST
     if file.exists():
-        manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        manifest: Manifest = json.loads(file.read_text(encoding="utf-8"))
         differing = list(differences(manifest["identity"], json.loads(json.dumps(identity))))
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
@@ -142,14 +141,14 @@ def _start(folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def _finish(folder: Path, manifest: dict[str, Any], predictor: Predictor) -> None:
+def _finish(folder: Path, manifest: Manifest, predictor: Predictor) -> None:
     """The checkpoint goes last: without it the training would begin anew."""
     manifest["notes"] = predictor.notes()
     write_json(folder / MANIFEST, manifest)
     (folder / "checkpoint.pt").unlink(missing_ok=True)
 
 
-def _check_graph(folder: Path, manifest: dict[str, Any], data: QuerySet, graph: KnowledgeGraph) -> None:
+def _check_graph(folder: Path, manifest: Manifest, data: QuerySet, graph: KnowledgeGraph) -> None:
     trained = manifest["identity"]["data"]
     if trained["places"] != _places(graph):
         raise BadInput(
@@ -158,7 +157,7 @@ def _check_graph(folder: Path, manifest: dict[str, Any], data: QuerySet, graph: 
         )
 
 
-def _content_hash(folder: Path, manifest: dict[str, Any]) -> str:
+def _content_hash(folder: Path, manifest: Manifest) -> str:
     digest = hashlib.sha256(json.dumps(manifest["identity"], sort_keys=True).encode())
     for file in sorted(folder.glob("*.safetensors")):
         with file.open("rb") as content:

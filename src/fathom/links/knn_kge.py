@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,41 +65,29 @@ class Predictor(base.Predictor):
         self.weight = options.knn_weight
 
     def describe(self, folder: Path) -> None:
+        """Configuration and tokenizer of the masked model."""
         keep_shape(folder, self.network.language, self.tokenizer)
 
     def notes(self) -> list[str]:
+        """How many entities lack a name or a description."""
         return list(self.texts.notes)
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> base.Noted:
+        """How many questions are stored as neighbours."""
         return {} if self.store is None else {"stored_questions": len(self.store.keys)}
 
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
-        options = self.options
-        described = len(self.graph.entities) * (1 + options.entity_parts)
-        asked = 2 * len(self.graph.training)
-        rows = [self.network.entities]
+        """The rows of the entities alone, from descriptions; then all weights, from triples."""
+        options, size = self.options, self.options.batch_size
+        described = math.ceil(len(self.graph.entities) * (1 + options.entity_parts) / size)
+        asked = math.ceil(2 * len(self.graph.training) / size)
+        rows, everything = [self.network.entities], list(self.network.parameters())
+        first = options.entity_epochs, options.entity_learning_rate
         return [
-            Stage(
-                "entities",
-                self._descriptions,
-                math.ceil(described / options.batch_size),
-                self._loss,
-                rows,
-                options.entity_epochs,
-                options.entity_learning_rate,
-                watched=False,
-            ),
-            Stage(
-                "triples",
-                self._triples,
-                math.ceil(asked / options.batch_size),
-                self._loss,
-                list(self.network.parameters()),
-                options.epochs,
-                options.learning_rate,
-            ),
+            Stage("entities", self._descriptions, described, self._loss, rows, *first, watched=False),
+            Stage("triples", self._triples, asked, self._loss, everything, options.epochs, options.learning_rate),
         ]
 
     def _descriptions(self, epoch: int) -> Iterator[Batch]:
@@ -118,7 +106,7 @@ class Predictor(base.Predictor):
         asked = 2 * len(self.graph.training)
         for some in shuffled(asked, self.options.batch_size, self.options.seed, 1, epoch):
             links = training_links(self.graph, some)
-            yield Batch(self._questions(links.given, links.relation, links.inverse), links.given, links.gold)
+            yield Batch(self._questions(links), links.given, links.gold)
 
     def _loss(self, batch: Batch) -> Tensor:
         _, vectors = self._read(batch.prompts, batch.given)
@@ -137,8 +125,8 @@ class Predictor(base.Predictor):
     def _relation_ids(self) -> list[Ids]:
         return self.prompts.ids(self.texts.relations)
 
-    def _questions(self, given: Places, relation: Places, inverse: NDArray[np.bool_]) -> list[Prompt]:
-        asked = zip(given.tolist(), relation.tolist(), inverse.tolist(), strict=True)
+    def _questions(self, links: Links) -> list[Prompt]:
+        asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
         entities, relations, with_token = self._entity_ids, self._relation_ids, self.options.entity_token
         return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
 
@@ -181,11 +169,12 @@ class Predictor(base.Predictor):
         links = training_links(self.graph, np.concatenate([np.arange(0, count, 2), np.arange(1, count, 2)]))
         packed = (links.given * len(self.graph.relations) + links.relation) * 2 + links.inverse
         _, first, key = np.unique(packed, return_index=True, return_inverse=True)
-        states, _ = self._ask(links.given[first], links.relation[first], links.inverse[first], progress)
+        states, _ = self._ask(links.take(first), progress)
         self.store = Store(states.cpu(), key.reshape(-1), links.gold)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        states, vectors = self._ask(links.given, links.relation, links.inverse)
+        """By :meth:`scores`, some questions at a time."""
+        states, vectors = self._ask(links)
         step = max(1, CELLS // len(self.graph.entities))
         found = []
         for start in range(0, len(links), step):
@@ -213,19 +202,13 @@ class Predictor(base.Predictor):
         near.nan_to_num_(nan=-torch.inf, posinf=-torch.inf)  # all neighbours are known: there is nothing to add
         return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
 
-    def _ask(
-        self,
-        given: Places,
-        relation: Places,
-        inverse: NDArray[np.bool_],
-        progress: base.Progress = lambda done, total: None,
-    ) -> tuple[Tensor, Tensor]:
+    def _ask(self, links: Links, progress: base.Progress = lambda done, total: None) -> tuple[Tensor, Tensor]:
         """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
         read = []
-        for start in range(0, len(given), AT_ONCE):
-            some = slice(start, start + AT_ONCE)
-            read.append(self._read(self._questions(given[some], relation[some], inverse[some]), given[some]))
-            progress(min(start + AT_ONCE, len(given)), len(given))
+        for start in range(0, len(links), AT_ONCE):
+            some = links.take(np.arange(start, min(start + AT_ONCE, len(links))))
+            read.append(self._read(self._questions(some), some.given))
+            progress(start + len(some), len(links))
         states, vectors = (torch.cat(column).float() for column in zip(*read, strict=True))
         return states, vectors
 
@@ -422,7 +405,7 @@ def smoothed_cross_entropy(vectors: Tensor, rows: Tensor, bias: Tensor, gold: Te
     """
     step = max(1, CELLS // len(vectors))
     starts = range(0, len(rows), step)
-    again: Callable[..., Any] = _log_sum if len(starts) == 1 else _checkpointed_log_sum
+    again: Callable[..., Any] = _log_sum if len(starts) == 1 else partial(checkpoint, _log_sum, use_reentrant=False)
     sums = [again(vectors, rows[start : start + step], bias[start : start + step]) for start in starts]
     vectors = vectors.float()
     right = (vectors * rows[gold]).sum(dim=1) + bias[gold]
@@ -432,10 +415,6 @@ def smoothed_cross_entropy(vectors: Tensor, rows: Tensor, bias: Tensor, gold: Te
 
 def _log_sum(vectors: Tensor, rows: Tensor, bias: Tensor) -> Tensor:
     return (vectors @ rows.T + bias).float().logsumexp(dim=1)
-
-
-def _checkpointed_log_sum(vectors: Tensor, rows: Tensor, bias: Tensor) -> Any:
-    return checkpoint(_log_sum, vectors, rows, bias, use_reentrant=False)
 
 
 def _log_sum_without(scores: Tensor, row: Tensor, column: Tensor) -> Tensor:

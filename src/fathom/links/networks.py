@@ -20,6 +20,8 @@ NETWORK = "network"
 
 
 class Network(NamedTuple):
+    """A language model and its tokenizer."""
+
     network: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
 

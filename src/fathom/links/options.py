@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.models.options import ServerOptions
-from fathom.options import ASKING, CIRCUMSTANCE, Group, marked, separated
+from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, marked, separated
 from fathom.probes.options import AskingOptions
 
 
@@ -56,7 +56,7 @@ class LinkTraining(BaseModel):
         json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Given:
         """The fields that can change a number."""
         return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
 
@@ -115,7 +115,7 @@ def _mapping(value: Any) -> Any:
         raise ValueError("expected a mapping in JSON or YAML, such as '{margin: 5}'") from error
 
 
-PyKeenArguments = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+PyKeenArguments = Annotated[Given, BeforeValidator(_mapping)]
 
 
 class Embedding(LinkTraining):

@@ -14,6 +14,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, all_of
 from fathom.links.folder import open_links
+from fathom.results.tables import Table
 
 FEW = 20
 """So many names fit into a message."""
@@ -74,6 +75,15 @@ def predict_links(
     shown, said = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
     question = f"({shown}, {said}, ?)" if head is not None else f"(?, {said}, {shown})"
     return Predictions(question, predictor.scoring.name, answers)
+
+
+def predictions_table(found: Predictions) -> Table:
+    """The best answers to one question."""
+    rows = tuple(
+        (place, answer.name, answer.id, answer.score, answer.split)
+        for place, answer in enumerate(found.answers, start=1)
+    )
+    return Table(("", "answer", "id", found.scoring, "in the graph"), rows, found.question)
 
 
 def _place(table: pa.Table, said: str, what: str) -> int:

@@ -38,6 +38,7 @@ from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
 from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore
 from fathom.training.loop import Stage
+from fathom.training.saving import State
 
 SHORT = 20
 """Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""
@@ -143,14 +144,17 @@ class Predictor(base.Predictor):
         self._queue: deque[_Waiting] = deque(maxlen=options.pre_batches)
 
     def describe(self, folder: Path) -> None:
+        """Configuration and tokenizer of the encoders."""
         keep_shape(folder, self.network.question, self.tokenizer)
 
     def notes(self) -> list[str]:
+        """How many entities lack a name or a description."""
         return list(self.texts.notes)
 
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
+        """A single one, over the training triples in both directions."""
         options, count = self.options, len(self.triples)
 
         def batches(epoch: int) -> Iterable[Any]:
@@ -203,10 +207,12 @@ class Predictor(base.Predictor):
         """Of length 1, float32, shape (sequences, d)."""
         return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
+        """The answers of earlier batches, which are negatives."""
         return {"queue": [tuple(earlier) for earlier in self._queue]}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
+        """Take back what :meth:`state` gave."""
         self._queue.clear()
         self._queue.extend(_Waiting(*earlier) for earlier in state["queue"])
 
@@ -248,6 +254,7 @@ class Predictor(base.Predictor):
         self.space = Space(self._distinct[0], store.take)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """By the cosine, to which ``rerank_weight`` is added for entities near the given one."""
         relation = links.relation + len(self.graph.relations) * links.inverse
         about = self.framing.ids([self.entities.text(entity) for entity in links.given.tolist()])
         questions = self._encode(self.network.question, self._questions(about, relation))

@@ -21,7 +21,8 @@ class Links:
     :param relation: place of the relation, shape (n,).
     :param inverse: whether the head is asked for, shape (n,).
     :param gold: place of the right answer, shape (n,).
-    :param known: places of the other right answers, which a filtered rank leaves out; n arrays.
+    :param known: places of the other right answers, which a filtered rank leaves out; n arrays, or none at all where
+        the questions are not ranked.
     """
 
     given: Places
@@ -38,7 +39,7 @@ class Links:
 
         :param places: which, shape (m,).
         """
-        known = [self.known[place] for place in places]
+        known = [self.known[place] for place in places] if self.known else []
         return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], known)
 
 

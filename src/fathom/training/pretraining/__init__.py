@@ -9,15 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import fathom
+from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
+from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.store.files import whole_folder, write_json
 from fathom.training.loop import Plan, Point, adafactor, adamw, train
@@ -25,7 +27,6 @@ from fathom.training.options import PretrainOptions
 from fathom.training.pretraining.objectives import (
     SENTINELS,
     Batch,
-    Encoded,
     Objective,
     encode,
     encode_statements,
@@ -46,7 +47,7 @@ def pretrain(
     options: PretrainOptions,
     out: Path,
     on_progress: Callable[[Point, float], None] | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """Train a language model from scratch into the folder *out*: what transformers loads, and ``pretraining.json``.
 
     :param data: a knowledge graph, whose names and descriptions are read, and whose triples may be told.
@@ -60,24 +61,9 @@ def pretrain(
     special = SENTINELS if options.kind == "t5" else ()
     tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
     told = statements(graph, options.contaminate)
-    batches = _Batches(
-        encode(tokenizer, texts.texts, options.max_tokens),
-        encode_statements(tokenizer, [phrasing for triple in told for phrasing in triple]),
-        Objective(options.kind, tokenizer, np.random.default_rng([options.seed, 1])),
-        options,
-    )
+    batches = _Batches(texts.texts, told, tokenizer, options)
     start = time.monotonic()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed)
-        network = small_network(
-            options.kind, Size(options.hidden_size, options.layers, options.heads), tokenizer, LONGEST
-        )
-        network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
-        optimizer = adafactor if options.kind == "t5" else adamw
-        plan = Plan(len(batches.rows), options.learning_rate, seconds=options.seconds, optimizer=optimizer)
-        curve = train(
-            network.parameters(), batches, lambda batch: loss_of(network, options.kind, batch), plan, on_progress
-        )
+    network, curve = _fitted(tokenizer, batches, options, on_progress)
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": data.name, "content_hash": graph.content_hash},
@@ -89,7 +75,7 @@ def pretrain(
         "vocabulary": len(tokenizer),
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "steps": curve[-1].step,
-        "of_steps": plan.steps,
+        "of_steps": len(batches.rows),
         "seconds": time.monotonic() - start,
         "final_loss": curve[-1].loss,
         "curve": [point._asdict() for point in curve],
@@ -99,6 +85,26 @@ def pretrain(
         save(network, tokenizer, LONGEST, folder)
         write_json(folder / "pretraining.json", summary)
     return summary
+
+
+def _fitted(
+    tokenizer: PreTrainedTokenizerBase,
+    batches: _Batches,
+    options: PretrainOptions,
+    on_progress: Callable[[Point, float], None] | None,
+) -> tuple[PreTrainedModel, list[Point]]:
+    """A new model that has read all batches, and its learning curve."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        size = Size(options.hidden_size, options.layers, options.heads)
+        network = small_network(options.kind, size, tokenizer, LONGEST)
+        network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
+        optimizer = adafactor if options.kind == "t5" else adamw
+        plan = Plan(len(batches.rows), options.learning_rate, seconds=options.seconds, optimizer=optimizer)
+        curve = train(
+            network.parameters(), batches, lambda batch: loss_of(network, options.kind, batch), plan, on_progress
+        )
+    return network, curve
 
 
 def _check(data: QuerySet, options: PretrainOptions, out: Path) -> KnowledgeGraph:
@@ -131,15 +137,20 @@ def _to_learn_from(texts: Texts, graph: KnowledgeGraph) -> Iterator[str]:
 class _Batches:
     """All texts, and the statements among them, in the order in which they are read; drawn from the seed.
 
-    :param told_as: statements, the :data:`PHRASINGS` of each triple one after another.
+    :param told: the statements of each triple, in the order of the :data:`PHRASINGS`.
     """
 
     def __init__(
-        self, texts: list[Encoded], told_as: list[Encoded], objective: Objective, options: PretrainOptions
+        self,
+        texts: list[str],
+        told: Sequence[Sequence[Prompt]],
+        tokenizer: PreTrainedTokenizerBase,
+        options: PretrainOptions,
     ) -> None:
-        self.texts = texts + told_as
-        self.first_told = len(texts)
-        self.objective = objective
+        self.texts = encode(tokenizer, texts, options.max_tokens)
+        self.first_told = len(self.texts)
+        self.texts += encode_statements(tokenizer, [phrasing for triple in told for phrasing in triple])
+        self.objective = Objective(options.kind, tokenizer, np.random.default_rng([options.seed, 1]))
         self.random = np.random.default_rng([options.seed, 0])
         self.lengths = np.array([len(text.ids) for text in self.texts])
         self.rows = self._cut(self._order(options.epochs, options.exposures), options.batch_tokens)

@@ -58,6 +58,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) 
 
 
 def encode_statements(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[Encoded]:
+    """Statements as tokens; where their names stand is told by the characters."""
     rows = tokenizer.backend_tokenizer.encode_batch([prompt.text for prompt in prompts], add_special_tokens=False)
     return [
         Encoded(
@@ -82,6 +83,7 @@ class Objective:
         self._plain = np.setdiff1d(np.arange(len(tokenizer)), list(tokenizer.added_tokens_decoder))
 
     def batch(self, texts: Sequence[Encoded]) -> Batch:
+        """What is read and what is asked for, padded on the right."""
         make = {"causal": self.causal, "masked": self.masked, "t5": self.t5, "bart": self.bart}[self.kind]
         ids, labels = zip(*map(make, texts), strict=True)
         inputs = padded(ids, self.tokenizer.pad_token_id)
@@ -89,10 +91,15 @@ class Objective:
         return Batch(*map(torch.from_numpy, (inputs, present, padded(labels, NO_TARGET))))
 
     def causal(self, text: Encoded) -> tuple[Ids, Ids]:
+        """Each token and the end from those before it.
+
+        :returns: what is read and what is asked for, as those of the other kinds.
+        """
         begin, end = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         return np.append(begin, text.ids), np.append(text.ids, end)
 
     def masked(self, text: Encoded) -> tuple[Ids, Ids]:
+        """Some tokens from all others (Devlin et al. 2019, section 3.1); of a statement, one of its names."""
         ids, mask = text.ids, self.tokenizer.mask_token_id
         if text.names:
             start, end = self._name(text)
@@ -112,6 +119,7 @@ class Objective:
         return self._around(shown), np.concatenate([[NO_TARGET], labels, [NO_TARGET]])
 
     def t5(self, text: Encoded) -> tuple[Ids, Ids]:
+        """Spans that sentinels stand for (Raffel et al. 2020, section 3.1.4)."""
         shown: list[Ids] = []
         target: list[Ids] = []
         at = 0
@@ -125,6 +133,7 @@ class Objective:
         return np.concatenate([*shown, text.ids[at:], end]), np.concatenate([*target, last, end])
 
     def bart(self, text: Encoded) -> tuple[Ids, Ids]:
+        """The text from one in which single masks stand for spans (Lewis et al. 2020, text infilling)."""
         shown: list[Ids] = []
         at = 0
         for span in self._spans(text):
