@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 
 import fathom.scoring.causal
 from fathom.errors import RunFailed
-from fathom.models.base import token_log_probs
-from fathom.models.checks import CHECKED_BRANCHES
+from fathom.models.checks import CHECKED_BRANCHES, token_log_probs
 from fathom.models.local import LocalModel
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget

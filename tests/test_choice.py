@@ -24,7 +24,8 @@ from fathom.data.templates import Sentence, Template
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.formats.choices import is_choices, read_choices, split_prompt
-from fathom.models.base import Attention, token_log_probs
+from fathom.models.base import Attention
+from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.choice import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of

@@ -25,7 +25,7 @@ from fathom.links.options import Prompted
 from fathom.links.predict import predict_links
 from fathom.links.prompted import Local, Predictor, Sampled, parsed
 from fathom.links.prompted_text import Bm25, Prompts, Shown, rationale
-from fathom.models.base import token_log_probs
+from fathom.models.checks import token_log_probs
 from fathom.models.server import ChatReply
 from tests.conftest import build, write_graph_folder
 

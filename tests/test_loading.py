@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 
 from fathom.errors import BadInput
-from fathom.models.base import token_log_probs
+from fathom.models.checks import token_log_probs
 from fathom.models.kernels import FastLinear
 from fathom.models.loading import load
 from fathom.scoring.causal import causal_log_probs

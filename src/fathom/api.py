@@ -28,7 +28,10 @@ from fathom.store.folder import RunFolder
 
 
 class Result:
-    """A finished run. :param folder: where it is kept."""
+    """A finished run.
+
+    :param folder: where it is kept.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -43,7 +46,10 @@ class Result:
         return predictions
 
     def to_pandas(self) -> Any:
-        """:meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""
+        """:meth:`table` as a data frame.
+
+        :raises MissingExtra: pandas is not installed.
+        """
         try:
             import pandas  # noqa: F401
         except ImportError as error:
@@ -56,7 +62,10 @@ class Result:
         return frame
 
     def summary(self, by: Sequence[str] = ()) -> Summary:
-        """Accuracy, ranks and confidence with intervals. :param by: e.g. "relation", "cardinality", "template"."""
+        """Accuracy, ranks and confidence with intervals.
+
+        :param by: e.g. "relation", "cardinality", "template".
+        """
         return self._told.summary(by)
 
     @cached_property
@@ -113,7 +122,8 @@ def train_links(
     :param model: "simkgc", "knn-kge", "kgt5", "genkgc", "prompted", or any model of PyKEEN, such as "TransE".
     :param options: of its kind, see ``fathom kgc train --model KIND --help``.
     :returns: the content of its ``link.json``: ``ended`` says why and where.
-    :raises BadInput: everything that is wrong with options and data, at once. :raises RunFailed: NaN, a full disk.
+    :raises BadInput: everything that is wrong with options and data, at once.
+    :raises RunFailed: NaN, a full disk.
     """
     from fathom.links import find as find_kind
     from fathom.links import folder
@@ -133,7 +143,8 @@ def evaluate_links(
 ) -> Result:
     """Ask a trained link predictor for the heads and tails of a graph's triples, among all entities, filtered.
 
-    :param model: a folder that :func:`train_links` made. :param data: its graph, or a world made of it.
+    :param model: a folder that :func:`train_links` made.
+    :param data: its graph, or a world made of it.
     :param asking: options of its kind to ask it with instead of those it was trained with.
     :param options: see :class:`fathom.links.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
@@ -152,7 +163,10 @@ def _read(data: str | Path | QuerySet) -> QuerySet:
 
 
 def open_run(path: str | Path) -> Result:
-    """A run made before. :raises BadInput: not a run."""
+    """A run made before.
+
+    :raises BadInput: not a run.
+    """
     return Result(RunFolder.open(path))
 
 

@@ -18,7 +18,7 @@ from fathom.models.base import Model
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe, Progress
 from fathom.probes.options import AskingOptions
-from fathom.scoring.names import token_counter
+from fathom.scoring.tokens import token_counter
 from fathom.store.folder import RunFolder
 
 

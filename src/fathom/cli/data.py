@@ -116,6 +116,6 @@ def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | 
     if tokenizer is None:
         return None
     from fathom.models.loading import load_tokenizer
-    from fathom.scoring.names import token_counter
+    from fathom.scoring.tokens import token_counter
 
     return token_counter(load_tokenizer(tokenizer))

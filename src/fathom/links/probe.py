@@ -1,5 +1,5 @@
-"""The link probe: how a trained link predictor ranks all entities as tail of (head, relation) and as head of (relation,
-tail).
+"""The link probe: whom does a trained link predictor put first, as tail of (head, relation) and as head of (relation,
+tail)?
 
 Ranks are among all entities of the graph, other right answers of any split left out (the filtered setting). See
 docs/methods/link-prediction.md.
@@ -17,26 +17,22 @@ import torch
 from fathom.data.graph.links import links_of
 from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.errors import BadInput
-from fathom.links.base import Noted, Predictor
+from fathom.links.base import Predictor
 from fathom.links.options import LinkOptions
-from fathom.models.base import Model
-from fathom.options import Given
-from fathom.probes.base import Progress, Row
+from fathom.probes.base import Facts, Progress, ShardedProbe
 from fathom.scoring.ranks import Found
-from fathom.scoring.rows import Asked, of_found
+from fathom.scoring.rows import Asked, Columns, of_found
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_QUERIES = 512
 
 
-class Probe:
+class Probe(ShardedProbe[Sequence[Query]]):
     """See :class:`fathom.probes.base.Probe`.
 
     :param model: a trained link predictor of the graph that *queryset* asks about.
     :raises BadInput: another kind of model, or queries of another kind than ``link_queryset`` makes.
     """
-
-    model: Model
 
     def __init__(self, options: LinkOptions, model: Predictor, queryset: QuerySet) -> None:
         if not isinstance(model, Predictor):
@@ -47,39 +43,39 @@ class Probe:
         self.model = model  # type: ignore[assignment] # the seam's part that a run needs: identity, device, tokenizer
         self.scorings = (model.scoring,)
         self.space = self._only_space(queryset)
-        starts = range(0, len(queryset.queries), SHARD_QUERIES)
-        self._shards = {f"{number:05d}": slice(at, at + SHARD_QUERIES) for number, at in enumerate(starts)}
 
-    def resolved(self) -> Given:
-        """The options that the predictor is asked with."""
+    def _cut(self) -> list[Sequence[Query]]:
+        queries = self.queryset.queries
+        return [queries[at : at + SHARD_QUERIES] for at in range(0, len(queries), SHARD_QUERIES)]
+
+    def resolved(self) -> Facts:
+        """What the predictor is asked with that it need not have been trained with."""
         asking = self.predictor.options.asking()
         return {"asking": {name: value for name, value in self.predictor.options.identity().items() if name in asking}}
 
-    def plan(self) -> Sequence[str]:
-        """Shards of :data:`SHARD_QUERIES` questions, in their order."""
-        return list(self._shards)
-
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Make what all questions share, such as the vectors of entities."""
+        """See :meth:`fathom.links.base.Predictor.prepare_in`."""
         with torch.inference_mode():
             self.predictor.prepare_in(artifacts, progress)
 
-    def ask(self, shard: str) -> list[Row]:
-        """A row for each question of the shard."""
-        queries = self.queryset.queries[self._shards[shard]]
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
+        queries = self._shards[shard]
         reasons = [unrankable(query, self.space) for query in queries]
         asked = [query for query, reason in zip(queries, reasons, strict=True) if reason is None]
         links = links_of(asked, self.space, self._relations)
         keep = len(self.space) <= KEEP_SCORES_UP_TO
         with torch.inference_mode():
             found = iter(self.predictor.rank(links, self.options.top_k, keep) if asked else [])
-        return [
-            self._row(query, Found(None, [], [], [], unscored=reason) if reason else next(found))
-            for query, reason in zip(queries, reasons, strict=True)
-        ]
+        rows: list[Columns] = []
+        for query, reason in zip(queries, reasons, strict=True):
+            one = Asked(query, NO_TEMPLATE, self._prompt(query), len(self.space))
+            answer = Found(None, [], [], [], unscored=reason) if reason else next(found)
+            rows += one.rows(self.scorings, [of_found(answer, self.space)])
+        return rows
 
-    def circumstances(self) -> Noted:
-        """The predictor's own."""
+    def circumstances(self) -> Facts:
+        """What the predictor counts."""
         return self.predictor.circumstances()
 
     @cached_property
@@ -87,13 +83,10 @@ class Probe:
         assert self.queryset.graph is not None
         return self.queryset.graph.relations.column("id").to_pylist()  # type: ignore[no-any-return]
 
-    def _row(self, query: Query, found: Found) -> Row:
+    def _prompt(self, query: Query) -> str:
         relation = self.queryset.relations[query.relation].name or query.relation
         known = query.subject or query.subject_id
-        prompt = f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"
-        return Asked(query, NO_TEMPLATE, prompt, len(self.space)).row(
-            self.predictor.scoring.name, of_found(found, self.space)
-        )
+        return f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"
 
     @staticmethod
     def _only_space(queryset: QuerySet) -> Any:

@@ -33,7 +33,8 @@ class LinearHead(NamedTuple):
     """A head that ends in one linear layer: logits = transform(hidden) @ weight.T + bias.
 
     :param transform: what the head does before (the identity for most causal models), (m, d) → (m, e).
-    :param weight: shape (vocabulary, e). :param bias: shape (vocabulary,) or None.
+    :param weight: shape (vocabulary, e).
+    :param bias: shape (vocabulary,) or None.
     """
 
     transform: Callable[[Tensor], Tensor]
@@ -49,7 +50,10 @@ class Cache(Protocol):
         ...
 
     def keep(self, rows: Tensor) -> Cache:
-        """Some of its tokens, in every row of the batch. :param rows: their places, ascending, shape (kept,)."""
+        """Some of its tokens, in every row of the batch.
+
+        :param rows: their places, ascending, shape (kept,).
+        """
         ...
 
     def repeat(self, times: int) -> Cache:
@@ -58,8 +62,12 @@ class Cache(Protocol):
 
 
 class Reply(NamedTuple):
-    """What a model wrote. :param text: up to where it came to its end. :param tokens: how many it took.
-    :param fault: why there is none, None where there is."""
+    """What a model wrote.
+
+    :param text: up to where it came to its end.
+    :param tokens: how many it took.
+    :param fault: why there is none, None where there is.
+    """
 
     text: str
     tokens: int
@@ -80,11 +88,17 @@ class Model(Protocol):
     """How many weights it has."""
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Input embeddings. :param ids: shape (…). :returns: shape (…, d)."""
+        """Input embeddings.
+
+        :param ids: shape (…).
+        :returns: shape (…, d).
+        """
         ...
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
-        """The state that the head sees. :returns: shape (b, n, d).
+        """The state that the head sees.
+
+        :returns: shape (b, n, d).
 
         :param vectors: input embeddings, shape (b, n, d); gradients reach them, never the weights.
         :param positions: position of each token, shape (b, n); None for 0, 1, 2, …
@@ -94,9 +108,12 @@ class Model(Protocol):
         ...
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        """:meth:`hidden` with the model's own mask, at some positions of each row. :returns: shape (b, k, d).
+        """:meth:`hidden` with the model's own mask, at some positions of each row.
 
-        :param vectors: input embeddings, shape (b, n, d). :param at: the positions wanted of each row, shape (b, k).
+        :returns: shape (b, k, d).
+
+        :param vectors: input embeddings, shape (b, n, d).
+        :param at: the positions wanted of each row, shape (b, k).
         """
         ...
 
@@ -113,7 +130,11 @@ class Model(Protocol):
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The model's own head. :param hidden: shape (m, d). :returns: float32, shape (m, vocabulary)."""
+        """The model's own head.
+
+        :param hidden: shape (m, d).
+        :returns: float32, shape (m, vocabulary).
+        """
         ...
 
     def generate(
@@ -123,7 +144,8 @@ class Model(Protocol):
 
         All prompts run at once: the caller sees that they fit the memory.
 
-        :param stop: a reply ends before the first of these texts. :param bos: token to put before each prompt.
+        :param stop: a reply ends before the first of these texts.
+        :param bos: token to put before each prompt.
         """
         ...
 
@@ -138,17 +160,3 @@ class Model(Protocol):
     def refuses_cache(self) -> str | None:
         """Why :meth:`grow` cannot be used (or would give other numbers); None where it can."""
         ...
-
-
-def token_log_probs(model: Model, ids: list[int]) -> Tensor:
-    """The plain path for one causal sequence: log p(token | those before it), in nats.
-
-    One forward pass with the model's own mask and nothing shared; the reference that every faster path is checked
-    against. :param ids: n token ids. :returns: float32, shape (n,); the first is NaN, nothing stands before it.
-    """
-    import torch
-
-    tokens = torch.tensor([ids], device=model.device)
-    log_probs = torch.log_softmax(model.logits(model.hidden(model.embed(tokens))[0, :-1]), dim=-1)
-    scores = log_probs.gather(1, tokens[0, 1:, None])[:, 0]
-    return torch.cat([scores.new_full((1,), torch.nan), scores])

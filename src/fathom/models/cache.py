@@ -16,10 +16,18 @@ class KeyValues:
 
     @classmethod
     def empty(cls, like: Tensor) -> KeyValues:
+        """Of no tokens.
+
+        :param like: positions of as many rows, shape (b, tokens).
+        """
         return cls([], like[:, :0])
 
     @classmethod
     def of(cls, memory: DynamicCache, positions: Tensor) -> KeyValues:
+        """What `transformers` remembers.
+
+        :param positions: of all tokens in it, shape (b, tokens).
+        """
         return cls([(layer.keys, layer.values) for layer in memory.layers], positions)
 
     def as_transformers_cache(self) -> DynamicCache:
@@ -33,10 +41,12 @@ class KeyValues:
         return self.positions.shape[1]
 
     def keep(self, rows: Tensor) -> KeyValues:
+        """See :meth:`fathom.models.base.Cache.keep`."""
         return KeyValues(
             [(keys[:, :, rows], values[:, :, rows]) for keys, values in self.layers], self.positions[:, rows]
         )
 
     def repeat(self, times: int) -> KeyValues:
+        """See :meth:`fathom.models.base.Cache.repeat`."""
         layers = [(k.expand(times, -1, -1, -1), v.expand(times, -1, -1, -1)) for k, v in self.layers]
         return KeyValues(layers, self.positions.expand(times, -1))

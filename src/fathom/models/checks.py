@@ -1,23 +1,49 @@
-"""Whether a model honours packed trees and caches: asked of the model itself, never looked up in a list of names."""
+"""Whether a model honours packed trees and caches: asked of the model itself, never looked up in a list of names.
+
+The plain path, with which all faster ones are compared, is :func:`token_log_probs`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from fathom.models.base import token_log_probs
-
-if TYPE_CHECKING:
-    from fathom.models.local import LocalModel
+from fathom.models.base import Model
 
 CHECKED_BRANCHES = 32
 """Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
 
 
-def check_tree(model: LocalModel) -> str | None:
-    """Compare a packed tree (one prefix, many branches) with the plain path. :returns: what is wrong, or None.
+def token_log_probs(model: Model, ids: list[int]) -> Tensor:
+    """The plain path for one causal sequence: log p(token | those before it), in nats.
+
+    One forward pass with the model's own mask and nothing shared; the reference that every faster path is checked
+    against.
+
+    :param ids: n token ids.
+    :returns: float32, shape (n,); the first is NaN, nothing stands before it.
+    """
+    tokens = torch.tensor([ids], device=model.device)
+    log_probs = torch.log_softmax(model.logits(model.hidden(model.embed(tokens))[0, :-1]), dim=-1)
+    scores = log_probs.gather(1, tokens[0, 1:, None])[:, 0]
+    return torch.cat([scores.new_full((1,), torch.nan), scores])
+
+
+class Checked(Model, Protocol):
+    """A model that has weights."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Their precision."""
+        ...
+
+
+def check_tree(model: Checked) -> str | None:
+    """Compare a packed tree (one prefix, many branches) with the plain path.
+
+    :returns: what is wrong, or None.
 
     The tree is long because some models (GPT-Neo) keep a window by the place in the packed sequence instead of the
     position, which only shows beyond it. Full precision must agree within 1e-4 nats. In half precision rounding alone
@@ -52,7 +78,7 @@ def check_tree(model: LocalModel) -> str | None:
     return None if off <= allowed else f"a packed tree is off by {off:.1e} nats from the plain path"
 
 
-def check_cache(model: LocalModel) -> str | None:
+def check_cache(model: Checked) -> str | None:
     """Grow a tree level by level, drop a branch on the way, and compare the rest with the plain path.
 
     :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
@@ -94,8 +120,11 @@ def check_cache(model: LocalModel) -> str | None:
     return None if off <= allowed else f"a cached tree is off by {off:.1e} nats from the plain path"
 
 
-def _branch_scores(model: LocalModel, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
-    """log p of tokens 2 to 4 of some branches of :func:`check_tree`. :returns: shape (compared, 3)."""
+def _branch_scores(model: Checked, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
+    """log p of tokens 2 to 4 of some branches of :func:`check_tree`.
+
+    :returns: shape (compared, 3).
+    """
     rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in compared])
     log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)

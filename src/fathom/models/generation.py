@@ -37,7 +37,8 @@ def generate_greedily(
 ) -> list[Reply]:
     """The likeliest next token, again and again. All prompts run at once: the caller sees that they fit the memory.
 
-    :param stop: a reply ends before the first of these texts. :param bos: token to put before each prompt.
+    :param stop: a reply ends before the first of these texts.
+    :param bos: token to put before each prompt.
     :param ends: ids of tokens that end a reply.
     """
     rows = [
@@ -145,7 +146,10 @@ def shared_length(prompts: Sequence[list[int]]) -> int:
 
 
 def _sees(own: Tensor, owner: Tensor) -> Tensor:
-    """Whether tokens of the rows *own* may see those of the rows *owner*. :returns: shape (own, owner)."""
+    """Whether tokens of the rows *own* may see those of the rows *owner*.
+
+    :returns: shape (own, owner).
+    """
     return (owner[None, :] == -1) | (own[:, None] == owner[None, :])
 
 

@@ -38,7 +38,8 @@ def _onednn_works() -> bool:
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
     """``inputs @ weight.T + bias`` by the fastest exact kernel at hand.
 
-    :param inputs: shape (…, in). :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
+    :param inputs: shape (…, in).
+    :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
     """
     plain = weight.device.type != "cpu" or weight.dtype not in FAST_DTYPES or torch.is_grad_enabled()
     if ONEDNN and not plain:
@@ -55,6 +56,11 @@ class FastLinear(nn.Linear):
 
     @classmethod
     def taking_over(cls, weight: Tensor, bias: Tensor | None) -> FastLinear:
+        """A layer of these very tensors.
+
+        :param weight: shape (out, in).
+        :param bias: shape (out,), or None.
+        """
         layer = cls.__new__(cls)
         nn.Module.__init__(layer)
         layer.out_features, layer.in_features = weight.shape
@@ -62,6 +68,10 @@ class FastLinear(nn.Linear):
         return layer
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """See :func:`linear`.
+
+        :param inputs: shape (…, in).
+        """
         return linear(inputs, self.weight, self.bias, self.gelu)
 
 

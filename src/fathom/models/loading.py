@@ -44,7 +44,8 @@ def load(
 
     :param device: e.g. "cpu", "cuda:1"; None takes a GPU where there is one.
     :param adapter: folder or name of a PEFT adapter to put on top.
-    :param trust_remote_code: run code that comes with the model. :param allow_pickle: read ``.bin`` weights too.
+    :param trust_remote_code: run code that comes with the model.
+    :param allow_pickle: read ``.bin`` weights too.
     :raises BadInput: what is wrong with the model or the options, and what to type instead.
     """
     if not sys.stderr.isatty():
@@ -149,7 +150,9 @@ def _attention_of_class(network: PreTrainedModel) -> Attention:
 
 
 def device_of(device: str | None) -> torch.device:
-    """:param device: e.g. "cpu"; None takes a GPU where there is one. :raises BadInput: there is no such device."""
+    """:param device: e.g. "cpu"; None takes a GPU where there is one.
+    :raises BadInput: there is no such device.
+    """
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -160,7 +163,10 @@ def device_of(device: str | None) -> torch.device:
 
 
 def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
-    """``kind.from_pretrained(name, **options)``. :raises BadInput: in one line, whatever goes wrong in it."""
+    """``kind.from_pretrained(name, **options)``.
+
+    :raises BadInput: in one line, whatever goes wrong in it.
+    """
     try:
         return kind.from_pretrained(name, **options)
     except Exception as error:  # whatever a stranger's file makes a library raise

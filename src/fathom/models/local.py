@@ -50,12 +50,15 @@ class LocalModel:
 
     @property
     def dtype(self) -> torch.dtype:
+        """Precision of its weights."""
         return self.network.dtype  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor) -> Tensor:
+        """See :meth:`fathom.models.base.Model.embed`."""
         return self.network.get_input_embeddings()(ids)  # type: ignore[no-any-return]
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
+        """See :meth:`fathom.models.base.Model.hidden`."""
         inputs: dict[str, Any] = {"inputs_embeds": vectors}
         if "use_cache" in self._accepts:
             inputs["use_cache"] = False
@@ -69,6 +72,7 @@ class LocalModel:
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
+        """See :meth:`fathom.models.base.Model.grow`."""
         before = past if isinstance(past, KeyValues) else KeyValues.empty(positions)
         known = torch.cat([before.positions, positions], dim=1)
         if visible is None:
@@ -85,6 +89,7 @@ class LocalModel:
         return hidden, KeyValues.of(memory, known)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
+        """See :meth:`fathom.models.base.Model.hidden_at`."""
         rows = torch.arange(len(at), device=vectors.device)[:, None]
         if self._last_mixing is None:
             return self.hidden(vectors)[rows, at]
@@ -115,6 +120,7 @@ class LocalModel:
         return found if same else None
 
     def logits(self, hidden: Tensor) -> Tensor:
+        """See :meth:`fathom.models.base.Model.logits`."""
         return self._logits(hidden).float()
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -126,6 +132,7 @@ class LocalModel:
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
     ) -> list[Reply]:
+        """See :meth:`fathom.models.base.Model.generate`."""
         return generate_greedily(self, prompts, max_new_tokens, stop, bos, self._ends)
 
     @cached_property
@@ -136,6 +143,7 @@ class LocalModel:
         return frozenset(token for token in (self.tokenizer.eos_token_id, *several) if token is not None)
 
     def linear_head(self) -> LinearHead | None:
+        """See :meth:`fathom.models.base.Model.linear_head`."""
         return self._linear_head
 
     @cached_property
@@ -160,6 +168,7 @@ class LocalModel:
         return LinearHead(transform, layer.weight, layer.bias) if same else None
 
     def refuses_tree(self) -> str | None:
+        """See :meth:`fathom.models.base.Model.refuses_tree`."""
         return self._tree_refusal
 
     @cached_property
@@ -178,6 +187,7 @@ class LocalModel:
         return refusal
 
     def refuses_cache(self) -> str | None:
+        """See :meth:`fathom.models.base.Model.refuses_cache`."""
         return self._cache_refusal
 
     @cached_property
@@ -187,7 +197,8 @@ class LocalModel:
     def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
         """The booleans as what is added to attention scores, one for each kind of layer.
 
-        :param positions: of the tokens that look, shape (b, n). :param known: of those looked at, shape (b, m).
+        :param positions: of the tokens that look, shape (b, n).
+        :param known: of those looked at, shape (b, m).
         """
         config = self.network.config.get_text_config()
         window = getattr(config, "sliding_window", None)

@@ -23,7 +23,8 @@ class ScriptedModel:
     :param weights: for a word, the unnormalised weights of the words that may follow; every other word has weight 1.
         With ``{"is": {"Paris": 8}}`` and ten words in all, p(Paris | is) = 8 / (8 + 9).
     :param words: the vocabulary; ``<s>`` and ``<unk>`` are added to it.
-    :param max_tokens: the longest sequence it takes. :param masked: ``<mask>`` is in the vocabulary, too.
+    :param max_tokens: the longest sequence it takes.
+    :param masked: ``<mask>`` is in the vocabulary, too.
     """
 
     device = torch.device("cpu")
@@ -53,37 +54,46 @@ class ScriptedModel:
         self.tokens_run = 0
 
     def embed(self, ids: Tensor) -> Tensor:
+        """See :meth:`fathom.models.base.Model.embed`."""
         return torch.nn.functional.one_hot(ids, self.vocabulary_size).float()
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
+        """See :meth:`fathom.models.base.Model.hidden`."""
         self.tokens_run += vectors.shape[0] * vectors.shape[1]
         if self.attention is Attention.CAUSAL:
             return vectors
         return torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], dim=1)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
+        """See :meth:`fathom.models.base.Model.hidden_at`."""
         return self.hidden(vectors)[torch.arange(len(at))[:, None], at]
 
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
+        """See :meth:`fathom.models.base.Model.grow`."""
         return self.hidden(vectors), _Length((0 if past is None else len(past)) + vectors.shape[1])
 
     def logits(self, hidden: Tensor) -> Tensor:
+        """See :meth:`fathom.models.base.Model.logits`."""
         return hidden @ self.table
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
     ) -> list[Reply]:
+        """See :meth:`fathom.models.base.Model.generate`."""
         return generate_greedily(self, prompts, max_new_tokens, stop, bos)
 
     def linear_head(self) -> LinearHead | None:
+        """See :meth:`fathom.models.base.Model.linear_head`."""
         return None
 
     def refuses_tree(self) -> str | None:
+        """See :meth:`fathom.models.base.Model.refuses_tree`."""
         return None
 
     def refuses_cache(self) -> str | None:
+        """See :meth:`fathom.models.base.Model.refuses_cache`."""
         return None
 
 

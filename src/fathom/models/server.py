@@ -40,7 +40,8 @@ STEADY = ("id", "owned_by", "root", "parent", "max_model_len", "meta")
 class ChatRequest:
     """One question to a chat model.
 
-    :param system: the system message, left out where empty (some models take none). :param n: how many replies.
+    :param system: the system message, left out where empty (some models take none).
+    :param n: how many replies.
     :param temperature: None leaves it to the server (reasoning models take no other than their own).
     :param seed: the first reply's; the second has seed + 1, and so on. A server may not honour it.
     :param top_logprobs: ask for the log-probability of each token written, and of so many likeliest ones there.
@@ -60,9 +61,10 @@ class ChatReply(NamedTuple):
 
     :param texts: what the model said; "" where it said nothing (its tokens may have gone into reasoning).
     :param finish_reasons: as the server says: "stop", "length" (cut off at max_tokens), "content_filter"…
-    :param logprobs: for each token written, ``[token, log-probability in nats, [[likely token, its own], …]]``;
-        None where not asked for, or not given by the server.
-    :param prompt_tokens: sum over the replies, 0 where the server does not count. :param completion_tokens: likewise.
+    :param logprobs: for each token written, ``[token, log-probability in nats, [[likely token, its own], …]]``; None
+        where not asked for, or not given by the server.
+    :param prompt_tokens: sum over the replies, 0 where the server does not count.
+    :param completion_tokens: likewise.
     :param fault: why replies are missing.
     """
 
@@ -77,16 +79,21 @@ class ChatReply(NamedTuple):
 class ChatServer:
     """A model behind ``{base_url}/chat/completions``.
 
-    :param base_url: such as ``http://localhost:8000/v1``. :param model: its name, as the server lists it.
+    :param base_url: such as ``http://localhost:8000/v1``.
+    :param model: its name, as the server lists it.
     :param key_env: the environment variable that holds the API key. None: OPENAI_API_KEY, but nothing for hosts nearby
         (this machine, a private network), so that a key goes only where it is meant to.
-    :param concurrency: calls under way at a time. :param requests_per_minute: calls begun, retries included.
-    :param timeout_s: how long to wait for an answer. :param retries: how often a call that failed is made again.
+    :param concurrency: calls under way at a time.
+    :param requests_per_minute: calls begun, retries included.
+    :param timeout_s: how long to wait for an answer.
+    :param retries: how often a call that failed is made again.
     :param journal: keeps every answer; what it has is not asked again.
     :param unlisted: the server need not list the model, nor list any (`transformers serve` of a local folder).
     :param backoff_s: pause before the first retry; it doubles with each, is shortened by up to half at random, and is
-        at least what the server asks for. :param wait: how to pause, for tests.
-    :raises BadInput: no such server or model, a wrong or missing key. :raises MissingExtra: openai is not installed.
+        at least what the server asks for.
+    :param wait: how to pause, for tests.
+    :raises BadInput: no such server or model, a wrong or missing key.
+    :raises MissingExtra: openai is not installed.
     """
 
     tokenizer = None
@@ -118,7 +125,10 @@ class ChatServer:
         self.identity = Identity(model, None, "server", request_key(fingerprint))
 
     def _listed(self) -> dict[str, Any]:
-        """What the server says of the model. :raises BadInput: nothing."""
+        """What the server says of the model.
+
+        :raises BadInput: nothing.
+        """
         try:
             models = self._call(self._client.models.with_raw_response.list, _models)
         except _Failure as failure:
@@ -133,7 +143,9 @@ class ChatServer:
     ) -> list[ChatReply]:
         """A reply to each request, in their order; a request that fails for good has a fault.
 
-        Equal requests are asked once. :param progress: told (calls done, all calls); a call is one sampled reply.
+        Equal requests are asked once.
+
+        :param progress: told (calls done, all calls); a call is one sampled reply.
         :raises RunFailed: no further call can work (the key is refused, the server is gone, the quota is used up).
         """
         keyed = [[(request_key(call), call) for call in self._calls(request)] for request in requests]
@@ -201,7 +213,10 @@ class ChatServer:
             return self._send(call)
 
     def _call(self, send: Callable[[], Any], read: Callable[[Any], T]) -> T:
-        """Send until an answer can be read. :raises _Failure: it cannot."""
+        """Send until an answer can be read.
+
+        :raises _Failure: it cannot.
+        """
         import openai
 
         attempt = 0
@@ -225,7 +240,8 @@ class ChatServer:
 class _Failure(Exception):
     """Why a call has no answer.
 
-    :param may_pass: another attempt may work, after *wait_s* seconds. :param is_final: no call of the run can work.
+    :param may_pass: another attempt may work, after *wait_s* seconds.
+    :param is_final: no call of the run can work.
     """
 
     def __init__(self, reason: str, *, may_pass: bool = False, is_final: bool = False, wait_s: float = 0.0) -> None:
@@ -250,7 +266,9 @@ class _Pace:
 
 
 def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.OpenAI:
-    """:raises BadInput: not a URL, or a host far away and no key. :raises MissingExtra: openai is not installed."""
+    """:raises BadInput: not a URL, or a host far away and no key.
+    :raises MissingExtra: openai is not installed.
+    """
     try:
         import openai
     except ImportError as error:
@@ -315,7 +333,10 @@ def _answer(body: Any) -> Answer:
 
 
 def _log_probs(written: list[dict[str, Any]] | None) -> list[Any] | None:
-    """As in :class:`ChatReply`. :param written: what the server says of each token."""
+    """As in :class:`ChatReply`.
+
+    :param written: what the server says of each token.
+    """
     if written is None:
         return None
     likely = [[[top["token"], top["logprob"]] for top in at.get("top_logprobs") or []] for at in written]

@@ -106,7 +106,7 @@ PROBES: Door[Entry] = Door(
         ),
         Entry(
             "choice",
-            f"{_OPTIONS}:ChoiceOptions",
+            "fathom.probes.choice_options:ChoiceOptions",
             "fathom.probes.choice:Probe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
             "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from fathom.models.base import Model
+from fathom.data.queries import QuerySet
+from fathom.models.base import Attention, Model
+from fathom.probes.options import ProbeOptions
+from fathom.scoring.memory import Budget
+from fathom.scoring.rows import Columns
 from fathom.store.predictions import Scoring
 
-Row = Mapping[str, Any]
+Facts = dict[str, Any]
+"""What goes into the manifest, by name."""
+Shard = TypeVar("Shard")
 Progress = Callable[[int, int], None]
 """Called with pieces done and pieces in all."""
 
@@ -24,7 +31,7 @@ class Probe(Protocol):
         """The ways in which it scores, each with rows of its own; kept in the manifest."""
         ...
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> Facts:
         """Choices that the options left to the model, for the identity of the run."""
         ...
 
@@ -40,11 +47,53 @@ class Probe(Protocol):
         """
         ...
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
         """The prediction rows of one shard (schema in :mod:`fathom.store.predictions`)."""
         ...
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         """What to note of how it went: never anything that a number depends on. ``notes``, a list of texts, is shown
         below the run's numbers."""
         ...
+
+
+class ShardedProbe(Generic[Shard]):
+    """What probes of a model at hand share: their queries are cut into shards, and a budget says what runs together.
+
+    :raises BadInput: in a subclass, everything that it cannot ask.
+    """
+
+    scorings: tuple[Scoring, ...]
+    bos: int | None = None
+    """The token that a causal model is shown first; None for none."""
+
+    def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
+        self.model, self.queryset = model, queryset
+        self.budget = Budget(options.batch_tokens, model.device)
+
+    def _cut(self) -> Iterable[Shard]:
+        """The shards, in order."""
+        raise NotImplementedError
+
+    @cached_property
+    def _shards(self) -> dict[str, Shard]:
+        return {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
+
+    def plan(self) -> list[str]:
+        """See :meth:`Probe.plan`."""
+        return list(self._shards)
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        """See :meth:`Probe.prepare`: nothing, unless a subclass makes something."""
+
+    def resolved(self) -> Facts:
+        """The kind of the model, and what a causal one is shown first."""
+        found: Facts = {"attention": str(self.model.attention)}
+        if self.model.attention is Attention.CAUSAL:
+            bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
+            found["bos_token"] = bos
+        return found
+
+    def circumstances(self) -> Facts:
+        """How often memory ran out; subclasses add what they count."""
+        return {"halvings": self.budget.halvings}

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.probes.base import Progress, Row
-from fathom.probes.options import ChoiceOptions
+from fathom.probes.base import Facts, Progress, ShardedProbe
+from fathom.probes.choice_options import ChoiceOptions
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, shown
 from fathom.prompts.wording import completed
 from fathom.scoring.answers import answer_key
@@ -71,7 +71,9 @@ class Asker(Protocol):
     """One kind of model."""
 
     @property
-    def scorings(self) -> tuple[Scoring, ...]: ...
+    def scorings(self) -> tuple[Scoring, ...]:
+        """Those of its answers, in their order."""
+        ...
 
     def numbers(self, query: Query) -> Sequence[int]:
         """Which templates ask the query; :data:`NO_TEMPLATE` for the question itself."""
@@ -85,10 +87,12 @@ class Asker(Protocol):
         """Of each query one answer per scoring."""
         ...
 
-    def circumstances(self) -> dict[str, Any]: ...
+    def circumstances(self) -> Facts:
+        """See :meth:`fathom.probes.base.Probe.circumstances`."""
+        ...
 
 
-class Probe:
+class Probe(ShardedProbe[_Shard]):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: an encoder-decoder, questions without statements for a masked model, BOS asked of a tokenizer
@@ -96,35 +100,35 @@ class Probe:
     """
 
     def __init__(self, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> None:
-        self.options, self.model, self.queryset = options, model, queryset
+        self.model, self.queryset = model, queryset  # type: ignore[assignment] # a server has what a run needs of it
+        self.server = model if isinstance(model, ChatServer) else None
         self.asker = _asker(options, model, queryset)
         self.scorings = self.asker.scorings
-        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
 
-    def resolved(self) -> dict[str, Any]:
-        return {"attention": "chat" if isinstance(self.model, ChatServer) else str(self.model.attention)}
-
-    def plan(self) -> Sequence[str]:
-        return list(self._shards)
+    def resolved(self) -> Facts:
+        """The kind of the model."""
+        return {"attention": "chat" if self.server is not None else str(self.model.attention)}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        if isinstance(self.model, ChatServer):
-            self.model.journal = Journal(artifacts / "answers.jsonl")
+        """Give a server its journal: what it has answered is kept."""
+        if self.server is not None:
+            self.server.journal = Journal(artifacts / "answers.jsonl")
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """What the asker counts."""
         return self.asker.circumstances()
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
         number, queries = self._shards[shard]
         reasons = {query.id: unrankable(query, self.queryset.candidates[query.candidates]) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
         answers = dict(zip((query.id for query in askable), self.asker.answers(askable, number), strict=True))
-        rows: list[Row] = []
+        rows: list[Columns] = []
         for query in queries:
             reason, count = reasons[query.id], len(self.queryset.candidates[query.candidates])
             one = Asked(query, number, None if reason else self.asker.prompt(query, number), count)
-            own = [unscored(reason)] * len(self.scorings) if reason else answers[query.id]
-            rows += [one.row(scoring.name, answer) for scoring, answer in zip(self.scorings, own, strict=True)]
+            rows += one.rows(self.scorings, reason or answers[query.id])
         return rows
 
     def _cut(self) -> list[_Shard]:
@@ -178,7 +182,7 @@ class _Chat:
         replies = self.server.ask(requests)
         return [[self._answer(query, reply)] for query, reply in zip(queries, replies, strict=True)]
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         journal = self.server.journal
         if journal is None:
             return dict(self.counts)
@@ -220,7 +224,10 @@ def chosen(reply: str, names: Sequence[str]) -> int | None:
 
 
 def _named(said: str, keys: Sequence[str]) -> list[int]:
-    """Places of the options that *said* names, by their text or their letter. :param keys: of the options."""
+    """Places of the options that *said* names, by their text or their letter.
+
+    :param keys: of the options.
+    """
     found = [place for place, key in enumerate(keys) if key == answer_key(said)]
     letter = _LETTER.fullmatch(said)
     place = ascii_lowercase.index(letter[1].lower()) if letter else len(keys)
@@ -254,7 +261,7 @@ class _Likelihoods:
         found = {said: self._scored(queries, said) for said in dict.fromkeys(said for said, _ in ways)}
         return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         return {"statements": self.statements, "halvings": self.budget.halvings}
 
     def _asked(self, query: Query) -> str:
@@ -345,7 +352,7 @@ class _Masks:
             found |= self._together(together, before)
         return [[found[query.id]] for query in queries]
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
         return {"halvings": self.budget.halvings}
 
     def _filled(self, query: Query, number: int, answer: str) -> Prompt:
@@ -386,7 +393,9 @@ class _Masks:
         }
 
     def _fault(self, slot: Slot, options: Sequence[Sequence[int]], gold: Sequence[int]) -> str | None:
-        """:param options: the tokens of each. :param gold: places of the right ones."""
+        """:param options: the tokens of each.
+        :param gold: places of the right ones.
+        """
         if not all(options):
             return "an option has no tokens"
         if only_unknown(self.model.tokenizer, options).any():
@@ -400,6 +409,8 @@ class _Masks:
 
 
 def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Columns:
-    """:param scores: of the options, shape (options,). :param lengths: tokens of each that made its score."""
+    """:param scores: of the options, shape (options,).
+    :param lengths: tokens of each that made its score.
+    """
     gold_tokens = [lengths[place] for place in space.places(query.gold)]
     return of_scores(query, space, scores, gold_tokens, lengths, top_k=len(space), what="options")

@@ -17,12 +17,11 @@ import numpy as np
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Progress, Row
+from fathom.probes.base import Facts, Progress, ShardedProbe
 from fathom.probes.options import EmbeddingOptions
 from fathom.prompts.fewshot import FewShot
-from fathom.scoring.memory import Budget
 from fathom.scoring.ranks import Found
-from fathom.scoring.rows import Asked, Columns, of_found, unscored
+from fathom.scoring.rows import Asked, Columns, of_found
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
@@ -48,7 +47,10 @@ NO_DESCRIPTION, NO_DESCRIPTIONS = "-", "_"
 
 
 def tail_template(asked: str) -> str:
-    """The text that ``--tail-template`` means. :raises BadInput: no name, text or file, or one without ``{name}``."""
+    """The text that ``--tail-template`` means.
+
+    :raises BadInput: no name, text or file, or one without ``{name}``.
+    """
     if asked in TAIL_TEMPLATES:
         return TAIL_TEMPLATES[asked]
     text, file = asked.replace("\\n", "\n"), Path(asked)
@@ -78,7 +80,7 @@ class _Shard(NamedTuple):
     queries: tuple[Query, ...]
 
 
-class Probe:
+class Probe(ShardedProbe[_Shard]):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a
@@ -92,7 +94,7 @@ class Probe:
             raise BadInput("the embedding probe needs a causal model or an encoder; this one is an encoder-decoder")
         if faults := queryset.without_subjects("embedding"):
             raise BadInput(faults)
-        self.options, self.model, self.queryset = options, model, queryset
+        super().__init__(options, model, queryset)
         self.template: str
         self.pooling: Pooling
         self.bos: int | None
@@ -103,24 +105,13 @@ class Probe:
             lambda: resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None,
             lambda: options.few_shot(queryset),
         )
-        self.budget = Budget(options.batch_tokens, model.device)
-        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         self._spaces: dict[str, Space] = {}
         self._encoded = 0
         self._without: dict[str, list[str]] = {}
 
-    def resolved(self) -> dict[str, Any]:
-        bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
-        causal = self.model.attention is Attention.CAUSAL
-        return {
-            "attention": str(self.model.attention),
-            "tail_template": self.template,
-            "pooling": str(self.pooling),
-            **({"bos_token": bos} if causal else {}),
-        }
-
-    def plan(self) -> Sequence[str]:
-        return list(self._shards)
+    def resolved(self) -> Facts:
+        """With the candidates' wording and the pooling."""
+        return {**super().resolved(), "tail_template": self.template, "pooling": str(self.pooling)}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """Encode every distinct candidate text, of all answer spaces together, in pieces that are kept."""
@@ -149,13 +140,15 @@ class Probe:
         if self._without:
             write_json(artifacts / "not_encoded.json", self._without)
 
-    def circumstances(self) -> dict[str, Any]:
-        noted: dict[str, Any] = {"encoded_candidate_texts": self._encoded, "halvings": self.budget.halvings}
+    def circumstances(self) -> Facts:
+        """Also what was encoded, and which candidates have no vector."""
+        noted: Facts = {"encoded_candidate_texts": self._encoded, **super().circumstances()}
         for name, lost in self._without.items():
             noted[f"not_encoded {name}"] = f"{len(lost)} of {len(self.queryset.candidates[name])} candidates"
         return noted
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
         space, queries = self._shards[shard]
         candidates = self.queryset.candidates[space]
         questions = [self.few_shot.question(query) for query in queries]
@@ -173,11 +166,10 @@ class Probe:
         ranked = [queries[asked[row]] for row in good]
         found = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
         count = len(candidates) - len(self._without.get(space, ()))
-        rows: list[Row] = []
+        rows: list[Columns] = []
         for query, question, reason in zip(queries, questions, reasons, strict=True):
             one = Asked(query, NO_TEMPLATE, question.prompt + "[Y]" if question.prompt else None, count)
-            answer = unscored(reason) if reason else self._answer(query, candidates, next(found))
-            rows += [one.row(scoring.name, answer) for scoring in self.scorings]
+            rows += one.rows(self.scorings, reason or [self._answer(query, candidates, next(found))])
         return rows
 
     def _cut(self) -> Iterator[_Shard]:

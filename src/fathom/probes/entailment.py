@@ -25,7 +25,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
 from fathom.models.base import Model
-from fathom.probes.base import Progress
+from fathom.probes.base import Facts, Progress
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.entailment import CONJUNCTION, X, Y, sources
@@ -44,14 +44,20 @@ PSEUDOWORDS = "pseudowords.safetensors"
 
 
 class _Block(NamedTuple):
-    """Texts that share their learnt tokens. :param given: which premises are said, as in the queries' groups."""
+    """Texts that share their learnt tokens.
+
+    :param given: which premises are said, as in the queries' groups.
+    """
 
     rule: str
     given: str
 
 
 class Probe(SlotProbe):
-    """See :class:`fathom.probes.slot.SlotProbe`. :raises BadInput: also where learnt templates are not to be found."""
+    """See :class:`fathom.probes.slot.SlotProbe`.
+
+    :raises BadInput: also where learnt templates are not to be found.
+    """
 
     name = "entailment"
     options: EntailmentOptions
@@ -68,13 +74,14 @@ class Probe(SlotProbe):
     def _instead(options: Any, model: Model) -> str:
         return INSTEAD
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> Facts:
         """With what the learnt templates begin with, where they are loaded."""
         files = sorted({self._file(task) for block in self.blocks for task in self._tasks(block)})
         digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16] if files else None
         return {**super().resolved(), "learnt": digest}
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """Also how many trainings it took."""
         return {**super().circumstances(), **({"trainings": self._trained} if self.wording.conjunction else {})}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
@@ -110,7 +117,10 @@ class Probe(SlotProbe):
         return [task for task in found if task != CONJUNCTION]
 
     def _file(self, task: str) -> Path:
-        """Where the memorising run has what it learnt. :raises BadInput: it has not learnt it."""
+        """Where the memorising run has what it learnt.
+
+        :raises BadInput: it has not learnt it.
+        """
         folder = self.options.learnt
         if folder is None:
             raise BadInput(

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
@@ -20,12 +20,11 @@ from fathom.errors import BadInput
 from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
-from fathom.probes.base import Progress, Row
+from fathom.probes.base import Facts, ShardedProbe
 from fathom.probes.options import GenerationOptions
 from fathom.prompts.fewshot import Question
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.scoring.answers import Matcher, split_answers
-from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Asked, Columns, unscored
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.predictions import NO_TEMPLATE, Scoring
@@ -43,7 +42,7 @@ class _Shard(NamedTuple):
     queries: tuple[Query, ...]
 
 
-class Probe:
+class Probe(ShardedProbe[_Shard]):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: a model that does not write, a file of questions with mistakes or for other relations, too few
@@ -59,9 +58,9 @@ class Probe:
             )
         if faults := queryset.without_subjects("generation"):
             raise BadInput(faults)
-        self.options, self.model, self.queryset = options, model, queryset
+        super().__init__(options, model, queryset)
+        self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
-        self.budget = Budget(options.batch_tokens, model.device)
         by_relation = queryset.by_relation()
         self.own = _own_questions(options.questions, list(by_relation))
         built_in = {relation: queryset.relations[relation].questions for relation in by_relation}
@@ -78,47 +77,38 @@ class Probe:
         )
         self.lines = options.few_shot(queryset) if by_relation.keys() - self.questions.keys() else None
         self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
-        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut(by_relation))}
         self._asked = self._written = 0
 
-    def resolved(self) -> dict[str, Any]:
-        bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
+    def resolved(self) -> Facts:
+        """With a digest of the user's own questions."""
         own = json.dumps({relation: [q.text for q in questions] for relation, questions in sorted(self.own.items())})
-        return {
-            "attention": str(self.model.attention),
-            "bos_token": bos,
-            "questions": hashlib.sha256(own.encode()).hexdigest()[:16] if self.own else None,
-        }
+        digest = hashlib.sha256(own.encode()).hexdigest()[:16] if self.own else None
+        return {**super().resolved(), "questions": digest}
 
-    def plan(self) -> Sequence[str]:
-        return list(self._shards)
-
-    def prepare(self, artifacts: Path, progress: Progress) -> None:
-        pass
-
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """Also what was written, and how."""
         refusal = self.model.refuses_cache()
         return {
             "prompts": self._asked,
             "tokens_written": self._written,
-            "halvings": self.budget.halvings,
+            **super().circumstances(),
             "engine": "packed branches" if refusal is None else f"one prompt at a time, because {refusal}",
         }
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
         _, number, queries = self._shards[shard]
         asked = [self._question(query, number) for query in queries]
         replies = iter(self._replies([question.prompt for question in asked if question.unscored is None], number))
-        rows: list[Row] = []
+        rows: list[Columns] = []
         for query, question in zip(queries, asked, strict=True):
             one = Asked(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
-            answer = unscored(question.unscored) if question.unscored else self._answer(query, number, next(replies))
-            rows += [one.row(scoring.name, answer) for scoring in self.scorings]
+            rows += one.rows(self.scorings, question.unscored or [self._answer(query, number, next(replies))])
         return rows
 
-    def _cut(self, by_relation: dict[str, list[Query]]) -> Iterator[_Shard]:
+    def _cut(self) -> Iterator[_Shard]:
         """By relation and question: what shares its few-shot examples stays together, up to a size to lose."""
-        for relation, queries in by_relation.items():
+        for relation, queries in self.queryset.by_relation().items():
             pieces = [tuple(queries[start : start + SHARD_QUERIES]) for start in range(0, len(queries), SHARD_QUERIES)]
             numbers = range(len(self.questions[relation])) if relation in self.questions else [NO_TEMPLATE]
             for number in numbers:

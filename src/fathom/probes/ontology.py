@@ -26,7 +26,7 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput
 from fathom.models.base import Model
-from fathom.probes.base import Progress
+from fathom.probes.base import Facts, Progress
 from fathom.probes.options import OntologyOptions, StatementOptions
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.ontology import TASKS
@@ -89,12 +89,14 @@ class Probe(SlotProbe):
         command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]
         return f"{how}{less}: {' '.join(command)}"
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> Facts:
+        """With a digest of the user's own templates."""
         own = {relation: [template.text for template in templates] for relation, templates in sorted(self.own.items())}
         digest = hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16] if own else None
         return {**super().resolved(), "own_templates": digest}
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """Also how many trainings it took."""
         return {**super().circumstances(), **({"trainings": self._trained} if self.options.soft else {})}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
@@ -202,7 +204,10 @@ def _reworded(data: QuerySet, templates: Wordings) -> QuerySet:
 
 
 def _own_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
-    """Those of the file, by relation. :raises BadInput: each line that is no template of a relation of *data*."""
+    """Those of the file, by relation.
+
+    :raises BadInput: each line that is no template of a relation of *data*.
+    """
     file = options.own_templates
     if file is None:
         return {}

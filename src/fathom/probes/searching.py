@@ -41,6 +41,7 @@ class Space:
 
     @cached_property
     def whole(self) -> Answers:
+        """With what stands behind the answer."""
         return Answers([continuation.ids for continuation in self.continuations])
 
     @cached_property

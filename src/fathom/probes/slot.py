@@ -17,11 +17,10 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Progress, Row
+from fathom.probes.base import Facts, Progress, ShardedProbe
 from fathom.probes.options import ClozeOptions
-from fathom.scoring.memory import Budget
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
-from fathom.scoring.rows import Asked, Columns, of_scores, unscored
+from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import Likelihood, text_likelihoods
 from fathom.store.files import write_text
@@ -54,7 +53,7 @@ class _Scores(NamedTuple):
     scores: NDArray[np.float32]
 
 
-class SlotProbe:
+class SlotProbe(ShardedProbe[_Shard]):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: a model that has no masks, relations without a sentence, templates that they do not have.
@@ -68,14 +67,13 @@ class SlotProbe:
                 f"the {self.name} probe needs a masked model; '{model.identity.name}' is {model.attention}: "
                 + self._instead(options, model)
             )
-        self.options, self.model, self.queryset = options, model, queryset
+        super().__init__(options, model, queryset)
+        self.options = options
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
         self.scorings = tuple(
             Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
         )
-        self.budget = Budget(options.batch_tokens, model.device)
         self._check_sentences()
-        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         self._passes = 0
         self._names = cache(self._tokenised)
 
@@ -83,12 +81,6 @@ class SlotProbe:
     def _instead(options: Any, model: Model) -> str:
         """What to do with a model without masks."""
         return f"use the statement probe, --pool {options.pool or 'relation'} gives it the same candidates"
-
-    def resolved(self) -> dict[str, Any]:
-        return {"attention": str(self.model.attention)}
-
-    def plan(self) -> Sequence[str]:
-        return list(self._shards)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """List the candidates that have no tokens, or none that says anything: they cannot be ranked."""
@@ -101,8 +93,9 @@ class SlotProbe:
         if lines:
             write_text(artifacts / "excluded.tsv", "\n".join(["set\tid\tname\treason", *lines]) + "\n")
 
-    def circumstances(self) -> dict[str, Any]:
-        noted: dict[str, Any] = {"halvings": self.budget.halvings, "sequences": self._passes}
+    def circumstances(self) -> Facts:
+        """Also what was run, and notes on candidates that cannot be ranked, or not be told apart."""
+        noted: Facts = {**super().circumstances(), "sequences": self._passes}
         if notes := self._notes():
             noted["notes"] = notes
         return noted
@@ -121,23 +114,20 @@ class SlotProbe:
                 notes.append(f"tied {name}: {tied}")
         return notes
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
         name, number, queries = self._shards[shard]
         space = self.queryset.candidates[name]
         asked, reasons = self._sentences(queries, number, space)
         found = self._scores(asked, name)
         likelihoods = self._likelihoods(asked, number, space)
         count = int((self._names(name, " ").lengths > 0).sum())
-        rows: list[Row] = []
+        rows: list[Columns] = []
         for query in queries:
             prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
             one = Asked(query, number, prompt, count, likelihoods.get(query.id))
-            if query.id in found:
-                names, scores = found[query.id]
-                own = [self._answer(query, space, names, line) for line in scores]
-            else:
-                own = [unscored(reasons[query.id])] * len(self.ways)
-            rows += [one.row(way.name, answer) for way, answer in zip(self.ways, own, strict=True)]
+            reason = reasons.get(query.id)
+            rows += one.rows(self.scorings, reason or self._answers(query, space, found[query.id]))
         return rows
 
     def _check_sentences(self) -> None:
@@ -252,6 +242,10 @@ class SlotProbe:
         texts = [self._prompt(item.query, number, space.name_of(item.query.gold[0])) for item in asked]
         found = text_likelihoods(self.model, texts, None, self.budget)
         return {item.query.id: likelihood for item, likelihood in zip(asked, found, strict=True)}
+
+    def _answers(self, query: Query, space: CandidateSet, found: _Scores) -> list[Columns]:
+        """One for each way."""
+        return [self._answer(query, space, found.names, scores) for scores in found.scores]
 
     def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
         gold_tokens = names.lengths[space.places(query.gold)].tolist()

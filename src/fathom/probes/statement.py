@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,13 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Progress, Row
+from fathom.probes.base import Facts, ShardedProbe
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
 from fathom.prompts.fewshot import FewShot
 from fathom.prompts.wording import FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
-from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Asked, Columns, of_scores, unscored
+from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.statements import (
     Likelihood,
     Reduction,
@@ -53,14 +52,17 @@ class _Shard(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """One statement. :param fault: why it has no score, None where it has."""
+    """One statement.
+
+    :param fault: why it has no score, None where it has.
+    """
 
     tokens: Tokens
     log_probs: NDArray[np.float32]
     fault: str | None
 
 
-class Probe:
+class Probe(ShardedProbe[_Shard]):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: templates that the relations do not have, BOS asked of a tokenizer without one.
@@ -69,36 +71,29 @@ class Probe:
     def __init__(self, options: StatementOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the statement probe needs a causal or a masked model; this one is an encoder-decoder")
-        self.options, self.model, self.queryset = options, model, queryset
+        super().__init__(options, model, queryset)
+        self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
-        self.budget = Budget(options.batch_tokens, model.device)
         self.ways = [Way(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         self._check_templates()
-        self._searcher = Searcher(options, model, self.bos, self.ways, self.budget)
         self._lines = self._few_shot_lines()
-        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         self._noted: Counter[str] = Counter(statements=0)
 
-    def resolved(self) -> dict[str, Any]:
-        bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
-        causal = self.model.attention is Attention.CAUSAL
-        return {"attention": str(self.model.attention), **({"bos_token": bos} if causal else {})}
+    @cached_property
+    def _searcher(self) -> Searcher:
+        return Searcher(self.options, self.model, self.bos, self.ways, self.budget)
 
-    def plan(self) -> Sequence[str]:
-        return list(self._shards)
-
-    def prepare(self, artifacts: Path, progress: Progress) -> None:
-        pass
-
-    def circumstances(self) -> dict[str, Any]:
-        noted: dict[str, Any] = {**self._noted, "halvings": self.budget.halvings}
+    def circumstances(self) -> Facts:
+        """Also what was run, and how."""
+        noted: Facts = {**self._noted, **super().circumstances()}
         if self.model.attention is Attention.CAUSAL:
             refusal = self.model.refuses_tree()
             noted["engine"] = "token trie" if refusal is None else f"plain batches, because {refusal}"
         return noted
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
         number, queries = self._shards[shard]
         wording = self._wording(number)
         space = self.queryset.candidates[queries[0].candidates]
@@ -108,12 +103,11 @@ class Probe:
         if wording is not None and askable:
             answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
         likelihoods = self._likelihoods(wording, askable, space) if wording and self.options.perplexity else {}
-        rows: list[Row] = []
+        rows: list[Columns] = []
         for query in queries:
             prompt = wording.question(query) if wording and wording.refusal(query) is None else None
             asked = Asked(query, number, prompt, len(space), likelihoods.get(query.id))
-            own = [unscored(reason)] * len(self.ways) if (reason := reasons[query.id]) else answers[query.id]
-            rows += [asked.row(way.name, answer) for way, answer in zip(self.ways, own, strict=True)]
+            rows += asked.rows(self.scorings, reasons[query.id] or answers[query.id])
         return rows
 
     def _wording(self, number: int) -> Wording | None:

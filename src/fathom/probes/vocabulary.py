@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,13 +20,12 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Progress, Row
+from fathom.probes.base import Facts, Progress, ShardedProbe
 from fathom.probes.options import VocabularyOptions
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
-from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens, single_tokens
-from fathom.scoring.rows import Asked, Columns, of_scores, unscored
+from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
@@ -62,13 +61,17 @@ class _Vocabulary:
 
 
 class _States(NamedTuple):
-    """What the head is to see. :param vectors: shape (queries, d). :param faults: why there is none, or None."""
+    """What the head is to see.
+
+    :param vectors: shape (queries, d).
+    :param faults: why there is none, or None.
+    """
 
     vectors: torch.Tensor
     faults: list[str | None]
 
 
-class Probe:
+class Probe(ShardedProbe[_Shard]):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: templates that the relations do not have or that a causal model is not asked by, no graph to draw
@@ -82,22 +85,14 @@ class Probe:
             raise BadInput("the vocabulary probe needs a causal or a masked model; this one is an encoder-decoder")
         if faults := queryset.without_subjects("vocabulary"):
             raise BadInput(faults)
-        self.options, self.model, self.queryset = options, model, queryset
+        super().__init__(options, model, queryset)
+        self.options = options
         self.causal = model.attention is Attention.CAUSAL
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.causal else None
-        self.budget = Budget(options.batch_tokens, model.device)
         self._check_templates()
-        self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         asks_few_shot = any(shard.template == NO_TEMPLATE for shard in self._shards.values())
         self.few_shot = options.few_shot(queryset) if asks_few_shot else None
         self._vocabularies: dict[tuple[str, bool], _Vocabulary] = {}
-
-    def resolved(self) -> dict[str, Any]:
-        bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
-        return {"attention": str(self.model.attention), **({"bos_token": bos} if self.causal else {})}
-
-    def plan(self) -> Sequence[str]:
-        return list(self._shards)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """List the candidates that cannot be ranked."""
@@ -114,8 +109,9 @@ class Probe:
             ]
         write_text(artifacts / "excluded.tsv", "\n".join(lines) + "\n")
 
-    def circumstances(self) -> dict[str, Any]:
-        noted: dict[str, Any] = {"halvings": self.budget.halvings}
+    def circumstances(self) -> Facts:
+        """Also how many candidates cannot be ranked."""
+        noted = super().circumstances()
         for name, spaced in self._used():
             total = len(self.queryset.candidates[name])
             ranked = len(self._vocabulary(name, spaced))
@@ -123,7 +119,8 @@ class Probe:
             noted[f"excluded {name}"] = f"{total - ranked} of {total} candidates: not one token {how} a leading space"
         return noted
 
-    def ask(self, shard: str) -> list[Row]:
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`fathom.probes.base.Probe.ask`."""
         name, template, queries = self._shards[shard]
         space = self.queryset.candidates[name]
         vocabulary = self._vocabulary(name, self._spaced(self._shards[shard]))
@@ -139,11 +136,11 @@ class Probe:
         for number, fault in zip(asked, states.faults, strict=True):
             reasons[number] = fault
         row_of = {number: row for row, number in enumerate(asked)}
-        rows: list[Row] = []
+        rows: list[Columns] = []
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
             one = Asked(query, template, _shown(prompt) if prompt.text else None, len(vocabulary))
-            answer = unscored(reason) if reason else self._answer(query, space, vocabulary, scores[row_of[number]])
-            rows += [one.row(scoring.name, answer) for scoring in self.scorings]
+            own = reason or [self._answer(query, space, vocabulary, scores[row_of[number]])]
+            rows += one.rows(self.scorings, own)
         return rows
 
     def _check_templates(self) -> None:

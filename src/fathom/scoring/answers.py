@@ -74,7 +74,8 @@ class Matched(NamedTuple):
     """How the answers said to a query meet its gold answers.
 
     :param ids: whom each answer said names: a gold answer, another known one, a candidate by its label; else None.
-    :param right: how many gold answers were named. :param wrong: how many answers said name no right answer.
+    :param right: how many gold answers were named.
+    :param wrong: how many answers said name no right answer.
     :param gold: how many gold answers there are.
     """
 

@@ -43,7 +43,10 @@ def causal_log_probs(model: Model, sequences: Sequence[Sequence[int]], budget: B
 
 
 class _Packed(NamedTuple):
-    """Blocks that run together. :param parents: for each of *nodes*, which of the blocks' new nodes stands above it."""
+    """Blocks that run together.
+
+    :param parents: for each of *nodes*, which of the blocks' new nodes stands above it.
+    """
 
     blocks: list[Block]
     parents: NDArray[np.int64]

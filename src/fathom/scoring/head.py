@@ -41,7 +41,9 @@ def target_log_probs(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor)
 def same_token_log_probs(model: Model, hidden: Tensor, tokens: Tensor) -> Tensor:
     """log p(token | state) in nats, of the same tokens after every state; the soft-max is in float32.
 
-    :param hidden: shape (m, d). :param tokens: shape (t,). :returns: float32, shape (m, t).
+    :param hidden: shape (m, d).
+    :param tokens: shape (t,).
+    :returns: float32, shape (m, t).
     """
     room = CPU_LOGITS if hidden.device.type == "cpu" else DEVICE_LOGITS
     step = max(1, room // model.vocabulary_size)

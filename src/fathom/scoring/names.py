@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,8 @@ def _tokens_behind(
 def only_unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
     """Whether each text is nothing but the token for what the vocabulary lacks: it says nothing, as all its like.
 
-    :param tokens: of each text, [n]. :returns: [n]; false for texts without tokens.
+    :param tokens: of each text, [n].
+    :returns: [n]; false for texts without tokens.
     """
     unknown = tokenizer.unk_token_id
     return np.array([bool(ids) and all(id_ == unknown for id_ in ids) for ids in tokens], dtype=bool)
@@ -70,11 +71,6 @@ def single_tokens(
         ],
         dtype=np.int64,
     )
-
-
-def token_counter(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[str]], list[int]]:
-    """Counts the tokens of each text as it is, special ones left out."""
-    return lambda texts: [len(ids) for ids in _encode(tokenizer, texts)]
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

@@ -21,7 +21,8 @@ def pseudowords(model: Model, count: int, alpha: float, *seed: object) -> Tensor
     """Vectors at distance d = α · min‖z_mask − z_t‖ from the mask token's, t any other token, and no nearer than d to
     each other; directions are drawn evenly.
 
-    :param alpha: between 0 and 1. :param seed: anything that has a text.
+    :param alpha: between 0 and 1.
+    :param seed: anything that has a text.
     :returns: float32, shape (count, d), on the CPU; no number of the model changes.
     :raises BadInput: a token has the mask token's embedding, or they do not fit around it.
     """

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 class Ranks(NamedTuple):
     """Rank of the best right answer, 1-based, other right answers taken out.
 
-    :param optimistic: ties below it. :param pessimistic: ties above it. :param realistic: mean of the two.
+    :param optimistic: ties below it.
+    :param pessimistic: ties above it.
+    :param realistic: mean of the two.
     """
 
     optimistic: int
@@ -21,6 +23,7 @@ class Ranks(NamedTuple):
 
     @property
     def realistic(self) -> float:
+        """The mean of the two: the rank expected when ties are put in random order."""
         return (self.optimistic + self.pessimistic) / 2
 
 
@@ -47,7 +50,8 @@ class Found:
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
-    """:param scores: shape (candidates,). :param gold: places of the right answers.
+    """:param scores: shape (candidates,).
+    :param gold: places of the right answers.
 
     :param known: places to leave out of the ranking.
     """

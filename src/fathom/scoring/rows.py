@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query
 from fathom.scoring.ranks import Found, rank_best, top, unfiltered_ranks
-from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.predictions import KEEP_SCORES_UP_TO, Scoring
 
 Columns = dict[str, Any]
 """Some columns of a prediction, by name; those left out are null."""
@@ -32,8 +32,15 @@ class Asked(NamedTuple):
     num_candidates: int | None = None
     likelihood: tuple[float, int] | None = None
 
-    def row(self, scoring: str, answer: Columns) -> Columns:
-        """The prediction of one scoring. :param answer: what came of it, from this module or with a reason."""
+    def rows(self, scorings: Sequence[Scoring], answers: Sequence[Columns] | str) -> list[Columns]:
+        """A prediction for each scoring.
+
+        :param answers: what came of each, as this module makes it; or the reason why there is nothing.
+        """
+        own = [unscored(answers)] * len(scorings) if isinstance(answers, str) else answers
+        return [self._row(scoring.name, answer) for scoring, answer in zip(scorings, own, strict=True)]
+
+    def _row(self, scoring: str, answer: Columns) -> Columns:
         about: Columns = {
             "query_id": self.query.id,
             "template": self.template,
@@ -106,20 +113,28 @@ def of_scores(
             row["scores"] = scores.tolist()
         return row | unscored(fault or f"the model gave {wrong} of {len(finite)} {what} a score that is not a number")
     values = (scores if ranked is None else np.where(ranked, scores, -np.inf)).astype(np.float64)
-    own = [place for place in gold if values[place] > -np.inf]
-    ranks, each = rank_best(values, own, space.places(query.known)), unfiltered_ranks(values, own)
-    rank_of = dict(zip(own, each, strict=True))
-    beyond = max_rank is not None and ranks.optimistic > max_rank
-    found = Found(
-        None if beyond else ranks,
-        row["gold_scores"],
-        [rank_of.get(place, float("nan")) for place in gold],
-        [(place, float(values[place])) for place in top(values, space.ids, top_k) if values[place] > -np.inf],
-        values if keep and max_rank is None else None,
-        max_rank if beyond else None,
-    )
-    best = max(own, key=lambda place: values[place])
+    found = _ranked(query, space, values, top_k, max_rank)
+    found.gold_scores = row["gold_scores"]
+    if keep and max_rank is None:
+        found.scores = values
+    best = max(gold, key=lambda place: values[place])
     tokens: Columns = {"scored_tokens": int(scored_tokens[best])}
     if mixed_tokens is not None:
         tokens["mixed_tokens"] = mixed_tokens[best]
     return row | of_found(found, space) | tokens
+
+
+def _ranked(query: Query, space: CandidateSet, values: NDArray[np.float64], top_k: int, max_rank: int | None) -> Found:
+    """:param values: of the candidates, −inf for those that are not ranked, shape (candidates,)."""
+    gold = [place for place in space.places(query.gold) if values[place] > -np.inf]
+    ranks, each = rank_best(values, gold, space.places(query.known)), unfiltered_ranks(values, gold)
+    rank_of = dict(zip(gold, each, strict=True))
+    found = Found(
+        ranks,
+        [],
+        [rank_of.get(place, float("nan")) for place in space.places(query.gold)],
+        [(place, float(values[place])) for place in top(values, space.ids, top_k) if values[place] > -np.inf],
+    )
+    if max_rank is not None and ranks.optimistic > max_rank:
+        found.ranks, found.above = None, max_rank
+    return found

@@ -75,8 +75,10 @@ def rank_by_cosine(
 ) -> list[Found]:
     """Rank the gold answers of each query among all candidates; a candidate without a vector is above nobody.
 
-    :param queries: finite vectors, shape (queries, d). :param gold: places of each query's right answers.
-    :param known: places to leave out of the ranking of the best gold answer. :param top: how many of the best to list.
+    :param queries: finite vectors, shape (queries, d).
+    :param gold: places of each query's right answers.
+    :param known: places to leave out of the ranking of the best gold answer.
+    :param top: how many of the best to list.
     :param keep_scores: return all cosines too; for small spaces.
     """
     step = max(1, min(len(queries), CELLS // min(CANDIDATES, len(space.distinct))))
@@ -198,6 +200,9 @@ class _Pass:
 
 
 def _how_many(which: Tensor, weights: Tensor | None) -> Places:
-    """In each row. :param weights: what each column counts; None for 1."""
+    """In each row.
+
+    :param weights: what each column counts; None for 1.
+    """
     counted = torch.count_nonzero(which, dim=1) if weights is None else (which * weights).sum(dim=1)
     return counted.cpu().numpy()

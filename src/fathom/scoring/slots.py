@@ -52,6 +52,7 @@ class Way(NamedTuple):
 
     @property
     def name(self) -> str:
+        """As in the predictions, such as "mask-mean" or "one-mask-max"."""
         return f"{'one-' if self.masks is Masks.ONE else ''}mask-{self.pooling}"
 
 
@@ -69,6 +70,7 @@ class Slot(NamedTuple):
     after: tuple[int, ...]
 
     def tokens(self, masks: int) -> int:
+        """Length of the sequence with so many masks in the slot."""
         return len(self.before) + masks + len(self.after)
 
 
@@ -143,15 +145,22 @@ def subjects_unknown(
 
 
 class _Alike(NamedTuple):
-    """Candidates of n tokens. :param places: theirs, shape (c,). :param tokens: shape (c, n)."""
+    """Candidates of n tokens.
+
+    :param places: theirs, shape (c,).
+    :param tokens: shape (c, n).
+    """
 
     places: NDArray[np.int64]
     tokens: NDArray[np.int64]
 
 
 class Names:
-    """Candidates as tokens. :param tokens: of each candidate; one without any is never scored.
-    :param unknown: which have no token that says anything, [n]: they are not scored either, and their length is 0."""
+    """Candidates as tokens.
+
+    :param tokens: of each candidate; one without any is never scored.
+    :param unknown: which have no token that says anything, [n]: they are not scored either, and their length is 0.
+    """
 
     def __init__(self, tokens: Sequence[Sequence[int]], unknown: NDArray[np.bool_] | None = None) -> None:
         self.unknown = np.zeros(len(tokens), dtype=bool) if unknown is None else unknown
@@ -205,7 +214,9 @@ def slot_scores(
 class Told(NamedTuple):
     """What a batch says in one way of candidates of one length.
 
-    :param rows: the slots, shape (s,). :param places: the candidates, shape (c,). :param scores: shape (s, c).
+    :param rows: the slots, shape (s,).
+    :param places: the candidates, shape (c,).
+    :param scores: shape (s, c).
     """
 
     way: int
@@ -249,8 +260,10 @@ _Task = tuple[int, int, int]
 
 
 def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: Tensor | None) -> Tensor:
-    """What the head sees at the masks of sequences of one length. :returns: shape (slots, most masks, d); where a
-    slot holds fewer, its last one again."""
+    """What the head sees at the masks of sequences of one length.
+
+    :returns: shape (slots, most masks, d); where a slot holds fewer, its last one again.
+    """
     mask = model.tokenizer.mask_token_id
     ids = [[*slot.before, *[mask] * count, *slot.after] for slot, count in zip(slots, masks, strict=True)]
     first = torch.tensor([[len(slot.before)] for slot in slots], device=model.device)
@@ -260,7 +273,10 @@ def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: T
 
 
 def _embed(model: Model, ids: Tensor, learnt: Tensor | None) -> Tensor:
-    """Input embeddings, ids behind the vocabulary being rows of *learnt*. :returns: shape (…, d)."""
+    """Input embeddings, ids behind the vocabulary being rows of *learnt*.
+
+    :returns: shape (…, d).
+    """
     if learnt is None:
         return model.embed(ids)
     row = ids - model.vocabulary_size
@@ -302,8 +318,10 @@ def _told_by(masks: int, names: Names, ways: Sequence[Way]) -> Iterator[tuple[Ma
 
 
 def _pooled(log_probs: Tensor, columns: Tensor, pooling: Pooling) -> Tensor:
-    """:param log_probs: shape (slots, masks, tokens). :param columns: shape (candidates, n), n tokens of each; where
-    there is one mask, it stands for all n. :returns: shape (slots, candidates)."""
+    """:param log_probs: shape (slots, masks, tokens).
+    :param columns: shape (candidates, n), n tokens of each; where there is one mask, it stands for all n.
+    :returns: shape (slots, candidates).
+    """
     last = log_probs.shape[1] - 1
     score = log_probs[:, 0].index_select(1, columns[:, 0])
     if pooling is Pooling.FIRST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
@@ -40,7 +40,8 @@ class Bos(StrEnum):
 class Tokens:
     """One prompt of n tokens.
 
-    :param ids: shape (n,). :param roles: :class:`Role` of each, shape (n,).
+    :param ids: shape (n,).
+    :param roles: :class:`Role` of each, shape (n,).
     :param words: number of the pre-token ("word") each belongs to, −1 for special tokens, shape (n,).
     :param mixed: how many tokens hold letters from both inside and outside the answer.
     """
@@ -52,11 +53,15 @@ class Tokens:
 
     @property
     def answer_tokens(self) -> int:
+        """How many tokens belong to the answer."""
         return int((self.roles == Role.ANSWER).sum())
 
 
 def resolve_bos(tokenizer: PreTrainedTokenizerBase, policy: Bos) -> int | None:
-    """The id to put before every statement, None for nothing. :raises BadInput: ``add`` without such a token."""
+    """The id to put before every statement, None for nothing.
+
+    :raises BadInput: ``add`` without such a token.
+    """
     if policy is Bos.NONE:
         return None
     if tokenizer.bos_token_id is None and policy is Bos.ADD:
@@ -75,7 +80,11 @@ def encode_masked(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt])
 
 
 class Continuation(NamedTuple):
-    """What follows a context. :param ids: its tokens. :param answer_tokens: how many of them are the answer's."""
+    """What follows a context.
+
+    :param ids: its tokens.
+    :param answer_tokens: how many of them are the answer's.
+    """
 
     ids: list[int]
     answer_tokens: int
@@ -152,3 +161,13 @@ def _touches(offsets: NDArray[np.int64], span: Span) -> NDArray[np.bool_]:
 def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:
     inside = set().union(*(range(max(start, span.start), min(end, span.end)) for span in prompt.answer))
     return any(not prompt.text[i].isspace() for i in range(start, end) if i not in inside)
+
+
+def token_counter(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[str]], list[int]]:
+    """Counts the tokens of each text as it is, special ones left out."""
+
+    def count(texts: list[str]) -> list[int]:
+        found = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+        return [len(ids) for ids in found]
+
+    return count

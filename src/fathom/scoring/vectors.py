@@ -53,7 +53,10 @@ def resolve_pooling(model: Model, asked: str) -> Pooling:
 
 
 def encode_texts(model: Model, texts: Sequence[str], bos: int | None) -> list[Ids]:
-    """Token ids of each text. :param bos: what causal models see first; encoders get their own special tokens."""
+    """Token ids of each text.
+
+    :param bos: what causal models see first; encoders get their own special tokens.
+    """
     prompts = [Prompt(text, (), ()) for text in texts]
     if model.attention is Attention.CAUSAL:
         tokens = encode_causal(model.tokenizer, prompts, bos)
@@ -74,7 +77,10 @@ class Encoded(NamedTuple):
 
 
 def text_vectors(model: Model, texts: Sequence[str], bos: int | None, pooling: Pooling, budget: Budget) -> Encoded:
-    """A vector for each text, or the reason why there is none. :param bos: what causal models see first."""
+    """A vector for each text, or the reason why there is none.
+
+    :param bos: what causal models see first.
+    """
     ids = encode_texts(model, texts, bos)
     found = vectors(model, ids, pooling, budget)
     finite = torch.isfinite(found).all(dim=1).tolist()
@@ -156,6 +162,7 @@ class Family(NamedTuple):
 
     @property
     def saves(self) -> int:
+        """Tokens that need not be run again."""
         return self.shared * (len(self.members) - 1)
 
 

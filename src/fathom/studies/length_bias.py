@@ -105,7 +105,7 @@ def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> li
 def _counter(tokenizer: str) -> Counter:
     """Number of tokens of each text behind a space, as names stand in statements."""
     from fathom.models.loading import load_tokenizer
-    from fathom.scoring.names import token_counter
+    from fathom.scoring.tokens import token_counter
 
     count = token_counter(load_tokenizer(tokenizer))
     return lambda texts: count([" " + text for text in texts])

@@ -1,0 +1,99 @@
+"""Options of the choice probe, which can also ask a chat model behind a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from fathom.errors import BadInput
+from fathom.models.options import ServerOptions
+from fathom.options import Group, separated
+from fathom.probes.options import ALREADY_LOADED, Numbers, ProbeOptions
+
+if TYPE_CHECKING:
+    from fathom.data.queries import QuerySet
+    from fathom.models.base import Model
+    from fathom.models.server import ChatServer
+
+
+class ChoiceOptions(ServerOptions, ProbeOptions):
+    """Options of the choice probe (multiple choice)."""
+
+    group: ClassVar = Group.PROMPTS
+
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
+        "the memorising one that asks for its premise, and both count.",
+    )
+    options: int | None = Field(
+        None,
+        ge=2,
+        le=26,
+        description="Options per question, drawn by --seed from the query's candidates; 20 unless the data has "
+        "its own.",
+    )
+    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = Field(
+        ("letter",),
+        min_length=1,
+        description="Causal models: score the option's letter, or its text (in nats, or in nats per token).",
+        json_schema_extra=Group.SCORING.mark,
+    )
+    bos: Literal["auto", "add", "none"] = Field(
+        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
+    )
+    templates: Numbers = Field(
+        (), description="Masked models: ask only these statements, counted from 0, separated by commas."
+    )
+    sentences: Literal["first", "all"] = Field(
+        "all",
+        description="Masked models: which of a question's own statements to ask: the first, or all, averaged per "
+        "question.",
+    )
+    capitalize: bool = Field(
+        True, description="Masked models: write the first letter of every statement in upper case."
+    )
+    instruction: str = Field(
+        "Reply with the letter of one option and nothing else.",
+        description="What a chat model is told below the options.",
+    )
+    sampling_temperature: float | None = Field(
+        0.0, ge=0, description="Sampling temperature of a server's replies.", json_schema_extra=Group.SERVER.mark
+    )
+    reply_tokens: int = Field(
+        32,
+        ge=1,
+        description="Maximum tokens of a server's reply; reasoning models need more.",
+        json_schema_extra=Group.SERVER.mark,
+    )
+
+    def as_asked(self, data: QuerySet) -> QuerySet:
+        """Each query with options of its own.
+
+        :raises BadInput: --options for data that has them.
+        """
+        from fathom.prompts.choices import OPTIONS, check_options, choices
+
+        check_options(data, self.options)
+        return choices(data, self.options or OPTIONS, self.seed)
+
+    def open_model(self, name: str) -> Model | ChatServer:
+        """With ``--server`` what it calls *name*.
+
+        :raises BadInput: see :meth:`ProbeOptions.open_model`.
+        """
+        if self.server is None:
+            return super().open_model(name)
+        if ignored := self._said_of_loading():
+            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
+        return self.connect(name)
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """A model behind a server will do.
+
+        :raises BadInput: see :meth:`ProbeOptions.check_loaded`.
+        """
+        if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
+            raise BadInput(ALREADY_LOADED.format(ignored))
