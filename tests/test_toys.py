@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.test_cli import gpt2, save
 
-TOYS = Path(__file__).parents[1] / "docs" / "examples" / "fathom_toys"
+TOYS = Path(__file__).parents[1] / "docs" / "toys"
 CALL = """
 import json, sys
 from fathom.cli import main
