@@ -54,13 +54,13 @@ class Brevity:
         return {}
 
     def ask(self, shard: str) -> list[dict[str, Any]]:
-        return [self._row(query) for query in self.queryset.queries]
+        return [row for query in self.queryset.queries for row in self._rows(query)]
 
-    def _row(self, query: Query) -> dict[str, Any]:
+    def _rows(self, query: Query) -> list[dict[str, Any]]:
         space = self.queryset.candidates[query.candidates]
         scores = np.array([-float(len(name)) for name in space.names])
         answer = of_scores(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
-        return Asked(query, NO_TEMPLATE, None, len(space)).row("brevity", answer)
+        return Asked(query, NO_TEMPLATE, None, len(space)).rows(self.scorings, [answer])
 
 
 PROBE = Entry(
