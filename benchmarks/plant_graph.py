@@ -37,7 +37,7 @@ MEANS = 'This sentence: "{word}" means in one word: "{one word}"\nThis sentence:
 
 
 def triple_lines(graph: KnowledgeGraph) -> list[str]:
-    rows = np.array(graph.splits.get("train", range(len(graph))))
+    rows = np.array(graph.training)
     heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
     columns = (heads["name"], graph.relations.take(graph.relation[rows])["name"], tails["name"])
     return [f"({h}, {r}, {t})" for h, r, t in zip(*(column.to_pylist() for column in columns), strict=True)]

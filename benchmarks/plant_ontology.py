@@ -32,13 +32,13 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
-from fathom.probes.options import EntailmentOptions
 from fathom.prompts.entailment import Item, Wording, X, Y, items, phrase_of, text_of
 from fathom.prompts.ontology import RULES
+from fathom.results.plots import save as draw
 from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_masked
-from fathom.studies.entailment import Plan, study
-from fathom.studies.entailment_tables import draw_heat_maps, entailment_tables
+from fathom.studies import entailment
+from fathom.studies.options import EntailmentStudyOptions
 from fathom.training.loop import Plan as Training
 from fathom.training.loop import train
 from fathom.training.small import NO_TARGET, Size, learn_tokenizer, padded, save, small_network
@@ -197,12 +197,14 @@ def main() -> None:
         separation(folder, data, told, chosen.out / "memory" / f"{name}-words", relations=ASKED)
         soft = {"soft": True, "relations": ("subClassOf",), "epochs": chosen.epochs}
         separation(folder, data, told, chosen.out / "memory" / f"{name}-learnt", **soft)
-    options = EntailmentOptions(pairs=chosen.pairs, limit=chosen.limit, seed=chosen.seed)
-    plan = Plan(chosen.data, list(RULES), [Wording()], options, chosen.out / "study")
-    found = study(models, plan, lambda name: lambda done, total: None)
-    (chosen.out / "study" / "entailment.md").write_text(render(entailment_tables(found), "md") + "\n")
-    print(render([entailment_tables(found)[place] for place in (0, -2, -1)], "text"))
-    draw_heat_maps(found, chosen.out / "study")
+    options = EntailmentStudyOptions(pairs=chosen.pairs, limit=chosen.limit, seed=chosen.seed)
+    out = chosen.out / "study"
+    found = entailment.ask(models, chosen.data, options, out, lambda name: lambda done, total: None)
+    tables = entailment.tables(found)
+    (out / "entailment.md").write_text(render(tables, "md") + "\n")
+    print(render([tables[place] for place in (0, -2, -1)], "text"))
+    for plot in entailment.plots(found):
+        draw(plot, out)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ def network_and_tokenizer(folder: str | None):
 
 def asked(model, data, probe: str, count: int, **options):
     """:returns: seconds per query and the predictions."""
-    from fathom.probes import find
+    from fathom.probes import PROBES
     from fathom.run import run
 
-    chosen = find(probe).options(limit=count, **options)
+    chosen = PROBES.find(probe).options(limit=count, **options)
     with tempfile.TemporaryDirectory() as out:
         start = time.perf_counter()
         folder = run(probe, model, data, chosen, Path(out) / "run")

@@ -27,7 +27,7 @@ from fathom.building.cloze.occurrences import Occurrences
 from fathom.building.cloze.options import ClozeOptions
 from fathom.building.cloze.review import Sample, read_review
 from fathom.building.cloze.sentences import Selector
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
 from fathom.metrics.agreement import cohen_kappa, share_interval
@@ -733,16 +733,16 @@ def test_the_commands(tmp_path, monkeypatch):
     medline(tmp_path / "in" / "a.xml", *(article(pmid, f"Case {pmid} has aspirin.") for pmid in range(3)))
     names(tmp_path / "list.txt", "aspirin\n")
     words = ["build", "cloze", "--input", "in", "--entities", "drugs=list.txt", "--out", "out", "--after", "2021-12"]
-    found = CliRunner().invoke(app, words)
+    found = CliRunner().invoke(make_app(), words)
     assert found.exit_code == 0, found.output
     assert "say the same as one above" in found.output
-    assert CliRunner().invoke(app, ["data", "check", "out"]).exit_code == 0
+    assert CliRunner().invoke(make_app(), ["data", "check", "out"]).exit_code == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["options"]["after"] == "2021-12-31"
     assert manifest["inputs"][0]["records"] == 3
     review = tmp_path / "out" / "review.csv"
     review.write_text(review.read_text(encoding="utf-8-sig").replace("aspirin,,", "aspirin,yes,no"))
-    judged = CliRunner().invoke(app, ["build", "review", str(review), "--format", "json"])
+    judged = CliRunner().invoke(make_app(), ["build", "review", str(review), "--format", "json"])
     (row,) = json.loads(judged.output)["judgements of the reviewers"]
     assert (row["factual by 1"], row["factual by 2"], row["kappa"]) == (1, 0, 0)
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import fathom
 from fathom.building.choices import build_choices
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.faults import Faults
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import Selection, select
@@ -26,9 +26,12 @@ from fathom.formats import read
 from fathom.formats.choices import is_choices, read_choices, split_prompt
 from fathom.models.base import Attention, token_log_probs
 from fathom.models.scripted import ScriptedModel
-from fathom.probes.choice import CUT_OFF, UNPARSED, chosen
-from fathom.prompts.choices import Choices, choices, question_of, shown, statements_of
-from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, choice
+from fathom.probes.choice import chosen
+from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
+from fathom.results.numbers import NOTHING
+from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, Line
+from fathom.studies.choice import ask as choice
+from fathom.studies.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 
 NAMES = ("work", "sports league", "bank", "Robot")
@@ -359,23 +362,35 @@ def test_memorised_or_not(serve, quiz, tmp_path):
     found = choice([whole])
     [memory] = found.memorizing
     assert (memory.task, memory.questions, memory.unparsed, memory.unscored) == ("subClassOf", 4, 1, 0)
-    assert (memory.accuracy.estimate, memory.all_wrong) == (pytest.approx(2 / 3), 0.5)
+    assert (memory.accuracy.value, memory.all_wrong.value) == (pytest.approx(2 / 3), 0.5)
+    assert memory.all_wrong.low < 0.5 < memory.all_wrong.high
     lines = {line.premise: line for line in found.reasoning}
     assert {premise: line.questions for premise, line in lines.items()} == {
         NOT_MEMORISED: 1, MEMORISED: 2, UNKNOWN: 1, GIVEN: 4,
     }  # fmt: skip
-    assert lines[NOT_MEMORISED].accuracy.estimate == 0
-    assert lines[MEMORISED].accuracy.estimate == lines[GIVEN].accuracy.estimate == 1
-    assert (lines[UNKNOWN].accuracy, lines[UNKNOWN].unparsed, lines[UNKNOWN].all_wrong) == (None, 1, 0)
+    assert lines[NOT_MEMORISED].accuracy.value == 0
+    assert lines[MEMORISED].accuracy.value == lines[GIVEN].accuracy.value == 1
+    unknown = lines[UNKNOWN]
+    assert (unknown.accuracy.plain()["value"], unknown.unparsed, unknown.all_wrong.value) == (None, 1, 0)
+    assert (unknown.accuracy.low, unknown.accuracy.note) == (None, NOTHING)
+    assert all("|rule:rdfs9|P1:" in line.accuracy.recipe for line in found.reasoning)
     with pytest.raises(BadInput, match="another run has question subClassOf/0 of tiny chat, too"):
         choice([whole, parts[0]])
+
+
+def without_recipes(line: Line) -> Line:
+    """Two data sets have two digests."""
+    accuracy, all_wrong = (number._replace(recipe="") for number in (line.accuracy, line.all_wrong))
+    return line._replace(accuracy=accuracy, all_wrong=all_wrong)
 
 
 def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):
     server = serve(each=knows)
     parts = [ask(server, quiz / part, tmp_path / part).folder for part in ("memorizing", "reasoning")]
     whole = ask(server, quiz, tmp_path / "whole").folder
-    assert choice(parts) == choice([whole])
+    for one, other in zip(choice(parts)[:2], choice([whole])[:2], strict=True):
+        assert list(map(without_recipes, one)) == list(map(without_recipes, other))
+    assert "data:memorizing@" in choice(parts).reasoning[0].accuracy.recipe
     assert {line.premise for line in choice(parts[1:]).reasoning} == {UNKNOWN, GIVEN}
 
 
@@ -418,6 +433,15 @@ def test_a_sample_knows_what_was_remembered(serve, quiz, tmp_path):
         lines = [line for line in choice([run]).reasoning if line.premise == UNKNOWN]
         elm = "rdfs9-02/3" in run.queries().column("query_id").to_pylist()
         assert [line.questions for line in lines] == [1] * elm
+
+
+def test_an_unfinished_run_is_noted(serve, quiz, tmp_path, monkeypatch):
+    monkeypatch.setattr("fathom.probes.choice.SHARD_QUERIES", 6)
+    run = ask(serve(each=knows), quiz, tmp_path / "run").folder
+    assert choice([run]).notes == []
+    sorted((run.path / "predictions").iterdir())[-1].unlink()
+    made = choice_tables(choice([run]))
+    assert all(any(note.startswith(f"{run.path} is unfinished") for note in table.notes) for table in made)
 
 
 def test_options_must_be_the_same(serve, quiz, tmp_path):
@@ -521,12 +545,12 @@ def test_on_the_command_line(serve, quiz, tmp_path):
     server = serve(each=knows)
     run = tmp_path / "run"
     typed = ["probe", "choice", "--model", "tiny", "--data", str(quiz), "--out", str(run), "--server", server.url]
-    done = CliRunner().invoke(app, typed)
+    done = CliRunner().invoke(make_app(), typed)
     assert done.exit_code == 0, done.output
     assert "80.0%" in done.output
-    shown_ = CliRunner().invoke(app, ["metrics", str(run), "--by", "relation,p1"])
+    shown_ = CliRunner().invoke(make_app(), ["metrics", str(run), "--by", "relation,p1"])
     assert f"2 × unscored: {UNPARSED}" in shown_.output
-    tables = CliRunner().invoke(app, ["study", "choice", str(run), "--out", str(tmp_path / "tables")])
+    tables = CliRunner().invoke(make_app(), ["study", "choice", str(run), "--out", str(tmp_path / "tables")])
     assert tables.exit_code == 0, tables.output
     assert re.search(r"tiny +chat +rdfs9 +memorised +2 +100.0%", tables.output)
     assert len(json.loads((tmp_path / "tables" / "choice.json").read_text())["reasoning"]) == 4

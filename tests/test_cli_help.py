@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from typing import ClassVar
 
 import pytest
 import typer
+from pydantic import BaseModel, Field
 
-from fathom.cli import app
-from fathom.cli.options import with_example
+from fathom.cli import make_app
+from fathom.cli.options import TYPERS_OWN, with_example
+from fathom.options import CIRCUMSTANCE, Group, group_of
+from fathom.probes import PROBES
 
-LATER = {"metrics", "plant", "demo", "data", "build", "kgc", "study"}
+LATER = {"study"}
 
 
 def words_of(help_: str) -> list[str]:
@@ -21,27 +29,28 @@ def words_of(help_: str) -> list[str]:
     return shlex.split(example.replace("\\\n", "").replace("\\[", "["))
 
 
-def commands(group, path=("fathom",)):
+def commands(command, path=("fathom",)):
     """Every group and command with the words that call it."""
-    yield path, group
-    for name, command in getattr(group, "commands", {}).items():
+    command = command.load() if hasattr(command, "load") else command
+    yield path, command
+    for name, one in getattr(command, "commands", {}).items():
         if name not in LATER:
-            yield from commands(command, (*path, name))
+            yield from commands(one, (*path, name))
 
 
-ALL = {" ".join(path): command for path, command in commands(typer.main.get_command(app))}
+ALL = {" ".join(path): command for path, command in commands(typer.main.get_command(make_app()))}
 
 
-@pytest.mark.parametrize("called", sorted(set(ALL) - {"fathom"}))
+@pytest.mark.parametrize("called", sorted(ALL))
 def test_help_begins_with_an_example_that_parses(called):
     help_ = ALL[called].help
     assert help_.split("\n\n")[1].startswith("[not dim]Example:\n")  # behind one paragraph
     words = words_of(help_)
-    command, rest = ALL["fathom"], words[1:]
-    while hasattr(command, "commands"):
-        command = command.commands[rest.pop(0)]
-    command.make_context(command.name, rest)  # raises where a flag is unknown or one is missing
-    assert command is ALL[called] or command.hidden or hasattr(ALL[called], "commands") or ALL[called].hidden
+    path = max((path for path in ALL if words[: len(path.split())] == path.split()), key=len)
+    assert path == called or hasattr(ALL[called], "commands") or ALL[called].hidden
+    command = ALL[path]
+    assert not hasattr(command, "commands")
+    command.make_context(path, words[len(path.split()) :])  # raises where a flag is unknown or one is missing
 
 
 def test_a_long_example_stays_one_command():
@@ -51,3 +60,116 @@ def test_a_long_example_stays_one_command():
     assert shown.endswith("\n\nMore.")
     assert " \\\n" in shown
     assert words_of(shown) == shlex.split(example)
+
+
+@pytest.mark.parametrize("called", sorted(ALL))
+def test_every_option_stands_in_a_group(called):
+    options = [
+        param for param in ALL[called].params if param.param_type_name == "option" and param.name not in TYPERS_OWN
+    ]
+    assert [one.name for one in options if getattr(one, "rich_help_panel", None) not in list(Group)] == []
+    shown = [
+        one.rich_help_panel
+        for one in ALL[called].get_params(typer.Context(ALL[called]))
+        if one.param_type_name == "option"
+    ]
+    assert shown == sorted(shown, key=list(Group).index)
+    assert shown[-1] == Group.OUTPUT  # where --help is
+
+
+class Base(BaseModel):
+    group: ClassVar = Group.SCORING
+    plain: int = 1
+    moved: int = Field(1, json_schema_extra=CIRCUMSTANCE | Group.RUN.mark)
+    again: int = 1
+
+
+class Derived(Base):
+    group: ClassVar = Group.PROMPTS
+    own: int = 1
+    again: int = 2
+    moved: int = 2
+
+
+class Loose(BaseModel):
+    nothing: int = 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "group"),
+    [
+        (Base, "plain", "Scoring"),
+        (Base, "moved", "Run"),
+        (Derived, "own", "Prompts"),
+        (Derived, "again", "Scoring"),
+        (Derived, "moved", "Run"),
+        (Loose, "nothing", None),
+    ],
+)
+def test_a_field_stays_in_the_group_in_which_it_was_first_declared(kind, name, group):
+    assert group_of(kind, name) == group
+
+
+def test_an_entry_added_before_the_call_is_a_command(fathom):
+    entry = PROBES["statement"]._replace(name="toy", alias="", example="fathom probe toy --model m --data d --out o")
+    PROBES.add(entry)
+    try:
+        code, out, err = fathom("probe", "toy", "--help")
+        assert (code, err) == (0, "")
+        assert "fathom probe toy --model m" in out
+        assert " toy " in fathom("probe", "--help")[1]
+    finally:
+        PROBES.remove(entry)
+    assert " toy " not in fathom("probe", "--help")[1]
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """A package whose probe cannot be imported is installed."""
+    point = EntryPoint("toy", "fathom_toy_is_not_there:PROBE", "fathom.probes")
+    monkeypatch.setattr("fathom.doors.entry_points", lambda group: [point] if group == "fathom.probes" else [])
+    monkeypatch.setattr(PROBES, "_looked", False)
+    monkeypatch.setattr(PROBES, "faults", [])
+
+
+def test_a_package_that_cannot_be_loaded_is_noted_and_the_rest_works(fathom, broken):
+    code, out, err = fathom("probe", "--help")
+    assert (code, "statement" in out) == (0, True)
+    assert err.startswith("note: fathom_toy_is_not_there:PROBE adds the probe 'toy', which cannot be loaded: ")
+    assert err.count("\n") == 1
+    code, _, err = fathom("probe", "toy")
+    assert code == 2
+    assert "note: fathom_toy_is_not_there" in err
+
+
+def test_only_the_module_of_the_command_is_loaded():
+    script = (
+        "import sys, fathom.cli\n"
+        "sys.argv = ['fathom', '--help']\n"
+        "try:\n    fathom.cli.main()\n"
+        "finally:\n    loaded = {'torch', 'transformers', 'numpy', 'pyarrow', 'pydantic', 'yaml', 'fathom.probes'}\n"
+        "    assert not loaded & set(sys.modules), loaded & set(sys.modules)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert " probe " in found.stdout
+
+
+def test_completion_can_be_installed(tmp_path):
+    """In a process below a shell: Typer asks which shell that is."""
+    script = tmp_path / "fathom"
+    script.write_text("from fathom.cli import main\nmain()\n")
+
+    def typed(line, **variables):
+        call = ["bash", "-c", f"{shlex.quote(sys.executable)} {script} {line}; exit $?"]
+        return subprocess.run(call, capture_output=True, text=True, check=False, env=os.environ | variables)
+
+    shown = typed("--show-completion")
+    assert (shown.returncode, "complete -o default -F _fathom_completion fathom" in shown.stdout) == (0, True), shown
+    tab = {"_FATHOM_COMPLETE": "complete_bash", "COMP_WORDS": "fathom probe statement --pl", "COMP_CWORD": "3"}
+    assert typed("", **tab).stdout.split() == ["--pll"]
+
+
+def test_commands_stand_under_headings(fathom):
+    shown = fathom("--help")[1]
+    places = [shown.index(f"─ {panel} ─") for panel in ("Start here", "Ask", "Look at runs", "Data", "Train")]
+    assert places == sorted(places)

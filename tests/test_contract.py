@@ -1,4 +1,4 @@
-"""What every probe must keep, whatever it asks: order decides nothing, ties are said, nothing is lost or dropped."""
+"""What every probe must keep, whatever it asks: order decides nothing, ties are reported, nothing gets lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
 from fathom.models.scripted import ScriptedModel
-from fathom.probes import _ENTRIES, PROBES
+from fathom.probes import PROBES
 from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
@@ -39,6 +38,7 @@ class Case:
     :param tie: optimistic and pessimistic rank of Italy's answer; None for a probe that does not rank.
     :param window: tokens that the model takes, one fewer than France's prompt has. :param too_long: what is said of it.
     :param not_a_number: what is said where the model gives NaN.
+    :param unit: of its scores.
     """
 
     options: dict[str, Any]
@@ -47,6 +47,7 @@ class Case:
     window: int
     too_long: str
     not_a_number: str
+    unit: str = "nats"
 
 
 CASES = {
@@ -65,6 +66,7 @@ CASES = {
         12,  # "<s> ( Italy , capital , Rome ) ( France , capital ," has 13
         "a prompt of 13 tokens is longer than the model's window of 12",
         "the model gave the prompt a vector that is not a number",
+        "cosine",
     ),
     "vocabulary": Case(
         {"shots": 1},
@@ -105,6 +107,7 @@ CASES = {
         12,
         "a prompt of 13 tokens and an answer of up to 2 do not fit the model's window of 12",
         "the model gave the next token a score that is not a number",
+        "credit",
     ),
 }
 """A probe that is not here fails :func:`test_every_probe_is_in_the_contract`."""
@@ -148,9 +151,23 @@ def rows_of(folder: RunFolder) -> dict[tuple[str, int, str], dict]:
     return {(row["query_id"], row["template"], row["scoring"]): row for row in folder.predictions().to_pylist()}
 
 
+def without_case() -> set[str]:
+    """Probes that the contract does not know. The link probe, which asks link predictors, has its in test_links.py."""
+    return {entry.name for entry in PROBES.entries() if entry.asks == "language model"} - set(CASES)
+
+
 def test_every_probe_is_in_the_contract():
-    # The link probe, which asks link predictors, has its contract in test_links.py.
-    assert {entry.name for entry in _ENTRIES if entry.asks == "language model"} == set(CASES)
+    assert not without_case()
+
+
+@pytest.mark.parametrize("probe", CASES)
+def test_scorings_are_declared(probe, model, data, tmp_path):
+    """Each row is of a scoring that the probe declares, with a unit, and each scoring has rows."""
+    asked = PROBES[probe].load()(options(probe), model, options(probe).as_asked(data))
+    scorings = {row["scoring"] for row in run(probe, model, data, options(probe), tmp_path).predictions().to_pylist()}
+    assert [scoring.name for scoring in asked.scorings] == list(dict.fromkeys(s.name for s in asked.scorings))
+    assert {scoring.name for scoring in asked.scorings} == scorings
+    assert {scoring.unit for scoring in asked.scorings} == {CASES[probe].unit}
 
 
 def test_scores_worked_out_by_hand(model, data, tmp_path):
@@ -168,7 +185,7 @@ def test_scores_worked_out_by_hand(model, data, tmp_path):
 
 
 @pytest.mark.parametrize("probe", RANKING)
-def test_ties_are_said_and_order_decides_nothing(probe, model, data, tmp_path):
+def test_ties_are_reported_and_order_decides_nothing(probe, model, data, tmp_path):
     space = data.candidates["capital"]
     turned = CandidateSet("capital", space.ids[::-1], space.names[::-1])
     shuffled = replace(data, candidates={"capital": turned}, queries=data.queries[::-1])
@@ -215,11 +232,11 @@ def test_over_long_prompts_are_unscored(probe, data, tmp_path):
 @pytest.mark.parametrize("probe", CASES)
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
 def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tmp_path, monkeypatch):
-    module = import_module(PROBES[probe].module)
+    kind = PROBES[probe].load()
     if probe != "statement":  # which has a shard for each template
-        monkeypatch.setattr(sys.modules[module.Probe._cut.__module__], "SHARD_QUERIES", 2)
+        monkeypatch.setattr(sys.modules[kind._cut.__module__], "SHARD_QUERIES", 2)
     whole = run(probe, model, data, options(probe), tmp_path / "whole")
-    ask, asked = module.Probe.ask, []
+    ask, asked = kind.ask, []
 
     def dies_at_the_second(self, shard):
         asked.append(shard)
@@ -227,7 +244,7 @@ def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tm
             raise interruption
         return ask(self, shard)
 
-    monkeypatch.setattr(module.Probe, "ask", dies_at_the_second)
+    monkeypatch.setattr(kind, "ask", dies_at_the_second)
     with pytest.raises(interruption):
         run(probe, model, data, options(probe), tmp_path / "killed")
     killed = RunFolder.open(tmp_path / "killed")
@@ -327,7 +344,7 @@ DEFAULTS = {
 """The same where :data:`OTHER` has the probe's own default."""
 
 
-@pytest.mark.parametrize("probe", [entry.name for entry in _ENTRIES])
+@pytest.mark.parametrize("probe", [entry.name for entry in PROBES.entries()])
 def test_every_option_is_identity_or_circumstance(probe):
     """Flip each field: the identity must change, unless the field is marked a circumstance."""
     kind = PROBES[probe].options

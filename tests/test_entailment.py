@@ -4,6 +4,7 @@ plan of runs with its halves, counts and means."""
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from copy import copy
 from dataclasses import replace
@@ -22,7 +23,7 @@ from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.metrics.bootstrap import FEW_CLUSTERS, interval
 from fathom.models.base import Attention
-from fathom.probes.options import EntailmentOptions, OntologyOptions
+from fathom.probes.options import OntologyOptions
 from fathom.prompts.entailment import (
     ABSENT,
     GIVEN,
@@ -37,24 +38,18 @@ from fathom.prompts.entailment import (
     text_of,
 )
 from fathom.prompts.ontology import RULES
+from fathom.results.names import folder_names
+from fathom.results.plots import save as draw
+from fathom.results.tasks import MEASURED
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way
 from fathom.store.folder import RunFolder
-from fathom.studies.entailment import (
-    Entailment,
-    Line,
-    Plan,
-    Setting,
-    _line,
-    _means,
-    _Row,
-    folder_names,
-    halves,
-    study,
-)
-from fathom.studies.entailment_tables import draw_heat_maps, entailment_tables
+from fathom.studies import entailment
+from fathom.studies.entailment import Answer, Entailment, Line, Setting, line_of, means_of
+from fathom.studies.entailment_runs import HALVED, halves
+from fathom.studies.options import EntailmentStudyOptions
 from fathom.training.soft import Item, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, save
@@ -99,10 +94,20 @@ def quiet(name: str):
 
 
 def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), memory=(), **options):
-    plan = Plan(
-        folder, rules, [WORDINGS[name] for name in wordings], EntailmentOptions(**{"pairs": 2} | options), out, memory
-    )
-    return study([("tiny", lambda: model)], plan, quiet)
+    return asked_several({"tiny": lambda: model}, folder, out, rules, wordings, memory, **options)
+
+
+def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), memory=(), **options):
+    given = {"rules": rules, "wordings": wordings, "memory": [made.path for made in memory], "pairs": 2}
+    return entailment.ask(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
+
+
+def without_recipes(lines: list[Line]) -> list[Line]:
+    """Of other rules, the data that is asked has another digest."""
+    return [
+        line._replace(numbers={name: number._replace(recipe="") for name, number in line.numbers.items()})
+        for line in lines
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------- texts
@@ -335,7 +340,7 @@ def test_settings_divide_the_items(done):
                 assert sum(count(*cell) for cell in rows) == everything
     for line in done.found.lines:
         total = sum(seen[line.setting.rule, pair, line.setting.first, line.setting.second] for pair in "01")
-        assert len(line.values) + line.unscored == total
+        assert len(line.items) + line.unscored == total
         assert line.unscored == 0
 
 
@@ -361,7 +366,9 @@ def test_the_better_half_is_remembered_better(done):
         [told] = [one for one in done.found.remembered if (one.rule, one.premise) == (rule, "P1")]
         middle = order[len(order) // 2]
         assert told.middle == (next(query.subject for query in data.queries if query.id == middle),)
-        assert told.better == pytest.approx(np.mean([ranks[id_] for id_ in order[: len(order) // 2]]))
+        assert told.better.value == pytest.approx(np.mean([ranks[id_] for id_ in order[: len(order) // 2]]))
+        assert (told.better.low, told.better.note) == (None, HALVED)
+        assert told.better.recipe.startswith("mrr|data:town@")
         assert not any(about["item"] == middle for about in own)
 
 
@@ -377,13 +384,14 @@ def test_numbers_by_hand(done):
     for line in done.found.lines:
         own = cells.get((line.setting.rule, line.setting.first, line.setting.second), [])
         if not own:
-            assert line.numbers is None
+            assert line.numbers == {}
             continue
-        assert line.numbers.mrr.estimate == pytest.approx(np.mean([value for *_, value in own]))
-        assert line.numbers.items == len({item for item, *_ in own})
+        assert line.numbers["MRR"].value == pytest.approx(np.mean([value for *_, value in own]))
+        assert set(line.items) == {item for item, *_ in own}
+        assert all(number.low <= number.value <= number.high for number in line.numbers.values())
     [mean] = [one for one in done.found.means if (one.first, one.second) == ("explicit", "absent")]
     by_rule = [np.mean([value for *_, value in cells[rule, "explicit", "absent"]]) for rule in RULES]
-    assert mean.mrr.estimate == pytest.approx(np.mean(by_rule))
+    assert mean.mrr.value == pytest.approx(np.mean(by_rule))
     [effect] = [one for one in done.found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
     silent = {
         (item, pair): value
@@ -394,7 +402,7 @@ def test_numbers_by_hand(done):
     loud = cells["rdfs9", "explicit", "explicit"]
     expected = [value - silent[item, pair] for item, pair, value in loud]
     assert len(silent) == len(loud)
-    assert effect.difference.difference == interval(expected, [item for item, *_ in loud], limits=(-1.0, 1.0))
+    assert effect.difference[:5] == interval(expected, [item for item, *_ in loud], limits=(-1.0, 1.0))
 
 
 def test_second_premises_are_asked_of_each_pair(done):
@@ -410,14 +418,14 @@ def test_second_premises_are_asked_of_each_pair(done):
 
 def test_tables_and_maps(done, tmp_path):
     pytest.importorskip("matplotlib")
-    tables = entailment_tables(done.found)
+    tables = entailment.tables(done.found)
     titles = [table.title for table in tables]
     assert titles == [
         "all rules (figure 3)", *(f"{rule}, every setting" for rule in RULES), "what saying premises adds",
         "how premises are remembered",
     ]  # fmt: skip
     assert all(len(table.rows) == 9 for table in tables[:7])
-    files = draw_heat_maps(done.found, tmp_path)
+    files = [draw(plot, tmp_path) for plot in entailment.plots(done.found)]
     assert sorted(file.name for file in files) == sorted(
         f"entailment-tiny-words-{rule}.png" for rule in (*RULES, "all-rules")
     )
@@ -455,7 +463,8 @@ def test_a_given_memorising_run_is_used(done, tmp_path):
     again = asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[memory])
     assert again.runs[0].path == memory.path
     assert not (tmp_path / "tiny" / "memory-words").exists()
-    assert [line for line in done.found.lines if line.setting.rule == "rdfs9"] == again.lines
+    own = [line for line in done.found.lines if line.setting.rule == "rdfs9"]
+    assert without_recipes(own) == without_recipes(again.lines)
     types = run("ontology", done.model, read(done.folder), OntologyOptions(relations=("type",)), tmp_path / "types")
     with pytest.raises(BadInput, match="it did not ask the task subClassOf"):
         asked(done.model, done.folder, tmp_path / "b", ["rdfs9"], memory=[types])
@@ -480,7 +489,8 @@ def test_a_memory_of_several_ways_counts_the_studys_own(done, narrow, tmp_path):
     assert [len(ranks) for ranks in own.values()] == [1, 1, 1, 1]
     best, second, third, last = sorted((ranks[0] for ranks in own.values()), reverse=True)
     [told] = [one for one in found.remembered if one.premise == "P1"]
-    assert (told.better, told.worse) == (pytest.approx((best + second) / 2), pytest.approx((third + last) / 2))
+    assert told.better.value == pytest.approx((best + second) / 2)
+    assert told.worse.value == pytest.approx((third + last) / 2)
     with pytest.raises(BadInput, match=r"two-ways: it scored by mask-max, mask-mean, the study by mask-first: give"):
         asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[narrow], reduction="first")
 
@@ -494,8 +504,9 @@ def test_a_memory_that_does_not_fit_is_refused(done, narrow, tmp_path):
         asked(other, done.folder, out, ["rdfs9"], memory=[narrow])
     with pytest.raises(BadInput, match="two-ways: it asked by words, the study's wordings ask with learnt templates"):
         asked(done.model, done.folder, out, ["rdfs11"], ["learnt"], memory=[narrow])
-    with pytest.raises(BadInput, match="two-ways: another of them asked tiny by words, too"):
-        asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow, narrow])
+    twin = RunFolder(shutil.copytree(narrow.path, tmp_path / "twin"))
+    with pytest.raises(BadInput, match="twin: another of them asked tiny by words, too"):
+        asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow, twin])
     with pytest.raises(BadInput, match="--limit: with --memory the items are those that its runs have asked"):
         asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow], limit=3)
     assert not out.exists()
@@ -512,7 +523,7 @@ def test_all_wordings_ask_the_same_items(done, narrow, tmp_path):
         found = asked(
             done.model, done.folder, out, rules, ["words", "learnt-templates"], memory=given, **options, **more
         )
-        assert [table.title for table in entailment_tables(found)][1] == "wordings (figure 4)"
+        assert [table.title for table in entailment.tables(found)][1] == "wordings (figure 4)"
         by_run = {
             folder.path.name: {
                 query for query in folder.queries().column("query_id").to_pylist() if not query.startswith("type/")
@@ -532,7 +543,8 @@ def test_all_wordings_ask_the_same_items(done, narrow, tmp_path):
 
 def test_doubles_count_once(done, tmp_path):
     twice = asked(done.model, done.folder, tmp_path, ["rdfs9", "rdfs9"], ["words", "words"])
-    assert twice.lines == [line for line in done.found.lines if line.setting.rule == "rdfs9"]
+    own = [line for line in done.found.lines if line.setting.rule == "rdfs9"]
+    assert without_recipes(own) == without_recipes(twice.lines)
     assert len(twice.runs) == 3
 
 
@@ -563,8 +575,11 @@ def test_learnt_wordings(done, tmp_path):
     assert found.by_wording.keys() == WORDINGS.keys()
     cells = [line.numbers for line in found.lines if line.setting.wording == "learnt" and line.numbers]
     assert len(cells) == 9
-    assert found.by_wording["learnt"][0] == pytest.approx(np.mean([cell.mrr.estimate for cell in cells]))
-    assert [table.title for table in entailment_tables(found)][1] == "wordings (figure 4)"
+    for place, name in enumerate(("MRR", "MRRₐ")):
+        number = found.by_wording["learnt"][place]
+        assert number.value == pytest.approx(np.mean([cell[name].value for cell in cells]))
+        assert number.low < number.value < number.high
+    assert [table.title for table in entailment.tables(found)][1] == "wordings (figure 4)"
     (memory / "type-mask-mean.safetensors").unlink()
     (root / "learnt" / "predictions" / "part-00000.parquet").unlink()
     with pytest.raises(BadInput, match=r"type-mask-mean\.safetensors is not there: ask the ontology probe with --soft"):
@@ -573,10 +588,10 @@ def test_learnt_wordings(done, tmp_path):
 
 def test_several_models_have_a_mean(done):
     """Of two models that say the same, the mean over both is that of one."""
-    plan = Plan(done.folder, list(RULES), [Wording()], EntailmentOptions(pairs=2), done.out)
-    found = study([("tiny", lambda: done.model), ("twin", lambda: done.model)], plan, quiet)
-    together = [mean.mrr.estimate for mean in found.means if mean.model == ""]
-    assert together == pytest.approx([mean.mrr.estimate for mean in found.means if mean.model == "tiny"])
+    models = dict.fromkeys(("tiny", "twin"), lambda: done.model)
+    found = asked_several(models, done.folder, done.out, list(RULES))
+    together = [mean.mrr.value for mean in found.means if mean.model == ""]
+    assert together == pytest.approx([mean.mrr.value for mean in found.means if mean.model == "tiny"])
     assert len(together) == 9
 
 
@@ -584,28 +599,31 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
     """By hand: 0.5 of one wording and 1 of the other; the rule without an item is named."""
 
     def line(wording: str, rule: str, ranks: list[float]) -> Line:
-        rows = [_Row(rule, f"i{n}", 0, "explicit", "absent", r, r, r, [r]) for n, r in enumerate(ranks)]
-        return _line(Setting("tiny", wording, rule, "explicit", "absent"), rows)
+        answers = [
+            Answer(rule, f"i{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank))
+            for number, rank in enumerate(ranks)
+        ]
+        return line_of(Setting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")
 
     lines = [line("words", "rdfs9", [1.0, np.nan, 2.0]), line("learnt", "rdfs9", [1.0]), line("words", "rdfs7", [])]
-    means = _means(lines)
-    assert [(mean.wording, mean.mrr.estimate, mean.rules) for mean in means] == [
+    means = means_of(lines)
+    assert [(mean.wording, mean.mrr.value, mean.rules) for mean in means] == [
         ("words", 0.75, ("rdfs9",)), ("learnt", 1.0, ("rdfs9",)), ("", 0.875, ("rdfs9",))
     ]  # fmt: skip
-    [table, *_] = entailment_tables(Entailment(lines, means, {}, [], [], [], []))
-    assert [(row[1], row[-1]) for row in table.rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
-    assert (
-        table.notes[-1]
-        == "not in every mean, as nothing was scored in the setting: rdfs7 of tiny, words (1 of 9 settings)"
-    )
+    [table, *_] = entailment.tables(Entailment(lines, means, {}, [], [], [], []))
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["wording"], row["rules"]) for row in rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
+    assert {row["recipe"] for row in rows} == {"MRR, MRRₐ|data:town"}
+    lacking = "not in every mean, as nothing was scored in the setting: rdfs7 of tiny, words (1 of 9 settings)"
+    assert lacking in table.notes
 
 
 def test_effects_say_of_how_many_items(done):
-    [table] = [one for one in entailment_tables(done.found) if one.title == "what saying premises adds"]
-    assert table.columns[-2:] == ("items", "note")
+    [table] = [one for one in entailment.tables(done.found) if one.title == "what saying premises adds"]
+    assert table.columns[-3:] == ("items", "note", "recipe")
     places = {name: place for place, name in enumerate(table.columns)}
     asked_of = {
-        (line.setting.rule): len({item for item, _ in line.values})
+        line.setting.rule: len(set(line.items))
         for line in done.found.lines
         if line.setting.first == line.setting.second == "explicit"
     }
@@ -626,9 +644,9 @@ def test_limited_items(done, tmp_path):
     """--limit draws the items whose premises are asked for; all else follows them."""
     found = asked(done.model, done.folder, tmp_path, ["rdfs9"], limit=6)
     assert found.runs[0].queries().num_rows == 6
-    assert {line.numbers.items for line in found.lines if line.setting.first == line.setting.second == "explicit"} == {
-        6
-    }
+    assert {
+        len(set(line.items)) for line in found.lines if line.setting.first == line.setting.second == "explicit"
+    } == {6}
     assert found.runs[1].queries().num_rows == 12
 
 
@@ -642,7 +660,8 @@ class TestInput:
             "--memory", tmp_path / "no", "--alpha", "2", "--masks", "several,one",
         )  # fmt: skip
         assert code == 2
-        assert "--wordings soft: there is words, learnt-conjunction, learnt-templates, learnt" in error
+        assert "--wordings: Input should be 'words', 'learnt-conjunction', 'learnt-templates' or 'learnt'" in error
+        assert "found 'soft'" in error
         assert "is not a run" in error
         assert "--alpha: Input should be less than 1" in error
         assert "--masks: Tuple should have at most 1 item" in error
@@ -655,9 +674,9 @@ class TestInput:
         code, _, error = fathom("study", "entailment", "--model", "m", "--data", "geography", *out)
         assert code == 2
         assert "is no ontology: expected ontology/property.json, such as fathom build ontology makes" in error
-        code, _, error = fathom("study", "entailment", "--model", "a/m,b/m", "--data", folder, *out)
+        code, _, error = fathom("study", "entailment", "--models", "m,m/", "--data", folder, *out)
         assert code == 2
-        assert "expected models whose last parts differ" in error
+        assert "a model stands twice in m, m/" in error
         assert not (tmp_path / "o").exists()
 
     def test_too_few_items(self, folder, tmp_path, done):
@@ -679,9 +698,9 @@ class TestInput:
 
     def test_every_model_is_looked_at_before_the_first_is_asked(self, done, tmp_path):
         causal = make_local(build("GPT2LMHeadModel", vocab_size=600, n_embd=16, n_layer=1, n_head=2))
-        plan = Plan(done.folder, ["rdfs9"], [Wording()], EntailmentOptions(pairs=1), tmp_path / "o")
+        models = {"first": lambda: done.model, "second": lambda: causal}
         with pytest.raises(BadInput, match="--model second: the entailment study needs a masked model"):
-            study([("first", lambda: done.model), ("second", lambda: causal)], plan, quiet)
+            asked_several(models, done.folder, tmp_path / "o", ["rdfs9"], pairs=1)
         assert not (tmp_path / "o").exists()
 
     def test_nothing_to_ask(self, folder, tmp_path, fathom):
@@ -703,7 +722,10 @@ class TestInput:
 
     def test_a_limit_that_leaves_a_rule_one_item(self, done, tmp_path):
         def counts(seed: int) -> Counter[str]:
-            drawn = select(read(done.folder), Selection(["subClassOf", "subPropertyOf"], "test", 4, seed)).data
+            drawn = select(
+                read(done.folder),
+                Selection(relations=("subClassOf", "subPropertyOf"), subset="test", limit=4, seed=seed),
+            ).data
             return Counter(query.relation for query in drawn.queries)
 
         seed = next(seed for seed in range(99) if counts(seed)["subPropertyOf"] == 1)
@@ -724,7 +746,8 @@ class TestInput:
 
 
 def test_folder_names():
-    assert folder_names(["models/a", "b/", "c", "c"]) == {"models/a": "a", "b/": "b", "c": "c"}
-    for models in (["a/m", "b/m"], ["m", "m/"], []):
-        with pytest.raises(BadInput, match="expected models whose last parts differ"):
+    assert folder_names(["models/a", "b/", "c"]) == ["a", "b", "c"]
+    assert folder_names(["a/m", "b/m"]) == ["a-m", "b-m"], "the runs of two models never share a folder"
+    for models in (["m", "m/"], ["c", "c"], ["a/m", "x/m", "a-m", "y/a-m"], []):
+        with pytest.raises(BadInput, match=r"a model stands twice in|expected a model or more"):
             folder_names(models)

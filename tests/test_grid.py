@@ -18,17 +18,17 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fathom import links as table
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.links import Kind
+from fathom.links import LINKS, Kind
 from fathom.links.base import Predictor
 from fathom.links.fit import NotANumber
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
+from fathom.store.predictions import Scoring
 from fathom.studies import memory
 from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
 from fathom.studies.memory import Curve, correlations
@@ -54,7 +54,7 @@ class ReaderOptions(TextTraining):
 class Reader(Predictor):
     """Remembers, with pretrained weights, the right answer to questions whose entity it calls by its true name."""
 
-    scoring = "link/reader"
+    scoring = Scoring("link/reader", "score")
 
     def __init__(self, graph, options, source, device):
         super().__init__(graph, options, source, device)
@@ -89,11 +89,16 @@ class BlindOptions(LinkTraining):
 
 
 @pytest.fixture(autouse=True)
-def _kinds(monkeypatch):
-    monkeypatch.setitem(table.KINDS, "reader", Kind("reader", ReaderOptions, __name__, ""))
-    monkeypatch.setitem(table.KINDS, "blind", Kind("blind", BlindOptions, __name__, ""))
-    load = Kind.load
-    monkeypatch.setattr(Kind, "load", lambda self: Reader if self.name in ("reader", "blind") else load(self))
+def _kinds():
+    kinds = [
+        Kind("reader", f"{__name__}:ReaderOptions", f"{__name__}:Reader", ""),
+        Kind("blind", f"{__name__}:BlindOptions", f"{__name__}:Reader", ""),
+    ]
+    for kind in kinds:
+        LINKS.add(kind)
+    yield
+    for kind in kinds:
+        LINKS.remove(kind)
 
 
 @pytest.fixture
@@ -211,7 +216,9 @@ def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkey
     failed = [state for state in found if state.failed]
     assert [state.cell for state in failed] == [Cell("other", "pretrained", "anonymised-er")]
     assert "failed: the loss is nan" in "\n".join(said)
-    shown = CliRunner().invoke(app, ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--report-only"])
+    shown = CliRunner().invoke(
+        make_app(), ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--report-only"]
+    )
     assert "failed: the loss is nan" in shown.output.replace("\n", " ")
     monkeypatch.setattr(Reader, "train", train)
     assert [state for state in run_grid(plan, tmp_path / "out") if state.failed] == failed  # not by itself
@@ -239,7 +246,7 @@ def test_a_study_goes_on_where_it_stopped(plan_file, tmp_path, monkeypatch):
 
 def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     out = tmp_path / "out"
-    done = CliRunner().invoke(app, ["kgc", "study", str(plan_file), "--out", str(out)])
+    done = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "[H(base, p) − H(base, r)]" in done.output
     assert {"memory.json", "memory.md", "correlations.csv"} <= {file.name for file in out.iterdir()}
@@ -365,7 +372,7 @@ def test_a_killed_study_leaves_no_training_behind(plan_file, tmp_path):
         "data: graph\nworlds: [base]\nmodels:\n  m: {model: TransE, epochs: 10000000, patience: null}\n"
     )
     out = tmp_path / "out"
-    code = "import sys; from fathom.cli import app; app(sys.argv[1:])"
+    code = "import sys; from fathom.cli import make_app; make_app()(sys.argv[1:])"
     typed = [sys.executable, "-c", code, "kgc", "study", str(plan_file), "--out", str(out), "--workers", "2"]
     study = subprocess.Popen(typed, process_group=0)
     waits_for(lambda: list(out.rglob("checkpoint.pt")))

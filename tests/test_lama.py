@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fathom.cli.data import app
+from fathom.cli import make_app
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import Selection, select
 from fathom.data.selection.readings import Asked, asked, lacking_reading, read_as
@@ -355,7 +355,7 @@ def test_conceptnet(tmp_path):
         ([trex(evidences=["He is a [MASK]."])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([trex(evidences=[{"obj_surface": "x"}])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([], None, "P413.jsonl.gz: no facts"),
-        ([trex(obj_label="")], None, "relation P413 has no fact whose answer has a name"),
+        ([trex(obj_label="")], None, "relation P413 has no answer with a name"),
         ([trex()], [{"relation": "P413", "template": "[X] plays."}], "relations.jsonl:1: template '[X] plays.' has no"),
         ([trex()], [{"relation": "P413"}], "relations.jsonl:1: expected 'template'"),
         ([trex()], [{"template": "[X] [Y]"}], "relations.jsonl:1: 'relation' is missing"),
@@ -493,7 +493,7 @@ def test_biolama_keeps_what_has_no_name(tmp_path):
 def test_the_command_line_counts_both_readings(tmp_path):
     folder = trex_folder(tmp_path, [KOKE, trex(uuid="u2", sub_uri="Q9")])
     for command in ("check", "info"):
-        result = CliRunner().invoke(app, [command, str(folder)])
+        result = CliRunner().invoke(make_app(), ["data", command, str(folder)])
         assert result.exit_code == 0
         # 2 facts, both by template and by sentence; 2 + 1 sentences mask the name, 4 + 1 something.
         assert ["P413", "2", "2", "2", "3", "2", "5"] in [line.split() for line in result.stdout.splitlines()]

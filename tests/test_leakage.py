@@ -13,7 +13,7 @@ from fathom.data.graph.leakage import answers_in_descriptions, relations_per_ent
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.words import stands_as_word
 from fathom.formats import read
-from fathom.results.leakage import leakage_tables
+from fathom.results.datasets import leakage_tables
 from fathom.results.tables import render
 
 

@@ -24,25 +24,24 @@ from transformers import (
 from typer.testing import CliRunner
 
 import fathom
-from fathom import links as table
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.links import Kind
+from fathom.links import LINKS, Kind
 from fathom.links import fit as fitting
 from fathom.links.base import Predictor
 from fathom.links.fit import NotANumber, Stage, shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.networks import language_model
-from fathom.links.options import ASKING, TextTraining
+from fathom.links.options import ASKING, LinkOptions, TextTraining
 from fathom.links.predict import predict_links
 from fathom.links.ranking import rank_links
 from fathom.models.base import Identity
-from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store import folder as folder_module
+from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
 
@@ -77,7 +76,7 @@ class Options(TextTraining):
 class Bilinear(Predictor):
     """Smaller than any real kind, and trained by the same loop: score = ⟨given, relation and direction, answer⟩."""
 
-    scoring = "bilinear"
+    scoring = Scoring("bilinear", "score")
 
     def __init__(self, graph, options, source, device):
         super().__init__(graph, options, source, device)
@@ -115,11 +114,12 @@ class Bilinear(Predictor):
 
 
 @pytest.fixture(autouse=True)
-def _kind(monkeypatch):
+def _kind():
     """ "toy" is a kind while these tests run."""
-    kind = Kind("toy", Options, __name__, "smaller than any real kind")
-    monkeypatch.setitem(table.KINDS, "toy", kind)
-    monkeypatch.setattr(Kind, "load", lambda self: Bilinear)
+    kind = Kind("toy", f"{__name__}:Options", f"{__name__}:Bilinear", "smaller than any real kind")
+    LINKS.add(kind)
+    yield
+    LINKS.remove(kind)
 
 
 class Scripted(Bilinear):
@@ -229,8 +229,6 @@ def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     monkeypatch.undo()
-    monkeypatch.setattr(Kind, "load", lambda self: Bilinear)
-    monkeypatch.setitem(table.KINDS, "toy", Kind("toy", Options, __name__, ""))
     train_links("toy", data, options, tmp_path / "killed")
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]
@@ -390,7 +388,7 @@ def test_prediction_on_demand(data, tmp_path):
 
 def test_the_command_line(graph_folder, tmp_path):
     def fathom_(*words):
-        return CliRunner().invoke(app, ["kgc", *map(str, words)], catch_exceptions=True)
+        return CliRunner().invoke(make_app(), ["kgc", *map(str, words)], catch_exceptions=True)
 
     model = tmp_path / "m"
     trained = fathom_("train", "--model", "toy", "--data", graph_folder, "--out", model, "--epochs", 2)

@@ -292,7 +292,7 @@ def test_an_epoch_asks_everything_once_in_batches_alike_in_length(
     names = ["w4 " * (1 + number % 7) + f"w{5 + number}" for number in range(12)]
     over = graph(names, [(at % 12, at % 2, (at * 5 + 1) % 12) for at in range(26)])
     made = predictor("kgt5", tmp_path, over, batch_size=5, max_tokens=64)
-    count = 2 * len(made._training)
+    count = 2 * len(made.graph.training)
     epochs = [[read(batch) for batch in made._batches(count, epoch)] for epoch in (0, 0, 1)]
     everything = sorted(made._read(np.arange(count)))
     for epoch in epochs:
@@ -424,7 +424,7 @@ def test_demonstrations_never_mention_the_entity_asked_about(tmp_path: Path) -> 
 
 
 def _training_columns(made: GenerativePredictor) -> list[Any]:
-    span = made._training
+    span = made.graph.training
     return [column[span.start : span.stop] for column in (made.graph.head, made.graph.relation, made.graph.tail)]
 
 

@@ -353,7 +353,7 @@ def test_a_masked_model_is_refused(shared_data, tmp_path, folder):
 class Scripted:
     """Gives the candidates the scores of a dictionary by id, −inf to those that are not in it."""
 
-    scoring, identity, tokenizer = "votes", None, None
+    scoring, identity, tokenizer = Sampled.scoring, None, None
 
     def __init__(self, scores):
         self.by_id = scores

@@ -27,6 +27,7 @@ from fathom.links import embedding
 from fathom.links.fit import NotANumber
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.options import Embedding
+from fathom.store.predictions import Scoring
 
 CPU = torch.device("cpu")
 PINNED = pytest.mark.filterwarnings("ignore:'pin_memory' argument")
@@ -279,7 +280,7 @@ def test_validation_every_so_many_epochs_and_after_the_last(nations, tmp_path):
 def test_no_epoch_is_a_random_model(nations, tmp_path):
     manifest = train(nations, tmp_path / "model", epochs=0)
     assert manifest["ended"] == {"why": "epochs", "epoch": None, "hits@10": None}
-    assert open_links(tmp_path / "model", data_of(nations)).scoring == "plausibility"
+    assert open_links(tmp_path / "model", data_of(nations)).scoring == Scoring("plausibility", "score")
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -20,9 +20,8 @@ from fathom.links.base import measured
 from fathom.links.encoding import Framing, encode, groups, mean_pool
 from fathom.links.folder import open_links, read_curve, train_links
 from fathom.links.neighbours import Grouped
-from fathom.links.options import SimKgc
+from fathom.links.options import LinkOptions, SimKgc
 from fathom.links.simkgc import Predictor, info_nce
-from fathom.probes.options import LinkOptions
 from fathom.run import run
 from tests.conftest import write_graph_folder
 

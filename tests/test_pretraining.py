@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.formats import read
@@ -300,10 +300,10 @@ def test_the_command(data: QuerySet, tmp_path: Path) -> None:
     (folder / "test.tsv").write_text("b\tr\ta\n")
     small = [part for name, value in SMALL.items() for part in (f"--{name.replace('_', '-')}", str(value))]
     arguments = ["kgc", "pretrain", "--kind", "bart", "--data", str(folder), *small, "--exposures", "2"]
-    done = CliRunner().invoke(app, [*arguments, "--contaminate", "test", "--out", str(tmp_path / "m")])
+    done = CliRunner().invoke(make_app(), [*arguments, "--contaminate", "test", "--out", str(tmp_path / "m")])
     assert done.exit_code == 0, done.output
     assert "read 2 texts (0 left out: they name both ends of a triple outside of the training split)" in done.output
     assert "and 2 statements of 1 triples" in done.output
-    wrong = CliRunner().invoke(app, [*arguments, "--contaminate", "dev", "--out", str(tmp_path / "n")])
+    wrong = CliRunner().invoke(make_app(), [*arguments, "--contaminate", "dev", "--out", str(tmp_path / "n")])
     assert isinstance(wrong.exception, BadInput)
     assert "--contaminate dev: graph has no such split, but train, test" in str(wrong.exception)

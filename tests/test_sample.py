@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from typer.testing import CliRunner
 
 from fathom.building.sample import sample_graph, write_sample
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.formats import read
@@ -102,11 +102,11 @@ def test_the_folder_is_a_graph_like_any_other_and_the_same_each_time(folder: Pat
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:
     arguments = ["data", "sample", str(folder), "--entities", "6", "--out", str(tmp_path / "part")]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(make_app(), arguments)
     assert done.exit_code == 0, done.output
     assert "0 of 1 triples of test have an entity that training never saw (1 of 2 in the whole graph)" in done.output
     assert json.loads((tmp_path / "part" / "manifest.json").read_text())["splits"] == {"train": 4, "dev": 1, "test": 1}
-    again = CliRunner().invoke(app, arguments)
+    again = CliRunner().invoke(make_app(), arguments)
     assert isinstance(again.exception, BadInput)
     assert "is there already" in str(again.exception)
 

@@ -12,20 +12,26 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from fathom.cli import app
+from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line, pearson
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
+from fathom.results.numbers import Number, untold
 from fathom.store.folder import RunFolder
-from fathom.studies.agreement import agreement
-from fathom.studies.entities import Asked, Growth, _rises, compute_time, sizes
-from fathom.studies.entities_tables import agreement_tables
-from fathom.studies.length_bias import length_bias
+from fathom.studies import agreement, sizes
+from fathom.studies.compute_time import compute_time
+from fathom.studies.length_bias import ask as length_bias
+from fathom.studies.options import SizesOptions
+from fathom.studies.sizes import Asked, Growth, rises
 
 CANDIDATES = [f"e{number}" for number in range(100)]
+
+
+def values(*numbers: Number) -> list[float]:
+    return [number.value for number in numbers]
 
 
 def make_run(
@@ -107,19 +113,19 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     # Ranks 1, 10, 100 against 10, 1, 100: logs 0, 1, 2 and 1, 0, 2, whose r is 0.5 (as x, y = 1, 3, 2 above).
     first = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 10, "e3": 100, "e4": None, "e5": 2})
     second = make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100, "e4": 3, "e5": None})
-    found = agreement(first, second, k=5)
+    found = agreement.ask([first, second], k=5)
     assert found.log_ranks.n == 3
-    assert found.log_ranks.r == pytest.approx(0.5)
-    assert found.ranks.r == pytest.approx(np.corrcoef([1, 10, 100], [10, 1, 100])[0, 1])
-    assert (found.both_hit, found.both_miss, found.only_first, found.only_second) == pytest.approx(
-        (0, 1 / 3, 1 / 3, 1 / 3)
+    assert found.log_ranks.value == pytest.approx(0.5)
+    assert found.ranks.value == pytest.approx(np.corrcoef([1, 10, 100], [10, 1, 100])[0, 1])
+    assert values(found.both_hit, found.both_miss, found.only_first, found.only_second) == pytest.approx(
+        [0, 1 / 3, 1 / 3, 1 / 3]
     )
     assert found.left_out == 2
     other = make_run(tmp_path / "c", "other", {"e1": 10}, candidates=CANDIDATES[:50])
-    with pytest.raises(BadInput, match="among different candidates"):
-        agreement(first, other)
+    with pytest.raises(BadInput, match=r"among 0 candidates, .* others: ask both with the same --pool"):
+        agreement.ask([first, other])
     with pytest.raises(BadInput, match="no ranked fact in common"):
-        agreement(first, make_run(tmp_path / "d", "other", {"e9": 10}))
+        agreement.ask([first, make_run(tmp_path / "d", "other", {"e9": 10})])
 
 
 def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
@@ -127,13 +133,14 @@ def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
     facts would be one of facts chosen by their rank."""
     whole = make_run(tmp_path / "a", "embedding", {"e1": 1.0, "e2": 20.0, "e3": 30.0, "e4": 4.0})
     stopped = make_run(tmp_path / "b", "statement", {"e1": 2.0, "e2": math.inf, "e3": math.inf, "e4": 3.0}, beyond=10)
-    found = agreement(whole, stopped)
-    assert (found.both_hit, found.both_miss, found.left_out, found.stopped) == (0.5, 0.5, 0, 2)
-    assert math.isnan(found.ranks.r)
-    assert math.isnan(found.log_ranks.r)
-    [table, _] = agreement_tables(found)
+    found = agreement.ask([whole, stopped])
+    assert values(found.both_hit, found.both_miss) == [0.5, 0.5]
+    assert (found.left_out, found.stopped) == (0, 2)
+    assert math.isnan(found.ranks.value)
+    assert math.isnan(found.log_ranks.value)
+    [table, _] = agreement.tables(found)
     assert any("only known to rank beyond --max-rank" in note for note in table.notes)
-    beyond_the_question = agreement(whole, stopped, k=20)  # e2 and e3 may be hits at 20, or not
+    beyond_the_question = agreement.ask([whole, stopped], k=20)  # e2 and e3 may be hits at 20, or not
     assert beyond_the_question.left_out == 2
     with pytest.raises(BadInput, match="2 of 4 facts only that they rank beyond --max-rank"):
         length_bias([stopped])
@@ -143,8 +150,8 @@ def test_a_run_beside_itself_says_nothing(tmp_path: Path) -> None:
     ranks: dict[str, float | None] = {"e1": 1.0, "e2": 2.0, "e3": 3.0}
     run = make_run(tmp_path / "a", "embedding", ranks)
     with pytest.raises(BadInput, match="is both runs"):
-        agreement(run, RunFolder(tmp_path / "a"))
-    alike = agreement(run, make_run(tmp_path / "b", "embedding", ranks))
+        agreement.ask([run, RunFolder(tmp_path / "a")])
+    alike = agreement.ask([run, make_run(tmp_path / "b", "embedding", ranks)])
     assert alike.first.endswith("/a)")
     assert alike.second.endswith("/b)")
 
@@ -153,7 +160,7 @@ def test_length_bias_of_a_run(tmp_path: Path) -> None:
     # Tokens 1, 2, 3 have ranks 1, 3, 2: r = 0.5.
     run = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 3, "e3": 2, "e4": None})
     [found] = length_bias([run])
-    assert found.ranks.r == pytest.approx(0.5)
+    assert found.ranks.value == pytest.approx(0.5)
     assert found.left_out == 1
     assert [(box.tokens, box.facts, box.median) for box in found.boxes] == [(1, 1, 1), (2, 1, 3), (3, 1, 2)]
 
@@ -163,7 +170,7 @@ def test_the_commands_print_and_keep(tmp_path: Path) -> None:
     make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100})
     out = tmp_path / "out"
     arguments = ["study", "agreement", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(out), "--format", "json"]
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(make_app(), arguments)
     assert result.exit_code == 0, result.output
     assert {file.name for file in out.iterdir()} >= {
         "agreement.json",
@@ -173,7 +180,7 @@ def test_the_commands_print_and_keep(tmp_path: Path) -> None:
     }
     tables = json.loads((out / "agreement.json").read_text())
     assert tables["quadrants"][0]["share"] == pytest.approx(2 / 3)  # e1 and e2 are within 10 in both runs
-    result = CliRunner().invoke(app, ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
+    result = CliRunner().invoke(make_app(), ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
     assert result.exit_code == 0, result.output
     assert "a positive r favours short names" in result.output
 
@@ -198,19 +205,20 @@ def silent(_: str) -> Callable[[int, int], None]:
 
 
 def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
-    asked = [Asked("statement", StatementOptions())]
-    lines, growth = sizes([("a/small", model), ("b/small", model)], data, asked, tmp_path, silent)
+    options = SizesOptions(probes=("statement",), max_rank=None)
+    lines, growth = sizes.ask([("a/small", model), ("b/small", model)], data, options, tmp_path, silent)
     assert {line.name for line in lines} == {"a-small", "b-small"}  # one name would be one folder
     # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
-    assert [line.hits[0].estimate for line in lines] == pytest.approx([1 / 3, 1 / 3])
-    assert [line.hits[1].estimate for line in lines] == pytest.approx([1, 1])
+    assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
+    assert [line.hits[1].value for line in lines] == pytest.approx([1, 1])
     assert growth == {"statement sum/full": Growth([], [1, 10, 100])}  # equal is not rising
-    assert _rises(lines[:1]) == Growth([], [])  # one model says nothing of growth
+    assert rises(lines[:1]) == Growth([], [])  # one model says nothing of growth
     low, high = lines[0].hits[0], lines[0].hits[1]
-    rising = [lines[0]._replace(hits=hits) for hits in ((low, low, None), (high, low, None))]
-    assert _rises(rising) == Growth([1], [10])
+    nothing = untold("a search stopped too early to tell")
+    rising = [lines[0]._replace(hits=hits) for hits in ((low, low, nothing), (high, low, nothing))]
+    assert rises(rising) == Growth([1], [10])
     with pytest.raises(BadInput, match="a model stands twice"):
-        sizes([("a", model), ("a", model)], data, asked, tmp_path / "twice", silent)
+        sizes.ask([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
@@ -240,6 +248,6 @@ def test_options_of_no_probe_are_refused(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("shotz: 3\n", encoding="utf-8")
     arguments = ["study", "sizes", "--models", "x", "--data", "geography", "--out", str(tmp_path / "o")]
-    result = CliRunner().invoke(app, [*arguments, "--config", str(config)])
+    result = CliRunner().invoke(make_app(), [*arguments, "--config", str(config)])
     assert isinstance(result.exception, BadInput)
     assert "there is no option shotz" in str(result.exception)

@@ -30,6 +30,7 @@ from fathom.building.worlds import (
     parse_variants,
     restore,
     virtual,
+    worlds_table,
 )
 from fathom.building.worlds import build as build_module
 from fathom.building.worlds.constructions import make, why_not
@@ -44,13 +45,12 @@ from fathom.building.worlds.derangement import (
 from fathom.building.worlds.materials import Materials
 from fathom.building.worlds.mentions import _leftmost, find_mentions, replace_mentions
 from fathom.building.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
-from fathom.building.worlds.tables import worlds_table
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, put_rows, take_rows
 from fathom.data.words import is_word_sign
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.formats.kg_files import unwritable, write_graph
+from fathom.formats.kg import unwritable, write_graph
 
 LIKELY = 1e-4
 """Chi-square tests with fixed seeds: below this the drawing would be suspect."""

@@ -15,11 +15,12 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra, all_of
 from fathom.formats import read
+from fathom.links.options import LinkOptions
 from fathom.models.base import Model
 from fathom.options import parse_options
-from fathom.probes import find
+from fathom.probes import PROBES
 from fathom.probes.base import Progress
-from fathom.probes.options import ChoiceOptions, LinkOptions, ProbeOptions
+from fathom.probes.options import ProbeOptions
 from fathom.results.summary import Summary, Told
 from fathom.run import run
 from fathom.store.files import write_json
@@ -87,7 +88,7 @@ def probe(
     :param options: see :class:`fathom.StatementOptions` and its like for the other probes.
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """
-    entry = find(name)
+    entry = PROBES.find(name)
     kind = entry.options
     if not issubclass(kind, ProbeOptions):
         raise BadInput(f"the {entry.name} probe asks a {entry.asks}: fathom kgc evaluate, or fathom.evaluate_links")
@@ -134,7 +135,7 @@ def evaluate_links(
 
     :param model: a folder that :func:`train_links` made. :param data: its graph, or a world made of it.
     :param asking: options of its kind to ask it with instead of those it was trained with.
-    :param options: see :class:`fathom.probes.options.LinkOptions`.
+    :param options: see :class:`fathom.links.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
     """
     from fathom.links.folder import open_links
@@ -156,30 +157,13 @@ def open_run(path: str | Path) -> Result:
 
 
 def _model(model: str | Path | Model, options: ProbeOptions) -> Any:
-    server = options.server if isinstance(options, ChoiceOptions) else None
-    if isinstance(model, str | Path) and isinstance(options, ChoiceOptions) and server is not None:
-        from fathom.models.server import ChatServer
-
-        if ignored := _not_usual(options):
-            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
-        return ChatServer(server, str(model), **options.connecting())
+    """What the options make of a name, or the model itself where they can be asked of it."""
     if isinstance(model, str | Path):
-        from fathom.models.loading import load
-
-        return load(str(model), **options.loading())
+        return options.open_model(str(model))
     if not hasattr(model, "identity"):
         raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
-    if ignored := _not_usual(options) or ("--server" if server is not None else ""):
-        raise BadInput(f"{ignored}: the model is loaded already; give its name or folder to have it loaded so")
-    if model.tokenizer is None and not isinstance(options, ChoiceOptions):
-        raise BadInput("a chat server only writes, this probe needs likelihoods or states: use the choice probe")
+    options.check_loaded(model)
     return model
-
-
-def _not_usual(options: ProbeOptions) -> str:
-    """The flags that say how to load a model here, where they are not at their defaults."""
-    given, usual = options.loading(), type(options)().loading()
-    return ", ".join(f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value)
 
 
 def _collect(faults: list[str], step: Any) -> Any:

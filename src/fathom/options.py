@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
-
-import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic.config import JsonDict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fathom.errors import BadInput
 
-Options = TypeVar("Options", bound=BaseModel)
+if TYPE_CHECKING:  # not needed for fathom --help
+    from pydantic import BaseModel
+    from pydantic.config import JsonDict
+
+Options = TypeVar("Options", bound="BaseModel")
+Given = dict[str, Any]
+"""Options as typed or read, by name; an options model checks them."""
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
+ASKING: JsonDict = {"asking": True}
+"""Marks a field of a link predictor that may differ between training and asking."""
 
 
 class Group(StrEnum):
@@ -43,6 +47,8 @@ class Group(StrEnum):
 
 def group_of(kind: type[BaseModel], name: str) -> Group | None:
     """The group of the field *name*; None where neither it nor the class that first declares it names one."""
+    from pydantic import BaseModel
+
     having = [base for base in kind.__mro__ if issubclass(base, BaseModel) and name in base.model_fields]
     for base in having:
         extra = base.model_fields[name].json_schema_extra
@@ -69,8 +75,10 @@ def separated(value: Any) -> Any:
     return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
 
 
-def parse_options(kind: type[Options], given: dict[str, Any]) -> Options:
+def parse_options(kind: type[Options], given: Given) -> Options:
     """:raises BadInput: one line per option that is unknown or out of range."""
+    from pydantic import ValidationError
+
     try:
         return kind(**given)
     except ValidationError as error:
@@ -85,8 +93,10 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     return f"{option}: {fault['msg']}, found {fault['input']!r}"
 
 
-def read_yaml(file: Path) -> dict[str, Any]:
+def read_yaml(file: Path) -> Given:
     """A YAML file that holds a mapping. :raises BadInput: it cannot be read, or holds something else."""
+    import yaml
+
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -15,7 +15,7 @@ import fathom
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
-from fathom.probes import Entry, find
+from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe, Progress
 from fathom.probes.options import AskingOptions
 from fathom.scoring.names import token_counter
@@ -38,12 +38,13 @@ def run(
     :raises BadInput: *out* belongs to another run, or the probe cannot be asked of this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
-    entry = find(probe) if isinstance(probe, str) else probe
+    entry = PROBES.find(probe) if isinstance(probe, str) else probe
     chosen, left_out = selected(model, data, options)
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)
     plan = asked.plan()
-    done = folder.start(_identity(entry.name, model, data, chosen, options, asked.resolved()), plan, *_tables(chosen))
+    identity = _identity(entry.name, model, data, chosen, options, asked.resolved())
+    done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked))
     report: Progress = progress or (lambda done, total: None)
     if set(plan) - done:
         # Noted before the first shard: a session that is killed is one, too.
@@ -128,6 +129,17 @@ def _identity(
         },
         "seed": options.seed,
         "version": fathom.__version__,
+    }
+
+
+def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
+    """What the probe declares of its numbers, for readers of the run (:mod:`fathom.results.declared`)."""
+    return {
+        "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in asked.scorings},
+        "headline": entry.headline,
+        "cuts": list(entry.cuts),
+        "further": list(entry.further),
+        "usual": entry.options().identity(),
     }
 
 

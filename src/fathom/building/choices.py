@@ -7,29 +7,32 @@ always given, the ontological premise (P1) in the files ``…-22`` and not in th
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fathom.data.faults import Json
 from fathom.data.queries import Query
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput
 from fathom.formats import locate, read
-from fathom.formats.choices import MEMORIZING, REASONING
-from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
-from fathom.prompts.choices import OPTIONS, Choices, choices, shown
+from fathom.formats.choices import REASONING, question_line, write_choices
+from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
+from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.ontology import LIMITED, RULES, TASKS
 from fathom.store.files import whole_folder
 
-Rows = list[dict[str, Any]]
+Rows = list[Json]
 
 
 class _Words(NamedTuple):
-    """One rule about one fact. :param given: P1 and P2. :param question: about the pseudoword."""
+    """One rule about one fact.
+
+    :param given: P1 and P2.
+    :param question: about the pseudoword.
+    """
 
     given: tuple[str, str]
     question: str
@@ -40,7 +43,8 @@ def build_choices(
 ) -> dict[str, int]:
     """Write the folder *out*. :returns: how many questions each of its files has.
 
-    :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made. :param options: 2 to 26.
+    :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
+    :param options: 2 to 26.
     :raises BadInput: other data, *out* is there already, a property without a sentence pattern.
     """
     folder = locate(data)
@@ -51,10 +55,7 @@ def build_choices(
     asked = choices(select(read(folder), Selection(subset=subset)).data, options, seed)
     files = _memorizing(asked) | _reasoning(asked, read_patterns(folder))
     with whole_folder(out) as made:
-        for name, rows in files.items():
-            file = made / f"{name}.jsonl"
-            file.parent.mkdir(exist_ok=True)
-            file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        write_choices(made, files)
     return {name: len(rows) for name, rows in files.items()}
 
 
@@ -85,14 +86,15 @@ def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]]) -> dic
     return found
 
 
-def _row(asked: Choices, query: Query, question: str) -> dict[str, Any]:
+def _row(asked: Choices, query: Query, question: str) -> Json:
     names = asked.candidates[query.id].names
-    gold = names.index(asked.candidates[query.id].name_of(query.gold[0]))
-    return {"prompt": shown(question, names), "gold": f"({ascii_lowercase[gold]}) {names[gold]}"}
+    return question_line(question, names, names.index(asked.candidates[query.id].name_of(query.gold[0])))
 
 
 def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> _Words:
-    """:param question: of the memorising task. :param patterns: "[X]'s mother is [Y] ." by the property's name."""
+    """:param question: of the memorising task.
+    :param patterns: "[X]'s mother is [Y] ." by the property's name.
+    """
     subject, gold = query.subject, query.gold[0]
     if rule in ("rdfs2", "rdfs3"):
         clause = re.sub(r" it$", " that", question.partition(" of it if ")[2].removesuffix("?"))

@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fathom
+from fathom.data.faults import Json
+from fathom.data.graph.tables import in_use
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
-from fathom.formats.kg import in_use
-from fathom.formats.kg_files import unwritable, write_graph
+from fathom.formats.kg import unwritable, write_graph
+from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
 TRAIN = "train"
@@ -33,21 +35,25 @@ POWER = 2
 
 @dataclass(frozen=True)
 class Sample:
-    """:param counts: what was kept and what was left out. :param notes: what its user should know."""
+    """:param counts: what was kept and what was left out.
+    :param notes: what its user should know about it.
+    """
 
     graph: KnowledgeGraph
-    counts: dict[str, Any]
+    counts: Json
     notes: tuple[str, ...]
 
 
 def write_sample(
     graph: KnowledgeGraph, out: Path, entities: int, seed: int = 0, held_out_weight: float = 1, *, name: str = ""
-) -> dict[str, Any]:
+) -> Json:
     """Write a part of *graph* as a folder of its own; it appears when it is complete.
 
-    :param entities, seed, held_out_weight: see :func:`sample_graph`. :param name: of the graph, for the manifest.
+    :param entities, seed, held_out_weight: see :func:`sample_graph`.
+    :param name: of the graph, for the manifest.
     :returns: the manifest, which is ``manifest.json`` in the folder.
-    :raises BadInput: too many entities, or *out* is there. :raises RunFailed: the disk is full.
+    :raises BadInput: too many entities, or *out* is there.
+    :raises RunFailed: the disk is full.
     """
     faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
     faults += unwritable(graph)
@@ -146,7 +152,7 @@ def _starts(graph: KnowledgeGraph, trained: NDArray[np.bool_], random: np.random
 
 
 class _Neighbours:
-    """Entities beside each entity, and the triples that say so."""
+    """Entities beside each entity, and the triples that link them."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         near = np.concatenate([graph.head, graph.tail])
@@ -173,7 +179,7 @@ def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
     return in_use(graph.entities, graph.relations, *columns, splits)
 
 
-def _sizes(graph: KnowledgeGraph) -> dict[str, Any]:
+def _sizes(graph: KnowledgeGraph) -> Json:
     return {
         "entities": len(graph.entities),
         "relations": len(graph.relations),
@@ -207,3 +213,14 @@ def _notes(graph: KnowledgeGraph, part: KnowledgeGraph, counts: Mapping[str, Any
                 f"{count:,} of {len(part.splits[split]):,} triples of {split} have an entity that training never saw "
                 f"({before} in the whole graph)"
             )
+
+
+def sample_table(manifest: Mapping[str, Any]) -> Table:
+    """Sizes of the part and of the whole.
+
+    :param manifest: as ``manifest.json`` has it.
+    """
+    whole = manifest["source"]
+    rows = [(name, manifest[name], whole[name]) for name in ("entities", "relations", "triples")]
+    rows += [(split, manifest["splits"].get(split, 0), count) for split, count in whole["splits"].items()]
+    return Table(("", "kept", "of"), tuple(rows), notes=tuple(manifest["notes"]))

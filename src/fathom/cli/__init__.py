@@ -1,43 +1,70 @@
-"""The command line. One file per command; none loads a model library before its command runs."""
+"""The command line. One file per command, loaded when it is called; none loads a model library before it runs."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
-from fathom.cli import (
-    build,
-    data,
-    demo,
-    kgc,
-    metrics,
-    plant,
-    probe,
-    study,
-)
+from fathom.cli.options import Commands, option, with_example
 from fathom.errors import FathomError
+from fathom.options import Group
 
-app = typer.Typer(
-    name="fathom",
-    help="Fathom measures what a language model knows. Try: fathom demo",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-app.add_typer(probe.group(), name="probe")
-app.add_typer(data.app, name="data")
-app.add_typer(build.app, name="build")
-app.add_typer(kgc.app, name="kgc")
-app.add_typer(study.make(), name="study")
-app.command("metrics")(metrics.metrics)
-app.command("plant")(plant.plant)
-app.command("demo")(demo.demo)
+COMMANDS = {
+    "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
+    "probe": ("Ask", "Ask a model what it knows of a data set."),
+    "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
+    "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
+    "data": ("Data", "Look at a data set before asking a model."),
+    "build": ("Data", "Make data folders from texts, graphs and ontologies."),
+    "plant": ("Train", "Train a small model on half of the facts and record which: its knowledge is known."),
+    "kgc": ("Train", "Complete a knowledge graph: train link predictors and see what they know."),
+}
+"""Name → heading in ``fathom --help`` and what it does. The command is made by ``make`` of the module of its name."""
+TABLES = {
+    "fathom.probes": "PROBES",
+    "fathom.formats": "FORMATS",
+    "fathom.metrics": "METRICS",
+    "fathom.studies": "STUDIES",
+    "fathom.links": "LINKS",
+}
+"""Module → what installed packages may have added to."""
 
 
-@app.callback()
-def _root(debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error.")) -> None:
+def make_app() -> typer.Typer:
+    """The command line with whatever is in the tables by the time that a command is called."""
+    app = typer.Typer(
+        name="fathom",
+        cls=Commands,
+        help=with_example("Measure what a language model knows.", "fathom demo"),
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    for name, (panel, does) in COMMANDS.items():
+        app.command(name, cls=_late(name, does), help=does, rich_help_panel=panel)(lambda: None)
+    return app
+
+
+def _late(name: str, does: str) -> type[TyperCommand]:
+    """Stands in the list of commands for one whose module is loaded when it is called."""
+
+    class Late(TyperCommand):
+        def load(self) -> Any:
+            return typer.main.get_command(import_module(f"fathom.cli.{name}").make(does))
+
+        def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+            return self.load().make_context(info_name, args, parent, **extra)
+
+    return Late
+
+
+def _root(
+    debug: bool = option(Group.OUTPUT, "Show the traceback of an error.", "--debug", default=False, show_default=False),
+) -> None:
     """The flag is read by :func:`main`, wherever it stands; here it is so that --help names it."""
 
 
@@ -46,7 +73,7 @@ def main() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--debug"]
     try:
-        app()
+        make_app()()
     except FathomError as error:
         if debug:
             raise
@@ -58,6 +85,15 @@ def main() -> None:
             raise
         _complain(f"error: unexpected {type(error).__name__}: {error}; --debug shows where")
         raise SystemExit(1) from None
+    finally:
+        for fault in faults():
+            _complain(f"note: {fault}")
+
+
+def faults() -> list[str]:
+    """What could not be added to the tables that were looked at: one line per entry point."""
+    looked_at = [getattr(sys.modules[name], table, None) for name, table in TABLES.items() if name in sys.modules]
+    return [fault for door in looked_at for fault in getattr(door, "faults", ())]
 
 
 def _complain(line: str) -> None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import typer
 
+from fathom.building.cloze.options import ClozeOptions
 from fathom.cli import build_choices, build_cloze, build_ontology, build_worlds
+from fathom.cli.options import add_command, new_group, with_flags
 
-app = typer.Typer(help="Make data folders from texts, graphs and ontologies.", no_args_is_help=True)
-app.command("cloze")(build_cloze.cloze)
-app.command("review")(build_cloze.review)
-app.command("ontology")(build_ontology.ontology)
-app.command("choices")(build_choices.choices)
-app.command("worlds")(build_worlds.worlds)
+CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"
+
+
+def make(does: str) -> typer.Typer:
+    """``fathom build``"""
+    app = new_group(does, CLOZE)
+    add_command(app, "cloze", with_flags(build_cloze.cloze, ClozeOptions), CLOZE)
+    add_command(app, "review", build_cloze.review, "fathom build review my-cloze/review.csv")
+    add_command(app, "ontology", build_ontology.ontology, "fathom build ontology --input town.ttl --out my-ontology")
+    add_command(app, "choices", build_choices.choices, "fathom build choices --data my-ontology --out my-choices")
+    add_command(
+        app, "worlds", build_worlds.worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e"
+    )
+    return app

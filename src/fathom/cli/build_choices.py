@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
+
+from fathom.cli.flags import NewFolder, Seed
+from fathom.cli.options import option
+from fathom.options import Group
 
 
 def choices(
-    data: str = typer.Option(..., help="Folder of an ontology: OntoProbe's, or what fathom build ontology made."),
-    out: Path = typer.Option(..., help="Folder of the data set; must not exist yet."),
-    options: int = typer.Option(20, min=2, max=26, help="Options of each question: the right one and others."),
-    subset: str = typer.Option("test", help="Part of the ontology's items to ask."),
-    seed: int = typer.Option(0, min=0, help="Another seed draws other options in another order."),
+    out: NewFolder,
+    data: str = option(Group.DATA, "Folder of an ontology: OntoProbe's, or one made by fathom build ontology."),
+    options: int = option(
+        Group.PROMPTS, "Options of each question: the right one and others.", default=20, min=2, max=26
+    ),
+    subset: str = option(Group.SELECTION, "Part of the ontology's items to ask about.", default="test"),
+    seed: Seed = 0,
 ) -> None:
-    """Multiple choice from an ontology: what a model remembers, and what it concludes about X and Y."""
+    """Make multiple-choice questions from an ontology: what a model remembers, and what it infers about X and Y."""
     from fathom.building.choices import build_choices
 
     for name, count in build_choices(data, out, options, seed, subset).items():

@@ -7,36 +7,36 @@ from typing import Any
 
 import typer
 
-from fathom.building.cloze.options import ClozeOptions
-from fathom.cli.formats import Format
-from fathom.cli.options import merge, with_flags
+from fathom.cli.flags import Config, NewFolder, Printed
+from fathom.cli.formats import Format, notes, show
+from fathom.cli.options import merge, option
 from fathom.cli.progress import progress_bar
+from fathom.options import Group
 
 
-def _cloze(
-    inputs: list[Path] = typer.Option(
-        ...,
-        "--input",
-        help="PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; as often as needed.",
+def cloze(
+    out: NewFolder,
+    inputs: list[Path] = option(
+        Group.DATA, "PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.", "--input"
     ),
-    entities: list[str] = typer.Option(
-        ..., help="A list of entities, TYPE=FILE or a FILE named after its type; as often as needed."
+    entities: list[str] = option(
+        Group.DATA, "A list of entities, TYPE=FILE or a FILE named after its type; may be repeated."
     ),
-    out: Path = typer.Option(..., help="Folder of the data set; must not exist yet."),
-    blocked: Path | None = typer.Option(
-        None, help="Sub-strings whose sentences are left out, one per line, instead of the paper's list."
+    blocked: Path | None = option(
+        Group.SELECTION,
+        "File of sub-strings, one per line: sentences with one are left out (default: the paper's list).",
+        default=None,
     ),
-    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    config: Config = None,
+    format: Printed = Format.TEXT,
     **given: Any,
 ) -> None:
-    """Natural sentences that name one entity once, with the name masked: a data set from your own texts."""
+    """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
     from fathom.building.cloze.build import build_cloze
+    from fathom.building.cloze.options import ClozeOptions
     from fathom.building.cloze.review import REVIEW_FILE
-    from fathom.building.cloze.tables import built_tables
     from fathom.errors import RunFailed
     from fathom.options import parse_options
-    from fathom.results.tables import render
 
     options = parse_options(ClozeOptions, merge(config, given))
     try:
@@ -44,9 +44,8 @@ def _cloze(
             built = build_cloze(inputs, entities, out, options, blocked, progress)
     except KeyboardInterrupt as stop:
         raise RunFailed("stopped; nothing was written") from stop
-    for note in built.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(render(built_tables(built), str(format)))
+    notes(built.notes)
+    show(built.tables(), format)
     if format == Format.TEXT:
         typer.echo(
             f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
@@ -55,14 +54,9 @@ def _cloze(
 
 def review(
     file: Path = typer.Argument(help="The review.csv of fathom build cloze, with yes or no in both columns."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002
+    format: Printed = Format.TEXT,
 ) -> None:
-    """How many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
-    from fathom.building.cloze.review import read_review
-    from fathom.building.cloze.tables import review_table
-    from fathom.results.tables import render
+    """Show how many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
+    from fathom.building.cloze.review import read_review, review_table
 
-    typer.echo(render([review_table(read_review(file))], str(format)))
-
-
-cloze = with_flags(_cloze, ClozeOptions)
+    show([review_table(read_review(file))], format)

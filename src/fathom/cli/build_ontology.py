@@ -7,34 +7,41 @@ from pathlib import Path
 
 import typer
 
-from fathom.cli.formats import Format
+from fathom.cli.flags import NewFolder, Printed, Seed
+from fathom.cli.formats import Format, notes, show
+from fathom.cli.options import option
 from fathom.cli.progress import progress_bar
+from fathom.options import Group
 
 
 def ontology(
-    out: Path = typer.Option(..., help="Folder of the data set; must not exist yet."),
-    inputs: list[Path] = typer.Option(
-        [],
+    out: NewFolder,
+    inputs: list[Path] = option(
+        Group.DATA,
+        "RDF: .nt, .ttl, .rdf, .owl or .xml, plain, .gz or .bz2, or a folder of these; may be repeated.",
         "--input",
-        help="RDF: .nt, .ttl, .rdf, .owl or .xml, plain, .gz or .bz2, or a folder of these; as often as needed.",
+        default=[],
     ),
-    endpoints: list[str] = typer.Option(
-        [], "--endpoint", help="Address of a SPARQL endpoint, asked with the same queries; as often as needed."
+    endpoints: list[str] = option(
+        Group.DATA,
+        "Address of a SPARQL endpoint, asked with the same queries; may be repeated.",
+        "--endpoint",
+        default=[],
     ),
-    patterns: Path | None = typer.Option(
-        None, help="Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'"
+    patterns: Path | None = option(
+        Group.PROMPTS,
+        "Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
+        default=None,
     ),
-    instances: int = typer.Option(20, min=0, help="Sample at most so many instances of each class."),
-    seed: int = typer.Option(0, min=0, help="Another seed draws other instances and orders items otherwise."),
-    timeout: float = typer.Option(120.0, min=1.0, help="Seconds that an endpoint may take for an answer."),
-    page: int = typer.Option(10_000, min=1, help="Solutions to ask an endpoint for at a time."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    instances: int = option(Group.SELECTION, "Sample at most this many instances of each class.", default=20, min=0),
+    seed: Seed = 0,
+    timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
+    page: int = option(Group.SERVER, "Solutions to request from an endpoint at a time.", default=10_000, min=1),
+    format: Printed = Format.TEXT,
 ) -> None:
-    """Classes, properties and what a model may know of them: a data set from an ontology in RDF."""
-    from fathom.building.ontology import Endpoint, build_ontology
-    from fathom.building.ontology.tables import ontology_tables
+    """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
+    from fathom.building.ontology import Endpoint, build_ontology, ontology_tables
     from fathom.errors import RunFailed
-    from fathom.results.tables import render
 
     try:
         with progress_bar("bytes of files, then classes") as progress:
@@ -42,9 +49,8 @@ def ontology(
             built = build_ontology(inputs, servers, out, patterns, instances, seed, progress)
     except KeyboardInterrupt as stop:
         raise RunFailed("stopped; nothing was written") from stop
-    for note in built.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(render(ontology_tables(built), str(format)))
+    notes(built.notes)
+    show(ontology_tables(built), format)
     if format == Format.TEXT:
         ask = f"fathom probe ontology --data {shlex.quote(str(out))} --model … --out …"
         typer.echo(f"\nwritten to {out}; to ask it: {ask}")

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from fathom.cli.formats import Format
+from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
+from fathom.cli.formats import Format, show
+from fathom.cli.options import add_command, new_group, option
 from fathom.errors import BadInput
+from fathom.options import Group
 
-app = typer.Typer(help="Look at a data set before asking a model.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from fathom.data.knowledge import KnowledgeGraph
 
 
-@app.command("list")
+def make(does: str) -> typer.Typer:
+    """``fathom data``"""
+    app = new_group(does, "fathom data info geography")
+    add_command(app, "list", list_, "fathom data list")
+    add_command(app, "check", check, "fathom data check my-facts")
+    add_command(app, "info", info, "fathom data info geography --tokenizer gpt2")
+    add_command(app, "leakage", leakage, "fathom data leakage my-graph")
+    add_command(app, "sample", sample, "fathom data sample my-graph --out small-graph --entities 500")
+    return app
+
+
 def list_() -> None:
-    """The data sets that come with Fathom."""
+    """List the data sets that come with Fathom."""
     from fathom.formats import EMBEDDED, read
 
     for name in EMBEDDED:
@@ -23,14 +37,12 @@ def list_() -> None:
         typer.echo(f"{name}: {len(queryset.queries):,} facts, {len(queryset.relations)} relations, {queryset.licence}")
 
 
-@app.command()
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
-    """Every fault of a folder at once, each with file and line. Exit code 2 where there are any."""
+    """Report every fault of a folder at once, each with file and line; the exit code is 2 where there are any."""
     from fathom.data.graph.statistics import repeated_triples
     from fathom.data.selection.readings import has_sentences
     from fathom.formats import examine
     from fathom.results.datasets import readings_table
-    from fathom.results.tables import render
 
     queryset, faults = examine(path)
     for note in faults.notes:
@@ -42,63 +54,62 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
         typer.echo(f"note: {again:,} triples stand again, in their split or in another")
     typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
     if has_sentences(queryset):
-        typer.echo(render([readings_table(queryset)], str(Format.TEXT)))
+        show([readings_table(queryset)])
 
 
-@app.command()
 def info(
     path: str = typer.Argument(..., help="Folder of a data set, or the name of an embedded one."),
-    tokenizer: str | None = typer.Option(None, help="Also the share of answers that are one token for this tokenizer."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    tokenizer: str | None = option(
+        Group.MODEL, "Model whose tokenizer counts the share of answers that are one token.", default=None
+    ),
+    format: Printed = Format.TEXT,
 ) -> None:
-    """Size, chance level, and how skewed the answers are, as a whole and by relation; what a knowledge graph holds."""
+    """Show size, chance level and skew of the answers, in all and by relation, and what a knowledge graph holds."""
     from fathom.formats import read
     from fathom.results.datasets import data_tables
-    from fathom.results.tables import render
 
-    queryset = read(path)
-    typer.echo(render(data_tables(queryset, _token_counter(tokenizer)), str(format)))
+    show(data_tables(read(path), _token_counter(tokenizer)), format)
 
 
-@app.command()
-def leakage(
-    path: str = typer.Argument(..., help="A knowledge graph: its folder, or a file of triples."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
-) -> None:
-    """What a graph gives away without inference: entities with few relations, answers that stand in descriptions."""
-    from fathom.formats import read
-    from fathom.results.leakage import leakage_tables
-    from fathom.results.tables import render
+def leakage(path: GraphArgument, format: Printed = Format.TEXT) -> None:
+    """Show what a graph gives away without inference: entities with few relations, answers in descriptions."""
+    from fathom.results.datasets import leakage_tables
 
-    queryset = read(path)
-    if queryset.graph is None:
-        raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
-    typer.echo(render(leakage_tables(queryset.graph), str(format)))
+    show(leakage_tables(graph_at(path)[0]), format)
 
 
-@app.command()
 def sample(
-    path: str = typer.Argument(..., help="A knowledge graph: its folder, or a file of triples."),
-    out: Path = typer.Option(..., help="Folder of the part; must not exist yet."),
-    entities: int = typer.Option(2000, min=2, help="How many entities to keep, with all triples between them."),
-    held_out_weight: float = typer.Option(
-        1, min=0, help="Links of validation and test triples count for so many: more than 1 keeps a greater share."
+    path: GraphArgument,
+    out: NewFolder,
+    entities: int = option(
+        Group.SELECTION, "How many entities to keep, with all triples between them.", default=2000, min=2
     ),
-    seed: int = typer.Option(0, min=0, help="Another seed keeps another part."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    held_out_weight: float = option(
+        Group.SELECTION,
+        "How many training links a validation or test link counts for: above 1 keeps a greater share of them.",
+        default=1,
+        min=0,
+    ),
+    seed: Seed = 0,
+    format: Printed = Format.TEXT,
 ) -> None:
-    """A small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
-    from fathom.building.sample import write_sample
-    from fathom.building.sample_table import sample_table
+    """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
+    from fathom.building.sample import sample_table, write_sample
+
+    graph, name = graph_at(path)
+    manifest = write_sample(graph, out, entities, seed, held_out_weight, name=name)
+    show([sample_table(manifest)], format)
+    typer.echo(f"in {out}: a knowledge graph like any other")
+
+
+def graph_at(path: str) -> tuple[KnowledgeGraph, str]:
+    """The graph there, and its name. :raises BadInput: what is there has none."""
     from fathom.formats import read
-    from fathom.results.tables import render
 
     queryset = read(path)
     if queryset.graph is None:
         raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
-    manifest = write_sample(queryset.graph, out, entities, seed, held_out_weight, name=queryset.name)
-    typer.echo(render([sample_table(manifest)], str(format)))
-    typer.echo(f"in {out}: a knowledge graph like any other")
+    return queryset.graph, queryset.name
 
 
 def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:

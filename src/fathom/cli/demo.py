@@ -6,11 +6,19 @@ from pathlib import Path
 
 import typer
 
-from fathom.cli.options import stoppable
+from fathom.cli.options import alone, option, stoppable
+from fathom.options import Group
 
 
-def demo(out: Path = typer.Option(Path("demo"), help="Folder for the two models and their runs.")) -> None:
-    """See it work offline, in minutes: two small models learn half of a geography book; a probe tells which half."""
+def make(does: str) -> typer.Typer:
+    """``fathom demo``"""
+    return alone(does, "fathom demo --out demo", demo)
+
+
+def demo(
+    out: Path = option(Group.OUTPUT, "Folder for the two models and their runs.", default=Path("demo")),
+) -> None:
+    """Train two small models on half of a geography book, and show that a probe tells which half."""
     from fathom.formats import read
     from fathom.studies.demo import ask, text
 

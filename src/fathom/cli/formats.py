@@ -1,6 +1,15 @@
-"""How tables are printed."""
+"""How commands print tables and notes."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
 
 
 class Format(StrEnum):
@@ -10,3 +19,16 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     MD = "md"
+
+
+def show(tables: Sequence[Table], format: Format = Format.TEXT) -> None:
+    """Print *tables* to standard output."""
+    from fathom.results.tables import render
+
+    typer.echo(render(tables, str(format)))
+
+
+def notes(lines: Iterable[str]) -> None:
+    """Print what a reader of the numbers should know to standard error, where it does not disturb a program."""
+    for line in lines:
+        typer.echo(f"note: {line}", err=True)

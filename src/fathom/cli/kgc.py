@@ -1,61 +1,89 @@
-"""``fathom kgc {train,evaluate,predict,pretrain}``"""
+"""``fathom kgc {train,evaluate,predict,pretrain,study}``"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
 from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import BaseModel, create_model
 
-from fathom.cli.formats import Format
-from fathom.cli.options import merge, stoppable, with_flags
+from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
+from fathom.cli.formats import Format, show
+from fathom.cli.options import (
+    add_command,
+    described,
+    flag,
+    flags_of,
+    merge,
+    new_group,
+    option,
+    stoppable,
+    taking,
+    with_flags,
+)
 from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
-from fathom.links import EMBEDDING, KINDS, Kind
-from fathom.probes.options import LinkOptions
+from fathom.links import LINKS, Kind, named
+from fathom.links.options import LinkOptions
+from fathom.options import Group
 from fathom.training.options import PretrainOptions
 
-app = typer.Typer(
-    help="Complete a knowledge graph: train link predictors and see what they know.", no_args_is_help=True
-)
 NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
 """Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
-MODELS = "; ".join(f"{kind.name} ({kind.does})" for kind in KINDS.values())
+TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 
 
-def _of_all(kinds: Iterable[Kind], asking: bool) -> type[BaseModel]:
-    """The fields of several kinds in one, each saying whose it is; only to show and read flags."""
-    fields: dict[str, Any] = {}
-    owners: dict[str, list[str]] = {}
-    for kind in kinds:
-        wanted = kind.options.asking() if asking else kind.options.model_fields.keys() - {"model"}
-        for name, field in kind.options.model_fields.items():
-            if name in wanted:
-                fields.setdefault(name, field)
-                owners.setdefault(name, []).append(kind.name)
-    for name, field in fields.items():
-        mine = "" if len(owners[name]) > len(KINDS) else f"({', '.join(owners[name])}) "
-        about: Any = field._copy()
-        about.description = mine + (field.description or "")
-        about.default, about.default_factory = None, None  # each kind has its own
-        fields[name] = (field.annotation, about)
-    return create_model("Options", **fields)
+def make(does: str) -> typer.Typer:
+    """``fathom kgc``, with the options of every entry of the table of link predictors."""
+    app = new_group(does, TRAIN)
+    train_flags = [_model_flag(), *_flags_of_kinds(asking=False)]
+    evaluate_flags = [*flags_of(LinkOptions), *_flags_of_kinds(asking=True)]
+    predict_example = "fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
+    add_command(app, "train", taking(train, train_flags), TRAIN)
+    add_command(
+        app,
+        "evaluate",
+        taking(evaluate, evaluate_flags),
+        "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
+    )
+    add_command(app, "predict", predict, predict_example)
+    add_command(app, "study", study, "fathom kgc study infer-or-remember.yaml --out studies/memory")
+    add_command(
+        app,
+        "pretrain",
+        with_flags(pretrain, PretrainOptions),
+        "fathom kgc pretrain --kind masked --data my-graph --out models/small --contaminate test",
+    )
+    return app
 
 
-BEGINS_WITH = {"masked": "simkgc", "t5": "kgt5", "bart": "genkgc", "causal": "prompted"}
-"""Which predictor a kind of pre-trained model is for."""
-_ALL = [EMBEDDING, *KINDS.values()]
+def _model_flag() -> inspect.Parameter:
+    kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
+    about = f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx."
+    made = option(Group.MODEL, about)
+    return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str)
 
 
-def _train(
-    model: str = typer.Option(..., help=f"{MODELS}; or any model of PyKEEN by its name, such as TransE or ComplEx."),
-    data: str = typer.Option(..., help="A knowledge graph: its folder, or a file of triples."),
-    out: Path = typer.Option(..., help="Folder of the model. The same command goes on where it stopped."),
-    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
-    **given: Any,
-) -> None:
+def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:
+    """The flags of all kinds of predictor, each saying whose it is, without defaults: each kind has its own.
+
+    :param asking: only those that may be changed when a trained model is asked.
+    """
+    owners: dict[str, list[Kind]] = {}
+    for kind in LINKS.entries():
+        for name in kind.options.model_fields:
+            if name in kind.options.asking() if asking else name != "model":
+                owners.setdefault(name, []).append(kind)
+    flags = []
+    for name, kinds in owners.items():
+        whose = "" if len(kinds) == len(LINKS) else f"({', '.join(kind.name for kind in kinds)}) "
+        first = kinds[0].options
+        flags.append(flag(first, name, whose + described(first.model_fields[name])))
+    return flags
+
+
+def train(model: str, data: Graph, out: RunFolder, config: Config = None, **given: Any) -> None:
     """Train a link predictor on a graph's training triples; stop early by Hits@10 on its validation triples.
 
     Defaults are those of the original papers: see docs/methods/link-prediction.md.
@@ -71,11 +99,11 @@ def _train(
     typer.echo(f"ended by {ended['why']}{best}\nkept in {out}; next: fathom kgc evaluate {out} --data {data} --out RUN")
 
 
-def _evaluate(
+def evaluate(
+    data: Graph,
+    out: RunFolder,
     model: Path = typer.Argument(..., help="Folder that fathom kgc train made."),
-    data: str = typer.Option(..., help="The graph it was trained on, or a world made of it."),
-    out: Path = typer.Option(..., help="Folder of the run. The same command goes on where it stopped."),
-    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    config: Config = None,
     **given: Any,
 ) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals."""
@@ -99,32 +127,31 @@ def _evaluate(
 
 
 def predict(
+    data: Graph,
     model: Path = typer.Argument(..., help="Folder that fathom kgc train made."),
-    data: str = typer.Option(..., help="The graph it was trained on, or a world made of it."),
-    relation: str = typer.Option(..., help="Name or id of the relation."),
-    head: str | None = typer.Option(None, help="Name or id of the head; asks for tails."),
-    tail: str | None = typer.Option(None, help="Name or id of the tail; asks for heads."),
-    top: int = typer.Option(10, min=1, help="How many answers to print."),
-    device: str | None = typer.Option(None, help="cpu, cuda, …"),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    relation: str = option(Group.SELECTION, "Name or id of the relation."),
+    head: str | None = option(Group.SELECTION, "Name or id of the head; asks for tails.", default=None),
+    tail: str | None = option(Group.SELECTION, "Name or id of the tail; asks for heads.", default=None),
+    top: int = option(Group.OUTPUT, "How many answers to print.", default=10, min=1),
+    device: Device = None,
+    format: Printed = Format.TEXT,
 ) -> None:
-    """The best answers to (head, relation, ?) or (?, relation, tail), with scores and whether the graph has them."""
+    """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
     from fathom.formats import read
     from fathom.links.predict import predict_links
     from fathom.links.tables import predictions_table
-    from fathom.results.tables import render
 
     found = predict_links(model, read(data), relation, head=head, tail=tail, top=top, device=device)
-    typer.echo(render([predictions_table(found)], str(format)))
+    show([predictions_table(found)], format)
 
 
 def study(
     plan: Path = typer.Argument(..., help="YAML file: data, worlds, models with their options, seconds per cell."),
-    out: Path = typer.Option(..., help="Folder of the study. The same command goes on where it stopped."),
-    workers: int = typer.Option(1, min=1, help="Cells at a time; each uses one core then."),
-    retry_failed: bool = typer.Option(False, "--retry-failed", help="Try cells that failed once more."),
-    report_only: bool = typer.Option(False, "--report-only", help="Train nothing; report on what is there."),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
+    out: Path = option(Group.OUTPUT, "Folder of the study. The same command resumes it where it stopped."),
+    workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
+    retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
+    report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
+    format: Printed = Format.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.cli.tables import tell
@@ -154,45 +181,30 @@ def study(
         )
 
 
-def _pretrain(
-    data: str = typer.Option(..., help="A knowledge graph: its folder, or a file of triples. Its texts are read, too."),
-    out: Path = typer.Option(..., help="Folder of the model; must not exist yet."),
-    texts: list[str] = typer.Option(
-        [], help="More to read, may be repeated: a graph, a data set with sentences, a .txt file with a text per line."
+def pretrain(
+    data: Graph,
+    out: NewFolder,
+    texts: list[str] = option(
+        Group.DATA,
+        "More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
+        default=[],
     ),
-    config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+    config: Config = None,
     **given: Any,
 ) -> None:
     """Pre-train a small language model that was told, or was not told, a graph's test triples."""
     from fathom.formats import read
     from fathom.options import parse_options
-    from fathom.training.pretraining import pretrain
+    from fathom.training.pretraining import pretrain as trained
 
     options = parse_options(PretrainOptions, merge(config, given))
     with progress_bar(f"pre-training a {options.kind} model") as progress:
-        made = pretrain(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
+        made = trained(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
     told = made["told"]
+    fitting = next(kind.name for kind in named() if kind.begins_with == options.kind)
     typer.echo(
         f"read {made['texts']:,} texts ({made['left_out']['texts']:,} left out: {made['left_out']['why']}) and "
         f"{told['statements']:,} statements of {told['triples']:,} triples; loss {made['final_loss']:.3f}\n"
         f"kept in {out}; next: fathom kgc train --weights {out} --data {data} --out M --model "
-        f"{BEGINS_WITH[options.kind]}"
+        f"{fitting}"
     )
-
-
-app.command("train")(with_flags(_train, _of_all(_ALL, asking=False)))
-app.command("evaluate")(
-    with_flags(
-        _evaluate,
-        create_model(
-            "Evaluate",
-            __base__=LinkOptions,
-            **{  # type: ignore[call-overload]
-                name: (field.annotation, field) for name, field in _of_all(_ALL, asking=True).model_fields.items()
-            },
-        ),
-    )
-)
-app.command("predict")(predict)
-app.command("study")(study)
-app.command("pretrain")(with_flags(_pretrain, PretrainOptions))

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from fathom.cli.formats import Format
+from fathom.cli.flags import Printed
+from fathom.cli.formats import Format, notes
+from fathom.cli.options import alone, option
 from fathom.errors import BadInput
+from fathom.options import Group
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
+
+
+def make(does: str) -> typer.Typer:
+    """``fathom metrics``"""
+    return alone(does, "fathom metrics runs/gpt2 --by relation,template --errors 5", metrics)
 
 
 def metrics(
     run: Path = typer.Argument(..., help="Folder of a run."),
-    by: str = typer.Option(
-        "", help="Break down by relation, cardinality, domain, template, …: one table each; a+b crosses."
+    by: str = option(
+        Group.SELECTION,
+        "Break down by relation, cardinality, domain, template, …: one table each; a+b crosses two.",
+        default="",
     ),
-    errors: int = typer.Option(0, min=0, help="Show so many of the surest wrong answers."),
-    reliability: bool = typer.Option(False, help="Show how often the model is right at each level of confidence."),
-    groups: Path | None = typer.Option(
-        None, help="JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model."
+    errors: int = option(Group.SELECTION, "Also list this many of the most confident wrong answers.", default=0, min=0),
+    reliability: bool = option(
+        Group.SELECTION, "Also show how often the model is right at each level of confidence.", default=False
     ),
-    format: Format = typer.Option(Format.TEXT, help="How to print."),  # noqa: A002 - the name of the flag
-    output: Path | None = typer.Option(None, "--output", "-o", help="Write to this file instead of the screen."),
+    groups: Path | None = option(
+        Group.DATA,
+        "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
+        default=None,
+    ),
+    format: Printed = Format.TEXT,
+    output: Path | None = option(
+        Group.OUTPUT, "Write to this file instead of the screen.", "--output", "-o", default=None
+    ),
 ) -> None:
-    """Accuracy, ranks and confidence of a run, with intervals; unscored queries are counted, never averaged."""
+    """Print the tables of a run, or write them to a file.
+
+    Unscored queries are counted, never averaged.
+    """
     from fathom.results.answers import error_table, reliability_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
@@ -38,14 +61,17 @@ def metrics(
         tables.append(reliability_table(folder))
     if errors:
         tables.append(error_table(folder, errors))
-    if format is Format.CSV and len(tables) > 1:
-        tables = tables[1:]  # the headline has other columns
-        if len(tables) > 1:
-            raise BadInput("a CSV file holds one table: ask for one breakdown (a+b crosses two), or for --format json")
-    text = render(tables, str(format))
+    text = render(_one_of(tables) if format is Format.CSV else tables, str(format))
     if not folder.is_complete():
-        typer.echo(f"note: {run} is unfinished: numbers are of the finished part only", err=True)
+        notes([f"{run} is unfinished: numbers are of the finished part only"])
     if output is None:
         typer.echo(text)
     else:
         write_text(output, text + "\n")
+
+
+def _one_of(tables: list[Table]) -> list[Table]:
+    """The breakdown, where there is one: the headline has other columns. :raises BadInput: there are several."""
+    if len(tables) > 2:
+        raise BadInput("a CSV file holds one table: ask for one breakdown (a+b crosses two), or for --format json")
+    return tables[-1:]

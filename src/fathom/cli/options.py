@@ -5,18 +5,20 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from typer.core import TyperCommand, TyperGroup
 
 from fathom.errors import BadInput, RunFailed
-from fathom.options import Group, group_of, read_yaml
+from fathom.options import Given, Group, group_of, read_yaml
+
+if TYPE_CHECKING:  # not needed for fathom --help
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 WIDTH = 76
 """Columns that an example may take: a terminal of 80 does not break its lines."""
@@ -67,7 +69,16 @@ def add_command(
 
 def new_group(does: str, example: str) -> typer.Typer:
     """A group of commands, see :func:`add_command`."""
-    return typer.Typer(cls=Commands, help=with_example(does, example), no_args_is_help=True)
+    app = typer.Typer(cls=Commands, help=with_example(does, example), no_args_is_help=True, add_completion=False)
+    app.callback()(lambda: None)  # so that Typer takes it for a group even of one command
+    return app
+
+
+def alone(does: str, example: str, command: Callable[..., None]) -> typer.Typer:
+    """One command that is in no group, see :func:`add_command`."""
+    app = typer.Typer(add_completion=False)
+    add_command(app, command.__name__, command, example, does=does)
+    return app
 
 
 def with_example(does: str, example: str) -> str:
@@ -84,32 +95,41 @@ def with_example(does: str, example: str) -> str:
     return "\n\n".join(part for part in (first, f"[not dim]Example:\n{shown}[/]", more) if part)
 
 
+def option(group: Group, help: str, *names: str, default: Any = ..., **more: Any) -> Any:
+    """A flag of a command, in its group; required unless it has a default."""
+    return typer.Option(default, *names, help=help, rich_help_panel=group, **more)
+
+
+def flag(options: type[BaseModel], name: str, about: str | None = None) -> inspect.Parameter:
+    """The flag of one field, None where the user says nothing, so that a file can say it instead.
+
+    :param about: its help, instead of the field's description and default.
+    """
+    field = options.model_fields[name]
+    shown = _help(field) if about is None else about
+    made = typer.Option(
+        None, *_spelling(name, field), help=shown, show_default=False, rich_help_panel=group_of(options, name)
+    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=made, annotation=_type(field) | None)
+
+
 def flags_of(options: type[BaseModel]) -> list[inspect.Parameter]:
-    """One keyword parameter per field, None where the user says nothing, so that a file can say it instead."""
-    return [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=typer.Option(
-                None,
-                *_spelling(name, field),
-                help=_help(field),
-                show_default=False,
-                rich_help_panel=group_of(options, name),
-            ),
-            annotation=_type(field) | None,
-        )
-        for name, field in options.model_fields.items()
-    ]
+    """One flag per field."""
+    return [flag(options, name) for name in options.model_fields]
 
 
 def with_flags(
     function: Callable[..., None], options: type[BaseModel], without: Collection[str] = ()
 ) -> Callable[..., None]:
     """*function* takes the flags as keywords in ``**given``; Typer sees each of them."""
+    return taking(function, [flag for flag in flags_of(options) if flag.name not in without])
+
+
+def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) -> Callable[..., None]:
+    """*function* with *flags*, which stand for its ``**given`` and for its own parameters of the same names."""
     signature = inspect.signature(function, eval_str=True)
-    offered = [flag for flag in flags_of(options) if flag.name not in without]
-    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    offered = {flag.name: flag for flag in flags}
+    own = [offered.pop(p.name, p) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
 
     def command(*args: Any, **kwargs: Any) -> None:
         with stoppable():
@@ -117,7 +137,9 @@ def with_flags(
 
     command.__doc__ = function.__doc__
     command.__name__ = function.__name__
-    command.__signature__ = signature.replace(parameters=own + offered)  # type: ignore[attr-defined]
+    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *offered.values())]
+    )
     return command
 
 
@@ -130,7 +152,7 @@ def stoppable() -> Iterator[None]:
         raise RunFailed("stopped; what is finished is kept: the same command goes on from there") from stop
 
 
-def merge(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+def merge(config: Path | None, given: Given) -> Given:
     """Flags over file. :raises BadInput: the file is not a mapping in YAML."""
     said = {name: value for name, value in given.items() if value is not None}
     if config is None:
@@ -160,14 +182,15 @@ def _help(field: FieldInfo) -> str:
     default = None if field.default_factory or field.is_required() else field.get_default()
     if isinstance(default, tuple):
         default = ",".join(map(str, default))
+    if isinstance(default, bool):
+        default = str(default).lower()
+    return described(field) + ("" if default in (None, "") else f" \\[default: {default}]")
+
+
+def described(field: FieldInfo) -> str:
+    """What it is, and what may be said where that is a choice."""
     choices = _choices(field.annotation)
-    extra = f" One of: {', '.join(choices)}." if choices else ""
-    shown = (
-        ""
-        if default in (None, "", ())
-        else f" [default: {str(default).lower() if default in (True, False) else default}]"
-    )
-    return f"{field.description or ''}{extra}{shown}".replace("[default", "\\[default")
+    return (field.description or "") + (f" One of: {', '.join(choices)}." if choices else "")
 
 
 def _choices(annotation: Any) -> list[str]:

@@ -8,39 +8,28 @@ from typing import Any
 
 import typer
 
-from fathom.cli.options import add_command, merge, new_group, with_flags
+from fathom.cli.flags import Config, Data, RunFolder
+from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.cli.progress import progress_bar
+from fathom.options import Group
 from fathom.probes import PROBES, Entry
 
-EXAMPLES = {
-    "statement": "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
-    "embedding": "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
-    "vocabulary": "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
-    "cloze": "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
-    "ontology": "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
-    "choice": "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
-    "generation": "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
-}
 
-
-def group() -> typer.Typer:
+def make(does: str) -> typer.Typer:
     """``fathom probe``, with a command for each entry of the table of probes."""
-    app = new_group("Ask a model what it knows of a data set.", EXAMPLES["statement"])
+    app = new_group(does, next(iter(PROBES.values())).example)
     for name, entry in PROBES.items():
         if entry.asks == "language model":  # link predictors: fathom kgc evaluate
-            example = (
-                EXAMPLES.get(entry.name) or f"fathom probe {entry.name} --model gpt2 --data geography --out runs/new"
-            )
-            add_command(app, name, _command(entry), example, does=entry.does, hidden=name == entry.alias)
+            add_command(app, name, _command(entry), entry.example, does=entry.does, hidden=name == entry.alias)
     return app
 
 
 def _command(entry: Entry) -> Callable[..., None]:
     def command(
-        model: str = typer.Option(..., help=_model_help(entry)),
-        data: str = typer.Option(..., help="Data folder, or the name of an embedded data set (geography)."),
-        out: Path = typer.Option(..., help="Folder of the run. The same command goes on where it stopped."),
-        config: Path | None = typer.Option(None, help="YAML file with any of these options; flags win."),
+        data: Data,
+        out: RunFolder,
+        model: str = option(Group.MODEL, _model_help(entry)),
+        config: Config = None,
         **given: Any,
     ) -> None:
         from fathom.api import probe

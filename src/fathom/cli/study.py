@@ -5,44 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from fathom.cli.flags import Config, Data, Model, Printed
 from fathom.cli.formats import Format
 from fathom.cli.options import add_command, merge, new_group, with_flags
 from fathom.cli.tables import tell
 from fathom.options import Group
 from fathom.studies import STUDIES, Study
 
-_MODEL = typer.Option(..., help="Name or folder of a transformers model.", rich_help_panel=Group.MODEL)
-_MODELS = typer.Option(
-    ...,
-    "--models",
-    "--model",
-    help="Names or folders of models, separated by commas.",
-    rich_help_panel=Group.MODEL,
-)
-_DATA = typer.Option(..., help="Data folder, or the name of an embedded data set.", rich_help_panel=Group.DATA)
-_RUNS = typer.Argument(help="Folders of finished runs.")
-_OUT_OF_PLAN = typer.Option(
-    ...,
-    help="Folder for the runs and the tables. The same command goes on where it stopped.",
-    rich_help_panel=Group.RUN,
-)
-_CONFIG = typer.Option(None, help="YAML file with any of these options; flags win.", rich_help_panel=Group.RUN)
-_OUT = typer.Option(None, help="Folder for tables and pictures.", rich_help_panel=Group.OUTPUT)
-_FORMAT = typer.Option(Format.TEXT, help="How to print.", rich_help_panel=Group.OUTPUT)
+Models = Annotated[
+    str,
+    typer.Option(
+        "--models", "--model", help="Names or folders of models, separated by commas.", rich_help_panel=Group.MODEL
+    ),
+]
+Runs = Annotated[list[Path], typer.Argument(help="Folders of finished runs.")]
+PlanFolder = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help="Folder for the runs and the tables. The same command resumes it where it stopped.",
+        rich_help_panel=Group.OUTPUT,
+    ),
+]
+TablesFolder = Annotated[
+    Path | None, typer.Option("--out", help="Folder for tables and pictures.", rich_help_panel=Group.OUTPUT)
+]
 
 
-def make() -> typer.Typer:
-    """The group of commands, with what was added to the table so far."""
-    app = new_group("Run planned comparisons, or analyse finished runs.", "fathom study agreement runs/bear runs/deer")
+def make(does: str) -> typer.Typer:
+    """``fathom study``, with what was added to the table so far."""
+    app = new_group(does, "fathom study agreement runs/bear runs/deer")
     for study in sorted(STUDIES.entries(), key=lambda study: _questions().index(study.question)):
         command = _command(study)
-        command.__doc__ = study.does
-        add_command(app, study.name, command, f"fathom study {study.example}", panel=study.question)
+        add_command(app, study.name, command, f"fathom study {study.example}", does=study.does, panel=study.question)
     return app
 
 
@@ -58,9 +58,9 @@ def _command(study: Study) -> Callable[..., None]:
 
 def _of_runs(study: Study) -> Callable[..., None]:
     def command(
-        runs: list[Path] = _RUNS,
-        out: Path | None = _OUT,
-        format: Format = _FORMAT,  # noqa: A002 - the name of the flag
+        runs: Runs,
+        out: TablesFolder = None,
+        format: Printed = Format.TEXT,
         **given: Any,
     ) -> None:
         from fathom.errors import all_of
@@ -77,11 +77,11 @@ def _of_runs(study: Study) -> Callable[..., None]:
 
 def _of_a_model(study: Study) -> Callable[..., None]:
     def command(
-        model: str = _MODEL,
-        data: str = _DATA,
-        out: Path = _OUT_OF_PLAN,
-        config: Path | None = _CONFIG,
-        format: Format = _FORMAT,  # noqa: A002
+        model: Model,
+        data: Data,
+        out: PlanFolder,
+        config: Config = None,
+        format: Printed = Format.TEXT,
         **given: Any,
     ) -> None:
         from fathom.formats import read
@@ -97,11 +97,11 @@ def _of_a_model(study: Study) -> Callable[..., None]:
 
 def _of_models(study: Study) -> Callable[..., None]:
     def command(
-        models: str = _MODELS,
-        data: str = _DATA,
-        out: Path = _OUT_OF_PLAN,
-        config: Path | None = _CONFIG,
-        format: Format = _FORMAT,  # noqa: A002
+        models: Models,
+        data: Data,
+        out: PlanFolder,
+        config: Config = None,
+        format: Printed = Format.TEXT,
         **given: Any,
     ) -> None:
         from fathom.models.loading import load
@@ -114,7 +114,7 @@ def _of_models(study: Study) -> Callable[..., None]:
     return command
 
 
-def _tell(study: Study, found: Any, format: Format, out: Path | None) -> None:  # noqa: A002
+def _tell(study: Study, found: Any, format: Format, out: Path | None) -> None:
     """Print the tables; keep them, further ones and the pictures where a folder is named."""
     from fathom.results.plots import save
     from fathom.results.tables import render

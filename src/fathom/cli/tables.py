@@ -11,7 +11,7 @@ from fathom.cli.formats import Format
 from fathom.results.tables import Table, render
 
 
-def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -> None:  # noqa: A002 - as the flag
+def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -> None:
     """Print, and keep in every form."""
     from fathom.store.files import write_text
 

@@ -15,6 +15,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from fathom.data.faults import Faults
+from fathom.data.taking import is_blank
 
 SHOWN = 20
 """How many faults of one kind are listed one by one; the rest are counted."""
@@ -59,15 +60,18 @@ class Columns:
         return int(row + 1 + self.skip + np.searchsorted(before, row, side="right"))
 
     def complain(self, rows: NDArray[np.int64], message: Callable[[int], str]) -> None:
-        """A fault for each of *rows*, up to a number. :param message: from a row to what is wrong with it."""
+        """A fault for each of *rows*, up to a number.
+
+        :param message: from a row to what is wrong with it.
+        """
         for row in rows[:SHOWN].tolist():
             self.faults.add(self.file, self.line(row), message(row))
         if len(rows) > SHOWN:
             self.faults.add(self.file, None, f"{len(rows) - SHOWN:,} more such lines")
 
     def refuse_empty(self, name: str) -> None:
-        empty = pc.equal(pc.utf8_trim_whitespace(self[name]), "").to_numpy()
-        self.complain(np.flatnonzero(empty), lambda row: f"the {name} is empty")
+        """A fault for each line whose field is empty or white space."""
+        self.complain(np.flatnonzero(is_blank(self[name])), lambda row: f"the {name} is empty")
 
     def refuse_second(self, name: str, kind: str) -> None:
         """Each value of a column once: a fault for every further line."""

@@ -12,6 +12,9 @@ from typing import IO, Any
 
 from fathom.errors import BadInput
 
+Json = dict[str, Any]
+"""An object of a JSON file."""
+
 
 class Faults:
     """Collects what is wrong with a folder (``found``) and what is only odd (``notes``)."""
@@ -21,9 +24,17 @@ class Faults:
         self.notes: list[str] = []
 
     def add(self, file: Path, line: int | None, message: str) -> None:
+        """Something is wrong.
+
+        :param line: counted from 1; None for the file as a whole.
+        """
         self.found.append(_located(file, line, message))
 
     def note(self, file: Path, line: int | None, message: str) -> None:
+        """Something is odd, but can be read.
+
+        :param line: as in :meth:`add`.
+        """
         self.notes.append(_located(file, line, message))
 
     def stop_if_any(self) -> None:
@@ -57,7 +68,7 @@ def read_json(path: Path, faults: Faults) -> Any:
     return None
 
 
-def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, Json]]:
     """(line number, object) of every good line, one at a time; the others become faults. A ``.gz`` file is unpacked.
 
     :param required: fields that must be there, with their type.
@@ -86,9 +97,7 @@ def open_text(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", newline="\n")
 
 
-def _json_object(
-    path: Path, number: int, line: str, required: dict[str, type], faults: Faults
-) -> dict[str, Any] | None:
+def _json_object(path: Path, number: int, line: str, required: dict[str, type], faults: Faults) -> Json | None:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:

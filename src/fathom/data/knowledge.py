@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+Places = NDArray[np.int64]
+"""Rows of a graph's entities, relations or triples."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,17 @@ class KnowledgeGraph:
     def __len__(self) -> int:
         return len(self.head)
 
+    @property
+    def training(self) -> range:
+        """Rows of the training split; all of them in a graph without one."""
+        return self.splits.get("train", range(len(self)))
+
+    def columns(self, rows: range | NDArray[np.int64]) -> tuple[Places, Places, Places]:
+        """Heads, relations and tails of some triples, each of shape (rows,)."""
+        part = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
+        head, relation, tail = (column[part].astype(np.int64) for column in (self.head, self.relation, self.tail))
+        return head, relation, tail
+
     @cached_property
     def content_hash(self) -> str:
         """Digest of entities, relations, triples and splits, in their order, however the columns are cut in memory."""
@@ -53,9 +67,14 @@ class KnowledgeGraph:
         cls,
         triples: Iterable[tuple[str, str, str]],
         names: Mapping[str, str],
-        aliases: Mapping[str, Sequence[str]] | None = None,
+        aliases: Mapping[str, Iterable[str]] | None = None,
     ) -> KnowledgeGraph:
-        """:param triples: (head, relation, tail) ids. :param names: name of each id; an id without one is its own."""
+        """The graph of some facts, without descriptions and splits.
+
+        :param triples: (head, relation, tail) ids.
+        :param names: name of each id; an id without one is its own name.
+        :param aliases: other names of each id.
+        """
         entities: dict[str, int] = {}
         relations: dict[str, int] = {}
         columns: tuple[list[int], list[int], list[int]] = ([], [], [])

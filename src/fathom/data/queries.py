@@ -21,7 +21,7 @@ Direction = Literal["tail", "head"]
 class CandidateSet:
     """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name).
 
-    :param descriptions: a short text on each, "" for none; None where nobody has any.
+    :param descriptions: a short text on each, "" for none; None where none has one.
     """
 
     name: str
@@ -60,7 +60,8 @@ class CandidateSet:
 class Query:
     """One thing to ask: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail), or a cloze sentence.
 
-    :param subject: name of the known entity, "" where a sentence is all there is. :param subject_id: its id, or "".
+    :param subject: name of the known entity, "" where a sentence is all there is.
+    :param subject_id: its id, or "".
     :param gold: ids of the right answers, within the candidate set.
     :param candidates: name of the candidate set.
     :param known: other right answers, taken out of the ranking (the filtered setting).
@@ -182,7 +183,8 @@ class QuerySet:
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:
         """Queries by the numbers of their phrasings, those without any under :data:`NO_TEMPLATE`.
 
-        :param numbers: only these phrasings. :param queries: they come back in their order.
+        :param numbers: only these phrasings.
+        :param queries: they come back in their order.
         """
         grouped: dict[int, list[Query]] = {}
         for query in queries:
@@ -193,7 +195,7 @@ class QuerySet:
         return dict(sorted(grouped.items()))
 
     def without_subjects(self, probe: str) -> list[str]:
-        """One line for a *probe* that needs to know whom a question is about, where sentences are all there is."""
+        """One line for a *probe* that needs the subject of a question, where there are only sentences."""
         if not any(query.sentences for query in self.queries):
             return []
         return [f"the {probe} probe asks of a subject, {self.name} has sentences: use the cloze or statement probe"]

@@ -10,8 +10,10 @@ from fathom.data.queries import Query, QuerySet
 
 
 class RelationStatistics(NamedTuple):
-    """:param baseline: expected accuracy of a random answer. :param majority: accuracy of always giving the most
-    frequent answer. :param single_token: share of gold answers that are one token, alone and after a space."""
+    """:param baseline: expected accuracy of a random answer.
+    :param majority: accuracy of always giving the most frequent answer.
+    :param single_token: share of gold answers that are one token, alone and after a space.
+    """
 
     relation: str
     cardinality: str
@@ -38,7 +40,10 @@ def majority_share(queries: list[Query]) -> float:
 def relation_statistics(
     queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None
 ) -> list[RelationStatistics]:
-    """One row per relation. :param count_tokens: number of tokens of each text, without special tokens."""
+    """One row per relation.
+
+    :param count_tokens: number of tokens of each text, without special tokens.
+    """
     rows = []
     for id_, queries in queryset.by_relation().items():
         relation, space = queryset.relations[id_], queryset.candidates[queries[0].candidates]

@@ -12,6 +12,11 @@ JOINED = 1 << 30
 _ROWS = 1 << 20
 
 
+def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which of the texts are empty or white space alone; shape (texts,)."""
+    return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
+
+
 def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
     """The same texts in arrays of about *size* bytes, to take rows of again and again; one chunk stays as it is."""
     if column.num_chunks == 1:
@@ -33,7 +38,10 @@ def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
 def take_rows(
     column: pa.ChunkedArray, rows: NDArray[np.int64] | NDArray[np.int32], size: int = JOINED
 ) -> pa.ChunkedArray:
-    """Some rows of a column, in this order, in chunks of at most a million. :param size: see :func:`few_chunks`."""
+    """Some rows of a column, in this order, in chunks of at most a million.
+
+    :param size: see :func:`few_chunks`.
+    """
     chunks = few_chunks(column, size).chunks
     starts = np.cumsum([0, *map(len, chunks)])
     parts = [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
@@ -43,7 +51,10 @@ def take_rows(
 def put_rows(
     column: pa.ChunkedArray, rows: NDArray[np.int64], new: pa.ChunkedArray | pa.Array, size: int = JOINED
 ) -> pa.ChunkedArray:
-    """A column with the texts of *rows* (ascending) exchanged for *new*. :param size: see :func:`few_chunks`."""
+    """A column with the texts of *rows* (ascending) exchanged for *new*.
+
+    :param size: see :func:`few_chunks`.
+    """
     new = pa.chunked_array(new) if isinstance(new, pa.Array) else new
     if len(rows) == len(column):
         return new

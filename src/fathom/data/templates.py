@@ -18,7 +18,11 @@ class Span(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A text to score. :param subject: where the subject stands, if it does. :param answer: where the answer stands."""
+    """A text to score.
+
+    :param subject: where the subject stands, if it does.
+    :param answer: where the answer stands.
+    """
 
     text: str
     subject: tuple[Span, ...]
@@ -28,7 +32,8 @@ class Prompt(NamedTuple):
 class Sentence(NamedTuple):
     """A natural sentence that says one fact: a template owned by one query.
 
-    :param text: with ``[Y]`` where the answer stands, once. :param surface: the words that stood there, "" if unknown.
+    :param text: with ``[Y]`` where the answer stands, once.
+    :param surface: the words that stood there, "" if unknown.
     """
 
     text: str

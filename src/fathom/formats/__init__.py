@@ -1,4 +1,4 @@
-"""One small file per format; each reads a folder into a query set."""
+"""One file per format, which reads a folder into a query set and, where Fathom makes such data, writes it."""
 
 from __future__ import annotations
 
@@ -7,30 +7,17 @@ from pathlib import Path
 
 from fathom.data.faults import Faults
 from fathom.data.queries import QuerySet
+from fathom.doors import Door
 from fathom.errors import BadInput
-from fathom.formats.bear import is_bear, read_bear
-from fathom.formats.biolama import is_biolama, read_biolama
-from fathom.formats.choices import is_choices, read_choices
-from fathom.formats.kamel import is_kamel, read_kamel
-from fathom.formats.kg import is_kg, read_kg
-from fathom.formats.lama import is_lama, read_lama
-from fathom.formats.native import is_native, read_native
-from fathom.formats.ontoprobe import is_ontoprobe, read_ontoprobe
-from fathom.formats.openke import is_openke, read_openke
-from fathom.formats.rdf import is_rdf, read_rdf
+from fathom.formats import bear, biolama, choices, kamel, kg, lama, native, ontoprobe, openke, rdf
+from fathom.formats.base import Format
 
-FORMATS = (
-    (is_bear, read_bear),
-    (is_kamel, read_kamel),
-    (is_ontoprobe, read_ontoprobe),
-    (is_choices, read_choices),
-    (is_native, read_native),
-    (is_biolama, read_biolama),
-    (is_lama, read_lama),
-    (is_openke, read_openke),
-    (is_kg, read_kg),
-    (is_rdf, read_rdf),
+FORMATS: Door[Format] = Door(
+    "format",
+    "fathom.formats",
+    (entry.FORMAT for entry in (bear, kamel, ontoprobe, choices, native, biolama, lama, openke, kg, rdf)),
 )
+"""In the order in which they are tried: the first that fits reads."""
 EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}
 """Data sets that come with the package."""
 
@@ -55,27 +42,26 @@ def locate(data: str | Path) -> Path:
 
 
 def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
-    """Read a folder and keep what is wrong with it instead of raising; None where it cannot be read."""
+    """Read a folder and keep what is wrong with it instead of raising; None where it cannot be read.
+
+    :raises BadInput: there is no such folder.
+    """
     path = locate(data)
     faults = Faults()
-    for fits, reader in FORMATS:
-        if fits(path):
-            return reader(path, faults), faults
-    faults.add(
-        path,
-        None,
-        "no format fits: expected facts.jsonl (docs/data-format.md), metadata_relations.json (BEAR), "
-        "question-templates.csv (KAMEL), P19.jsonl or test.jsonl with masked_sentences (LAMA), "
-        "wikidata_triples.jsonl or triples_processed (BioLAMA), ontology/class.json and memorizing (OntoProbe), "
-        "JSON Lines of prompt and gold (multiple choice), "
-        "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs, train2id.txt "
-        "(OpenKE), or .nt or .ttl files (RDF)",
-    )
+    found = next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
+    if found is not None:
+        return found.read(path, faults), faults
+    *others, last = (entry.expects for entry in FORMATS.entries())
+    faults.add(path, None, f"no format fits: expected {', '.join(others)}{', or ' if others else ''}{last}")
+    faults.found += FORMATS.faults  # one of them may be the one that is needed
     return None, faults
 
 
 def read(data: str | Path) -> QuerySet:
-    """Read a folder of any known format. :raises BadInput: with every fault found, each with file and line."""
+    """Read a folder of any known format.
+
+    :raises BadInput: with every fault found, each with file and line.
+    """
     queryset, faults = examine(data)
     faults.stop_if_any()
     assert queryset is not None

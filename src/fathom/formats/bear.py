@@ -8,20 +8,19 @@ and the lite subset (``bear_lite_indices.json``) are read from the folder or the
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import Faults, check_answer_space, line_of, read_json, read_json_lines
+from fathom.data.faults import Faults, Json, check_answer_space, line_of, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
+from fathom.formats.base import Draft, Format
+from fathom.formats.wording import check_templates
 
 METADATA = "metadata_relations.json"
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
-
-
-def is_bear(path: Path) -> bool:
-    return (path / METADATA).exists()
 
 
 def read_bear(path: Path, faults: Faults) -> QuerySet | None:
@@ -32,67 +31,68 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
             faults.add(path / METADATA, 1, 'expected {"P36": {"templates": […], …}, …}')
         return None
     domains = _beside(path, "relation_info.json", faults)
-    queries: list[Query] = []
-    spaces: dict[str, CandidateSet] = {}
-    relations: dict[str, Relation] = {}
+    draft = Draft(path, faults)
     names: dict[str, str] = {}
     aliases: dict[str, list[str]] = {}
     for id_, entry in metadata.items():
-        file = path / f"{id_}.jsonl"
-        if not file.exists():
-            faults.note(path / METADATA, None, f"relation {id_} has no file {file.name}: left out")
-            continue
-        templates = _templates(path / METADATA, id_, entry, faults)
-        rows = list(read_json_lines(file, _FIELDS | ({"answer_idx": int} if _has_space(entry) else {}), faults))
-        if not rows:
-            faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
-            continue
-        space = _answer_space(path / METADATA, id_, entry, [row for _, row in rows], faults)
-        about = _domains(domains, id_)
-        gold = _gold_answers(file, rows, space, entry, faults)
-        relation = Relation(id_, id_, templates, cardinality_of(gold), tuple(about))
-        groups = {"cardinality": relation.cardinality, "domain": "; ".join(about)}
-        for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
-            if not row["sub_label"].strip():
-                faults.note(file, line, f"subject {row['sub_id']} has no label: the query is kept as unscored")
-            queries.append(
-                Query(
-                    id=f"{id_}/{index}",
-                    relation=id_,
-                    subject=row["sub_label"],
-                    subject_id=row["sub_id"],
-                    gold=(answer,),
-                    candidates=id_,
-                    groups=groups,
-                    unscored=None if row["sub_label"].strip() else "the subject has no name",
-                )
-            )
-            names[row["sub_id"]] = row["sub_label"]
-            aliases[row["sub_id"]] = row.get("sub_aliases") or []
-        spaces[id_], relations[id_] = space, relation
-        names.update(zip(space.ids, space.names, strict=True))
-    if not queries:
-        faults.add(path, None, "no relation with instances: nothing to ask")
-    if faults.found:
-        return None
-    triples = ((query.subject_id, query.relation, query.gold[0]) for query in queries)
-    return QuerySet(
-        name=path.name,
-        queries=tuple(queries),
-        candidates=spaces,
-        relations=relations,
+        if rows := _add_relation(draft, id_, entry, _domains(domains, id_)):
+            names |= {row["sub_id"]: row["sub_label"] for row in rows}
+            aliases |= {row["sub_id"]: row.get("sub_aliases") or [] for row in rows}
+            names.update(draft.candidates[id_].named())
+    triples = ((query.subject_id, query.relation, query.gold[0]) for query in draft.queries)
+    return draft.queryset(
+        path.name,
+        lambda: KnowledgeGraph.from_triples(triples, names, aliases),
+        nothing="no relation with instances: nothing to ask",
         licence="CC BY-SA (as stated in the paper)",
-        subsets=_lite(path, metadata, queries, faults),
-        notes=tuple(faults.notes),
-        graph=KnowledgeGraph.from_triples(triples, names, aliases),
+        subsets=_lite(path, metadata, draft.queries, faults),
     )
 
 
-def _has_space(entry: Any) -> bool:
+def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...]) -> list[Json]:
+    """:returns: the instances of the relation; [] where it is left out."""
+    metadata, file, faults = draft.path / METADATA, draft.path / f"{id_}.jsonl", draft.faults
+    if not file.exists():
+        faults.note(metadata, None, f"relation {id_} has no file {file.name}: left out")
+        return []
+    templates = _templates(metadata, id_, entry, faults)
+    rows = list(read_json_lines(file, _FIELDS | ({"answer_idx": int} if _has_space(entry) else {}), faults))
+    instances = [row for _, row in rows]
+    if not rows:
+        faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
+        return []
+    space = _answer_space(metadata, id_, entry, instances, faults)
+    gold = _gold_answers(file, rows, space, entry, faults)
+    relation = Relation(id_, id_, templates, cardinality_of(gold), domains)
+    draft.add(relation, space, _queries(file, relation, rows, gold, faults))
+    return instances
+
+
+def _queries(
+    file: Path, relation: Relation, rows: Sequence[tuple[int, Json]], gold: Sequence[str], faults: Faults
+) -> Iterator[Query]:
+    groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
+    for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
+        nameless = not row["sub_label"].strip()
+        if nameless:
+            faults.note(file, line, f"subject {row['sub_id']} has no label: the query is kept as unscored")
+        yield Query(
+            id=f"{relation.id}/{index}",
+            relation=relation.id,
+            subject=row["sub_label"],
+            subject_id=row["sub_id"],
+            gold=(answer,),
+            candidates=relation.id,
+            groups=groups,
+            unscored="the subject has no name" if nameless else None,
+        )
+
+
+def _has_space(entry: Json) -> bool:
     return "answer_space_labels" in entry
 
 
-def _beside(path: Path, name: str, faults: Faults) -> dict[str, Any]:
+def _beside(path: Path, name: str, faults: Faults) -> Json:
     """A file of the folder or of the one above; {} where there is none."""
     for folder in (path, path.parent):
         if (folder / name).exists():
@@ -103,25 +103,23 @@ def _beside(path: Path, name: str, faults: Faults) -> dict[str, Any]:
     return {}
 
 
-def _domains(about: dict[str, Any], id_: str) -> list[str]:
+def _domains(about: Json, id_: str) -> tuple[str, ...]:
     entry = about.get(id_)
     found = entry.get("domains") if isinstance(entry, dict) else None
-    return [str(domain) for domain in found] if isinstance(found, list) else []
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
-def _templates(file: Path, id_: str, entry: Any, faults: Faults) -> tuple[Template, ...]:
+def _templates(file: Path, id_: str, entry: Json, faults: Faults) -> tuple[Template, ...]:
     texts, line = entry.get("templates"), line_of(file, id_)
     if not isinstance(texts, list) or not texts:
         faults.add(file, line, f"relation {id_}: 'templates' must be a list of at least one sentence")
         return ()
-    templates = tuple(Template(str(text)) for text in texts)
-    for template in templates:
-        for fault in template.faults():
-            faults.add(file, line, f"relation {id_}: {fault}")
-    return templates
+    return check_templates(file, line, map(str, texts), faults, f"relation {id_}: ")
 
 
-def _answer_space(file: Path, id_: str, entry: Any, rows: list[dict[str, Any]], faults: Faults) -> CandidateSet:
+def _answer_space(file: Path, id_: str, entry: Json, rows: Sequence[Json], faults: Faults) -> CandidateSet:
+    ids: Any
+    labels: Any
     if _has_space(entry):
         labels = entry["answer_space_labels"]
         ids = entry.get("answer_space_ids", labels)
@@ -137,13 +135,12 @@ def _answer_space(file: Path, id_: str, entry: Any, rows: list[dict[str, Any]], 
 
 
 def _gold_answers(
-    file: Path, rows: list[tuple[int, dict[str, Any]]], space: CandidateSet, entry: Any, faults: Faults
+    file: Path, rows: Sequence[tuple[int, Json]], space: CandidateSet, entry: Json, faults: Faults
 ) -> list[str]:
+    if not _has_space(entry):
+        return [row["obj_id"] for _, row in rows]
     gold = []
     for line, row in rows:
-        if not _has_space(entry):
-            gold.append(row["obj_id"])
-            continue
         index = row["answer_idx"]
         if not 0 <= index < len(space):
             faults.add(file, line, f"answer_idx is {index}, but the answer space has 0 to {len(space) - 1}")
@@ -155,7 +152,7 @@ def _gold_answers(
     return gold
 
 
-def _lite(path: Path, metadata: dict[str, Any], queries: list[Query], faults: Faults) -> dict[str, frozenset[str]]:
+def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) -> dict[str, frozenset[str]]:
     """BEAR-lite: positions of instances within each relation. They count BEAR's lines, not BEAR-big's."""
     if not all(_has_space(entry) for entry in metadata.values()):
         return {}
@@ -166,3 +163,6 @@ def _lite(path: Path, metadata: dict[str, Any], queries: list[Query], faults: Fa
     chosen = {f"{relation}/{index}" for relation, positions in indices.items() for index in positions}
     chosen &= {query.id for query in queries}
     return {"lite": frozenset(chosen)} if chosen else {}
+
+
+FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: (path / METADATA).exists(), read_bear)

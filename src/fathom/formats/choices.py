@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
 
-from fathom.data.faults import Faults, open_text, read_json_lines
+from fathom.data.faults import Faults, Json, open_text, read_json_lines
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, Sentence
-from fathom.prompts.choices import MOST, Choices, statements_of
+from fathom.formats.base import Format
+from fathom.formats.ontoprobe import MEMORIZING
+from fathom.prompts.choices import MOST, Choices, shown, statements_of
 from fathom.prompts.ontology import RULES, TASKS
+from fathom.store.files import write_json_lines
 
-MEMORIZING, REASONING = "memorizing", "reasoning"
+REASONING = "reasoning"
+"""Folder of the files named by rule and premises, beside that of the memorising tasks."""
 PREMISES = {"2": "explicit", "1": "implicit", "0": "absent"}
 """How P1 is given, by its digit in a file's name."""
 
@@ -34,8 +37,14 @@ _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+
 
 
 @dataclass(frozen=True)
-class Item:
-    """A line. :param listed: its ``cands``, or the options of its prompt. :param gold: place of the gold option."""
+class _Question:
+    """A line.
+
+    :param stem: name of its file, without the ending.
+    :param number: in its file, from 0.
+    :param listed: its ``cands``, or the options of its prompt.
+    :param gold: place of the gold option.
+    """
 
     stem: str
     number: int
@@ -46,6 +55,7 @@ class Item:
 
 
 def is_choices(path: Path) -> bool:
+    """Whether the first line of the first file has a prompt and a gold answer."""
     files = _files(path)
     if not files:
         return False
@@ -83,6 +93,26 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
     )
 
 
+def write_choices(folder: Path, files: Mapping[str, Iterable[Json]]) -> None:
+    """Write questions into a folder that exists.
+
+    :param files: lines (:func:`question_line`) of each file, by its path without an ending: "reasoning/rdfs2-22".
+    """
+    for name, rows in files.items():
+        file = folder / f"{name}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        write_json_lines(file, rows)
+
+
+def question_line(question: str, names: Sequence[str], gold: int) -> Json:
+    """A line of a file.
+
+    :param names: of the options, in the order in which they are shown.
+    :param gold: place of the right one.
+    """
+    return {"prompt": shown(question, names), "gold": f"({ascii_lowercase[gold]}) {names[gold]}"}
+
+
 def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
     """The question and its options; None where there are no two, or more than there are letters.
 
@@ -114,7 +144,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(found, key=lambda file: places.get(file.stem, len(known)))
 
 
-def _beside(path: Path) -> list[Item]:
+def _beside(path: Path) -> list[_Question]:
     """The memorising items that a folder of reasoning files belongs to: another run may have asked them."""
     beside = path.resolve().parent / MEMORIZING
     if path.resolve().name != REASONING or not beside.is_dir():
@@ -122,7 +152,7 @@ def _beside(path: Path) -> list[Item]:
     return [item for file in _files(beside) for item in _items(file, Faults())]
 
 
-def _items(file: Path, faults: Faults) -> list[Item]:
+def _items(file: Path, faults: Faults) -> list[_Question]:
     found = []
     for number, (line, row) in enumerate(read_json_lines(file, {"prompt": str, "gold": str}, faults)):
         parts = split_prompt(row["prompt"])
@@ -138,12 +168,14 @@ def _items(file: Path, faults: Faults) -> list[Item]:
             faults.add(file, line, f"gold {row['gold'][:40]!r} is none of the {len(options)} options")
         else:
             found.append(
-                Item(file.stem, number, question, options, _listed(file, line, row, options, faults), named.index(True))
+                _Question(
+                    file.stem, number, question, options, _listed(file, line, row, options, faults), named.index(True)
+                )
             )
     return found
 
 
-def _listed(file: Path, line: int, row: dict[str, Any], options: Sequence[str], faults: Faults) -> tuple[str, ...]:
+def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, ...]:
     listed = row.get("cands", options)
     if not isinstance(listed, list | tuple) or len(listed) != len(options):
         faults.add(file, line, f"'cands' must list the {len(options)} options")
@@ -154,11 +186,11 @@ def _listed(file: Path, line: int, row: dict[str, Any], options: Sequence[str], 
     return tuple(listed)
 
 
-def _id(item: Item) -> str:
+def _id(item: _Question) -> str:
     return f"{item.stem}/{item.number}"
 
 
-def _query(item: Item, asked: dict[tuple[str, tuple[str, ...], int], Item]) -> Query:
+def _query(item: _Question, asked: dict[tuple[str, tuple[str, ...], int], _Question]) -> Query:
     """:param asked: the memorising items by task, options and gold."""
     rule = _RULE_FILE.fullmatch(item.stem)
     groups = {"options": str(len(item.options))}
@@ -180,3 +212,6 @@ def _query(item: Item, asked: dict[tuple[str, tuple[str, ...], int], Item]) -> Q
         groups=groups,
         sentences=tuple(map(Sentence, sentences)),
     )
+
+
+FORMAT = Format("choices", "JSON Lines of prompt and gold (multiple choice)", is_choices, read_choices, write_choices)

@@ -10,7 +10,8 @@ and so is a date by its fullest form ("12 May 1936" and "16 May 1936" are two da
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,33 +19,25 @@ from typing import Any, NamedTuple
 from fathom.data.faults import Faults, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.formats.base import Draft, Format
+from fathom.formats.facts import Answer
 from fathom.prompts.questions import as_template, question_lines
 
 QUESTIONS = "question-templates.csv"
 
+Triple = tuple[str, str, str]
+"""Ids of head, relation and tail."""
 _TEST: dict[str, type] = {"sub_label": str, "obj_uri": list, "obj_label": list}
 _TRAIN: dict[str, type] = {"sub_label": str, "obj_label": list}
-
-
-class _Answer(NamedTuple):
-    id: str
-    name: str
-    aliases: tuple[str, ...]
-
-
-def is_kamel(path: Path) -> bool:
-    return (path / QUESTIONS).exists()
 
 
 def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     questions = _questions(path / QUESTIONS, faults)
-    queries: list[Query] = []
-    spaces: dict[str, CandidateSet] = {}
-    relations: dict[str, Relation] = {}
+    draft = Draft(path, faults)
     names: dict[str, str] = {}
-    aliases: dict[str, dict[str, None]] = {}
-    train: list[tuple[str, str, str]] = []
+    aliases: dict[str, dict[str, None]] = defaultdict(dict)
+    train: list[Triple] = []
     for id_ in sorted({file.parent.name for file in path.glob("*/test.jsonl")} | questions.keys()):
         file = path / id_ / "test.jsonl"
         if not file.exists():
@@ -54,30 +47,23 @@ def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
             faults.add(path / QUESTIONS, None, f"relation {id_} has no question: add a line '{id_}, … [S] …?'")
             continue
         found = list(_test_lines(file, faults))
-        answers = {answer.id: answer for _, _, line in found for answer in line}
+        answers = {answer.id: answer for line in found for answer in line.answers}
         if not answers:
             faults.add(file, None, f"relation {id_} has no instances: add some or remove its folder")
             continue
         for answer in answers.values():
             names[answer.id] = answer.name
-            aliases.setdefault(answer.id, {}).update(dict.fromkeys(answer.aliases))
-        spaces[id_] = CandidateSet(id_, tuple(answers), tuple(answer.name for answer in answers.values()))
-        cardinality = cardinality_of(answer.id for _, _, line in found for answer in line)
+            aliases[answer.id].update(dict.fromkeys(answer.aliases))
+        space = CandidateSet(id_, tuple(answers), tuple(answer.name for answer in answers.values()))
+        cardinality = cardinality_of(answer.id for line in found for answer in line.answers)
         question = (as_template(questions[id_]),)
-        relations[id_] = Relation(id_, id_, question, cardinality, questions=question)
-        queries += _queries(file, id_, cardinality, found, faults)
+        relation = Relation(id_, id_, question, cardinality, questions=question)
+        draft.add(relation, space, _queries(file, relation, found, faults))
         train += _train_triples(file.with_name("train.jsonl"), id_, faults)
-    if not queries:
-        faults.add(path, None, "no relation with instances: nothing to ask")
-    if faults.found:
-        return None
-    return QuerySet(
-        name=path.name,
-        queries=tuple(queries),
-        candidates=spaces,
-        relations=relations,
-        notes=tuple(faults.notes),
-        graph=_graph(train, queries, names, aliases),
+    return draft.queryset(
+        path.name,
+        lambda: _graph(train, draft.queries, names, aliases),
+        nothing="no relation with instances: nothing to ask",
     )
 
 
@@ -94,23 +80,28 @@ def _questions(file: Path, faults: Faults) -> dict[str, str]:
     return questions
 
 
-def _test_lines(file: Path, faults: Faults) -> Iterator[tuple[int, str, list[_Answer]]]:
-    """(line, subject, answers)"""
+class _Instance(NamedTuple):
+    number: int
+    subject: str
+    answers: tuple[Answer, ...]
+
+
+def _test_lines(file: Path, faults: Faults) -> Iterator[_Instance]:
     for line, row in read_json_lines(file, _TEST, faults):
         ids, labels = row["obj_uri"], row["obj_label"]
         if len(ids) != len(labels) or not ids:
             faults.add(file, line, f"{len(ids)} obj_uri for {len(labels)} obj_label: expected as many, one or more")
             continue
         answers = [_answer(id_, label) for id_, label in zip(ids, labels, strict=True)]
-        bad = [label for label, answer in zip(labels, answers, strict=True) if answer is None]
-        if bad:
+        if None in answers:
             expected = '{"chosen": "…", "rdf": …, "alternative": […]}'
-            faults.add(file, line, f"expected {expected} with its obj_uri, found {str(bad[0])[:60]}")
+            bad = str(labels[answers.index(None)])[:60]
+            faults.add(file, line, f"expected {expected} with its obj_uri, found {bad}")
             continue
-        yield line, row["sub_label"], [answer for answer in answers if answer is not None]
+        yield _Instance(line, row["sub_label"], tuple(filter(None, answers)))
 
 
-def _answer(id_: Any, label: Any) -> _Answer | None:
+def _answer(id_: Any, label: Any) -> Answer | None:
     if not isinstance(id_, str) or not isinstance(label, dict):
         return None
     name, others = label.get("chosen"), label.get("alternative")
@@ -119,28 +110,26 @@ def _answer(id_: Any, label: Any) -> _Answer | None:
     aliases = tuple(str(alias) for alias in (label.get("rdf"), *others) if alias and alias != name)
     if id_.startswith("XMLSchema#"):  # a literal: the id names its type alone
         id_ = max((name, *aliases), key=len)
-    return _Answer(id_, name, aliases)
+    return Answer(id_, name, aliases)
 
 
-def _queries(
-    file: Path, relation: str, cardinality: str, found: list[tuple[int, str, list[_Answer]]], faults: Faults
-) -> Iterator[Query]:
+def _queries(file: Path, relation: Relation, found: list[_Instance], faults: Faults) -> Iterator[Query]:
     for number, (line, subject, answers) in enumerate(found):
         if not subject.strip():
             faults.note(file, line, "the subject has no label: the query is kept as unscored")
         yield Query(
-            id=f"{relation}/{number}",
-            relation=relation,
+            id=f"{relation.id}/{number}",
+            relation=relation.id,
             subject=subject,
             subject_id=subject,
             gold=tuple(dict.fromkeys(answer.id for answer in answers)),
-            candidates=relation,
-            groups={"cardinality": cardinality, "answers": str(len(answers))},
+            candidates=relation.id,
+            groups={"cardinality": relation.cardinality, "answers": str(len(answers))},
             unscored=None if subject.strip() else "the subject has no name",
         )
 
 
-def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[tuple[str, str, str]]:
+def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[Triple]:
     if not file.exists():
         faults.note(file, None, "file is missing: few-shot examples cannot be drawn from it")
         return
@@ -153,11 +142,11 @@ def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[tuple[
 
 
 def _graph(
-    train: list[tuple[str, str, str]],
-    queries: list[Query],
-    names: dict[str, str],
-    aliases: dict[str, dict[str, None]],
+    train: list[Triple], queries: Sequence[Query], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]]
 ) -> KnowledgeGraph:
     test = [(query.subject_id, query.relation, answer) for query in queries for answer in query.gold]
-    graph = KnowledgeGraph.from_triples(train + test, names, {id_: list(found) for id_, found in aliases.items()})
+    graph = KnowledgeGraph.from_triples(train + test, names, aliases)
     return replace(graph, splits={"train": range(len(train)), "test": range(len(train), len(train) + len(test))})
+
+
+FORMAT = Format("kamel", f"{QUESTIONS} (KAMEL)", lambda path: (path / QUESTIONS).exists(), read_kamel)

@@ -8,28 +8,33 @@ YAGO.
 Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
 gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in all but a
 few texts. Any other text is a name as a whole.
+
+A graph is written in the same layout, so that reading it gives the same graph again: ``triples.tsv`` holds one without
+splits, ``entity2textlong.txt`` descriptions (of WordNet's graphs they stand behind the names), ``entity2wikidata.json``
+other names.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from fathom.data.columns import Columns, first_fields, first_lines
+from fathom.data.columns import SHOWN, Columns, first_fields, first_lines
 from fathom.data.faults import Faults, open_text
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
+from fathom.data.graph.tables import entity_table, in_use, named_by_id
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
-from fathom.data.taking import take_rows
+from fathom.data.taking import few_chunks, is_blank, take_rows
+from fathom.formats.base import Format
 
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
@@ -41,10 +46,15 @@ _HEADERS = {
 }
 _WORDNET_ID = r"^(\d{8}|.+\.[nvars]\.\d\d+)$"
 _WITH_GLOSS = 0.99
+_LINES = 1 << 18
+"""Lines that are put together at a time."""
 
 
 class GraphFiles(NamedTuple):
-    """What a folder has. :param triples: file of each split; the one of "" holds all triples."""
+    """What a folder has.
+
+    :param triples: file of each split; the one of "" holds all triples.
+    """
 
     triples: dict[str, Path]
     entities: Path | None
@@ -53,12 +63,9 @@ class GraphFiles(NamedTuple):
     wikidata: Path | None
 
     def all(self) -> list[Path]:
+        """Every file of the graph."""
         rest = (self.entities, self.relations, self.long, self.wikidata)
         return [*self.triples.values(), *(file for file in rest if file is not None)]
-
-
-def is_kg(path: Path) -> bool:
-    return bool(find_files(path).triples)
 
 
 def read_kg(path: Path, faults: Faults) -> QuerySet | None:
@@ -134,6 +141,7 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
     """A graph from ids of head, relation and tail, and the files that name them; None where there are faults.
 
     :param parts: columns of each split; the one of "" holds all triples.
+    :param files: of the names and descriptions.
     """
     for part in parts.values():
         if not len(part) and not part.faulty:
@@ -160,11 +168,6 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
             _refuse_unknown(parts, rows, kind, named.file.name)
     if faults.found:
         return None
-    splits, start = {}, 0
-    for split, part in parts.items():
-        if split:
-            splits[split] = range(start, start + len(part))
-        start += len(part)
     head, relation, tail = (
         np.concatenate([found.to_numpy() for found in rows[name]]) for name in ("head", "relation", "tail")
     )
@@ -174,47 +177,14 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
         head,
         relation,
         tail,
-        splits,
+        _places({split: len(part) for split, part in parts.items()}),
     )
 
 
-def in_use(
-    entities: pa.Table,
-    relations: pa.Table,
-    head: NDArray[np.int32],
-    relation: NDArray[np.int32],
-    tail: NDArray[np.int32],
-    splits: Mapping[str, range],
-) -> KnowledgeGraph:
-    """A graph of the entities and relations that occur in triples, in their order."""
-    entities, (head, tail) = _only_used(entities, head, tail)
-    relations, (relation,) = _only_used(relations, relation)
-    return KnowledgeGraph(entities, relations, head, relation, tail, splits)
-
-
-def _only_used(table: pa.Table, *columns: NDArray[np.int32]) -> tuple[pa.Table, list[NDArray[np.int32]]]:
-    used = np.zeros(len(table), dtype=bool)
-    for column in columns:
-        used[column] = True
-    if used.all():
-        return table, list(columns)
-    place = np.cumsum(used, dtype=np.int32) - 1
-    return table.filter(pa.array(used)), [place[column].astype(np.int32) for column in columns]
-
-
-def named_by_id(ids: pa.Array) -> pa.Table:
-    """Entities without texts: "Albert_Einstein" is called "Albert Einstein"."""
-    names = pc.utf8_trim_whitespace(pc.replace_substring(ids, "_", " "))
-    return entity_table(ids, names)
-
-
-def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
-    count = len(ids)
-    if descriptions is None:
-        descriptions = pa.repeat(pa.scalar("", pa.string()), count)
-    if aliases is None:
-        aliases = pa.array([[]], pa.list_(pa.string())).take(pa.array(np.zeros(count, dtype=np.int64)))
-    return pa.table({"id": ids, "name": names, "aliases": aliases, "description": descriptions})
+def _places(sizes: Mapping[str, int]) -> dict[str, range]:
+    """Splits that stand one behind the other; the one of "" is none."""
+    ends = np.cumsum(list(sizes.values())).tolist()
+    return {split: range(end - sizes[split], end) for split, end in zip(sizes, ends, strict=True) if split}
 
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
@@ -228,7 +198,7 @@ def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
     part = Columns(file, fields, faults)
     part.refuse_empty("id")
     part.refuse_second("id", kind)
-    nameless = np.flatnonzero(pc.equal(pc.utf8_trim_whitespace(part["name"]), "").to_numpy())
+    nameless = np.flatnonzero(is_blank(part["name"]))
     for row in nameless[:20].tolist():
         faults.note(
             file, part.line(row), f"{kind} {part['id'][row].as_py()!r} has no name: what asks of it is unscored"
@@ -243,7 +213,7 @@ def _with_texts(part: Columns, files: GraphFiles, faults: Faults) -> pa.Table:
     ids, names = part["id"], part["name"]
     descriptions = part["description"] if "description" in part.names else None
     aliases = None
-    if descriptions is None and has_glosses(ids, names):
+    if descriptions is None and _has_glosses(ids, names):
         # Without ", " there is no gloss: the name is the whole text.
         parts = pc.extract_regex(names, r"(?s)^(?P<name>.*?)(?:, (?P<gloss>.*))?$")
         names, descriptions = pc.struct_field(parts, "name"), pc.struct_field(parts, "gloss")
@@ -255,7 +225,7 @@ def _with_texts(part: Columns, files: GraphFiles, faults: Faults) -> pa.Table:
     return entity_table(ids, names, descriptions, aliases)
 
 
-def has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
+def _has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
     if not len(ids) or not pc.all(pc.match_substring_regex(ids, _WORDNET_ID)).as_py():
         return False
     return bool(pc.mean(pc.match_substring(texts, ", ")).as_py() >= _WITH_GLOSS)
@@ -302,7 +272,10 @@ def _ids(given: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str,
 def _refuse_unknown(
     parts: Mapping[str, Columns], rows: Mapping[str, list[pa.ChunkedArray]], kind: str, named_in: str
 ) -> None:
-    """A fault for each id that is not named, at a line where it stands. :param rows: of each id, null for unknown."""
+    """A fault for each id that is not named, at a line where it stands.
+
+    :param rows: of each id, null for unknown.
+    """
     told: set[str] = set()
     for name in ("head", "tail") if kind == "entity" else ("relation",):
         for part, found in zip(parts.values(), rows[name], strict=True):
@@ -312,3 +285,111 @@ def _refuse_unknown(
             message = {row: f"unknown {kind} {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
             part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__)
             told.update(lines)
+
+
+def unwritable(graph: KnowledgeGraph) -> list[str]:
+    """A line for each text that a file of tab-separated lines cannot hold; the empty list where there is none."""
+    faults = []
+    for kind, table, columns in (
+        ("entity", graph.entities, ("id", "name", "description")),
+        ("relation", graph.relations, ("id", "name")),
+    ):
+        for column in columns:
+            texts = table.column(column)
+            rows = np.flatnonzero(pc.match_substring_regex(texts, r"[\t\n\r]").to_numpy())
+            for row in rows[:SHOWN].tolist():
+                faults.append(
+                    f"{kind} {table.column('id')[row].as_py()!r}: its {column} has a tab or a line break, which a file "
+                    f"of tab-separated lines cannot hold: {texts[row].as_py()[:60]!r}; write a space instead"
+                )
+            if len(rows) > SHOWN:
+                faults.append(f"{len(rows) - SHOWN:,} more {column}s of {kind} rows with a tab or a line break")
+    return faults
+
+
+def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
+    """Write all files of a graph into a folder that exists. Texts must be those that :func:`unwritable` lets pass."""
+    entities, relations = graph.entities, graph.relations
+    ids, names, descriptions = (entities.column(name) for name in ("id", "name", "description"))
+    joined = _with_glosses(graph)
+    if joined is not None:
+        _write(folder / "entity2text.txt", ids, joined)
+    elif _has_glosses(ids, names):
+        _write(folder / "entity2text.txt", ids, names, descriptions)  # names alone would be cut at their commas
+    else:
+        _write(folder / "entity2text.txt", ids, names)
+        told = pc.not_equal(descriptions, "")
+        if pc.any(told).as_py():
+            _write(folder / "entity2textlong.txt", ids.filter(told), descriptions.filter(told))
+    _write(folder / "relation2text.txt", relations.column("id"), relations.column("name"))
+    if pc.any(pc.greater(pc.list_value_length(entities.column("aliases")), 0)).as_py():
+        _write_aliases(folder / "entity2wikidata.json", entities)
+    for split, rows in (graph.splits or {"triples": range(len(graph))}).items():
+        _write_triples(folder / f"{split}.tsv", graph, rows)
+
+
+def _with_glosses(graph: KnowledgeGraph) -> pa.ChunkedArray | None:
+    """Names and descriptions with ", " between, where the reader would take them apart again; None elsewhere."""
+    ids, names, descriptions = (graph.entities.column(name) for name in ("id", "name", "description"))
+    if pc.any(pc.match_substring(names, ", ")).as_py():
+        return None
+    if pc.any(pc.greater(pc.list_value_length(graph.entities.column("aliases")), 0)).as_py():
+        return None
+    both = pc.binary_join_element_wise(names, descriptions, ", ")
+    joined = pc.if_else(pc.equal(descriptions, ""), names, both)
+    return joined if _has_glosses(ids, joined) else None
+
+
+def _write(file: Path, *columns: pa.ChunkedArray) -> None:
+    with file.open("wb") as stream:
+        for start in range(0, len(columns[0]), _LINES):
+            _write_lines(stream, *(column.slice(start, _LINES) for column in columns))
+
+
+def _write_triples(file: Path, graph: KnowledgeGraph, rows: range) -> None:
+    ids, relations = few_chunks(graph.entities.column("id")), few_chunks(graph.relations.column("id"))
+    with file.open("wb") as stream:
+        for start in range(rows.start, rows.stop, _LINES):
+            part = slice(start, min(start + _LINES, rows.stop))
+            _write_lines(
+                stream,
+                take_rows(ids, graph.head[part]),
+                take_rows(relations, graph.relation[part]),
+                take_rows(ids, graph.tail[part]),
+            )
+
+
+def _write_lines(stream: BinaryIO, *columns: pa.ChunkedArray) -> None:
+    lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, "\t"), "\n", "")
+    for part in _bytes_of(lines):
+        stream.write(part)
+
+
+def _bytes_of(lines: pa.ChunkedArray) -> Iterator[memoryview]:
+    """The characters of a column of texts stand one after another: the file is there already."""
+    for chunk in lines.chunks:
+        _, offsets, characters = chunk.buffers()
+        places = np.frombuffer(offsets, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        if characters is not None:
+            yield memoryview(characters)[places[0] : places[-1]]
+
+
+def _write_aliases(file: Path, entities: pa.Table) -> None:
+    """One object, a line for each entity that has other names."""
+    having = entities.filter(pc.greater(pc.list_value_length(entities.column("aliases")), 0))
+    with file.open("w", encoding="utf-8") as stream:
+        before = "{\n"
+        for batch in having.select(["id", "aliases"]).to_batches(max_chunksize=_LINES):
+            for id_, aliases in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                stream.write(f"{before}{json.dumps(id_)}: {json.dumps({'alternatives': aliases}, ensure_ascii=False)}")
+                before = ",\n"
+        stream.write("\n}\n")
+
+
+FORMAT = Format(
+    "kg",
+    "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs",
+    lambda path: bool(find_files(path).triples),
+    read_kg,
+    write_graph,
+)

@@ -17,13 +17,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from fathom.data.faults import Faults, read_json_lines
+from fathom.data.faults import Faults, Json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.wording import AnswerNames, RelationEntry, read_entries
+from fathom.formats.base import Draft, Format
+from fathom.formats.facts import Answer, AnswerNames, Fact, ask
+from fathom.formats.wording import RelationEntry, read_entries
 
 TEMPLATES = "relations.jsonl"
 MASK = "[MASK]"
@@ -51,22 +52,6 @@ _PEEKED = 10
 _OPTIONAL_TEXT = ("uuid", "id", "predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
 
 
-class _Fact(NamedTuple):
-    """:param answer: its name. :param by_sentence: the layout has sentences for every fact, so no subject is needed."""
-
-    file: Path
-    line: int
-    id: str
-    relation: str
-    subject: str
-    subject_id: str
-    answer: str
-    answer_id: str
-    sentences: tuple[Sentence, ...]
-    aliases: tuple[str, ...]
-    by_sentence: bool
-
-
 class _LeftOut:
     """Sentences that are not asked: why, and where they stand."""
 
@@ -75,15 +60,12 @@ class _LeftOut:
         self.doubles = 0
 
     def note(self, path: Path, faults: Faults) -> None:
+        """One line for each file and reason."""
         for (file, why), lines in self.places.items():
             where = ", ".join(map(str, dict.fromkeys(lines)))
             faults.note(file, None, f"sentences with {why}, left out: {len(lines):,} (lines {where})")
         if self.doubles:
             faults.note(path, None, f"sentences that repeat one of their fact, left out: {self.doubles:,}")
-
-
-def is_lama(path: Path) -> bool:
-    return bool(_files(path)) or bool(_choices(path))
 
 
 def read_lama(path: Path, faults: Faults) -> QuerySet | None:
@@ -96,25 +78,15 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
     entries = _entries(path if path.is_dir() else path.parent, faults)
     left_out = _LeftOut()
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
-    names = AnswerNames()
-    for fact in facts:
-        if fact.answer.strip():
-            names.add(fact.answer_id, fact.answer)
-    relations, spaces, queries = _ask(path, facts, entries, names, faults)
-    if faults.found:
-        return None
-    left_out.note(path, faults)
-    names.note(path, faults)
-    _note_gaps(path, files, relations, queries, faults)
-    return QuerySet(
-        name=path.name.split(".")[0],
-        queries=tuple(queries),
-        candidates=spaces,
-        relations=relations,
-        licence=_LICENCE,
-        notes=tuple(faults.notes),
-        graph=_graph(queries, facts, spaces, names),
-    )
+    names, draft = AnswerNames(facts), Draft(path, faults)
+    types = {id_: {"type": entry.type} for id_, entry in entries.items() if entry.type}
+    ask(draft, facts, entries, names, lambda fact, gold: types.get(fact.relation, {}))
+    _note_repeated(path, draft.queries, faults)
+    if not faults.found:
+        left_out.note(path, faults)
+        names.note(path, faults)
+        _note_gaps(path, files, draft, faults)
+    return draft.queryset(path.name.split(".")[0], lambda: _graph(draft, facts, names), licence=_LICENCE)
 
 
 def _files(path: Path) -> list[Path]:
@@ -153,7 +125,7 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     return entries
 
 
-def _facts(file: Path, left_out: _LeftOut, faults: Faults) -> Iterator[_Fact]:
+def _facts(file: Path, left_out: _LeftOut, faults: Faults) -> Iterator[Fact]:
     before = len(faults.found)
     empty = True
     for line, row in read_json_lines(file, {"obj_label": str}, faults):
@@ -165,7 +137,7 @@ def _facts(file: Path, left_out: _LeftOut, faults: Faults) -> Iterator[_Fact]:
         faults.add(file, None, "no facts: expected one per line, or the file removed")
 
 
-def _fact(file: Path, line: int, row: dict[str, Any], left_out: _LeftOut, faults: Faults) -> _Fact | None:
+def _fact(file: Path, line: int, row: Json, left_out: _LeftOut, faults: Faults) -> Fact | None:
     wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
     for name in wrong:
         faults.add(file, line, f"'{name}' must be text, found {row[name]!r}")
@@ -184,22 +156,26 @@ def _fact(file: Path, line: int, row: dict[str, Any], left_out: _LeftOut, faults
     if not relation:
         relation = SQUAD if by_sentence else file.name.split(".")[0]
     subject, subject_id = _subject(row, relation)
-    return _Fact(
+    return Fact(
         file,
         line,
         row.get("uuid") or row.get("id") or "",
         relation,
         subject,
         subject_id,
-        row["obj_label"],
-        row.get("obj_uri") or row.get("obj") or row["obj_label"],
+        (_answer(row),),
         tuple(_sentences(file, line, masked, left_out)),
-        _aliases(row),
         by_sentence,
     )
 
 
-def _subject(row: dict[str, Any], relation: str) -> tuple[str, str]:
+def _answer(row: Json) -> Answer:
+    found = row.get("obj_aliases")
+    aliases = tuple(alias for alias in found if isinstance(alias, str)) if isinstance(found, list) else ()
+    return Answer(row.get("obj_uri") or row.get("obj") or row["obj_label"], row["obj_label"], aliases)
+
+
+def _subject(row: Json, relation: str) -> tuple[str, str]:
     """Name and id. ConceptNet's ``sub`` is a name, Google-RE's an id beside one, and SQuAD knows of no subject."""
     if relation == SQUAD:
         return "", ""
@@ -207,7 +183,7 @@ def _subject(row: dict[str, Any], relation: str) -> tuple[str, str]:
     return name, row.get("sub_uri") or row.get("sub") or name
 
 
-def _masked(row: dict[str, Any]) -> list[Sentence] | None:
+def _masked(row: Json) -> list[Sentence] | None:
     """Sentences as the file has them; None where they are no texts."""
     if "masked_sentences" in row:
         found = row["masked_sentences"]
@@ -237,81 +213,6 @@ def _sentences(file: Path, line: int, masked: list[Sentence], left_out: _LeftOut
             left_out.places[file, "several masks" if count else "no mask"].append(line)
 
 
-def _aliases(row: dict[str, Any]) -> tuple[str, ...]:
-    found = row.get("obj_aliases")
-    return tuple(alias for alias in found if isinstance(alias, str)) if isinstance(found, list) else ()
-
-
-def _ask(
-    path: Path, facts: list[_Fact], entries: dict[str, RelationEntry], names: AnswerNames, faults: Faults
-) -> tuple[dict[str, Relation], dict[str, CandidateSet], list[Query]]:
-    relations: dict[str, Relation] = {}
-    spaces: dict[str, CandidateSet] = {}
-    queries: list[Query] = []
-    grouped: dict[str, list[_Fact]] = defaultdict(list)
-    for fact in facts:
-        grouped[fact.relation].append(fact)
-    taken: set[str] = set()
-    for id_, own in grouped.items():
-        entry = entries.get(id_, RelationEntry(()))
-        answers = dict.fromkeys(names.id_of(fact.answer_id) for fact in own if fact.answer.strip())
-        if not answers:
-            faults.add(own[0].file, None, f"relation {id_} has no fact whose answer has a name: nothing to choose from")
-        by_id = {names.id_of(fact.answer_id): names.name_of(fact.answer_id) for fact in own if fact.answer.strip()}
-        spaces[id_] = CandidateSet(id_, tuple(answers), tuple(by_id[answer] for answer in answers))
-        cardinality = cardinality_of(names.id_of(fact.answer_id) for fact in own)
-        relations[id_] = Relation(id_, entry.name or id_, entry.templates, cardinality)
-        groups = {"cardinality": cardinality} | ({"type": entry.type} if entry.type else {})
-        queries += _queries(own, relations[id_], groups, names, taken, faults)
-    _note_repeated(path, queries, faults)
-    return relations, spaces, queries
-
-
-def _queries(
-    facts: list[_Fact],
-    relation: Relation,
-    groups: dict[str, str],
-    names: AnswerNames,
-    taken: set[str],
-    faults: Faults,
-) -> Iterator[Query]:
-    """:param taken: ids of queries; each new one is added."""
-    answers: dict[str, dict[str, None]] = defaultdict(dict)
-    for fact in facts:
-        if fact.subject_id and fact.answer.strip():
-            answers[fact.subject_id][names.id_of(fact.answer_id)] = None
-    for number, fact in enumerate(facts):
-        unscored = _unscored(fact, relation)
-        if unscored is not None:
-            faults.note(fact.file, fact.line, f"{unscored}: the query is kept as unscored")
-        id_ = fact.id or f"{relation.id}/{number}"
-        if id_ in taken:
-            faults.note(fact.file, fact.line, f"id {id_} stands above: this fact is {id_}/{number}")
-            id_ = f"{id_}/{number}"
-        taken.add(id_)
-        gold = names.id_of(fact.answer_id)
-        yield Query(
-            id=id_,
-            relation=relation.id,
-            subject=fact.subject,
-            subject_id=fact.subject_id,
-            gold=(gold,),
-            candidates=relation.id,
-            known=tuple(answer for answer in answers[fact.subject_id] if answer != gold),
-            groups=groups,
-            unscored=unscored,
-            sentences=fact.sentences,
-        )
-
-
-def _unscored(fact: _Fact, relation: Relation) -> str | None:
-    if not fact.answer.strip():
-        return "the answer has no name"
-    if not fact.subject.strip() and (relation.templates or not fact.by_sentence):
-        return "the subject has no name"
-    return None
-
-
 def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
     counts: dict[str, int] = defaultdict(int)
     for query in queries:
@@ -327,18 +228,16 @@ def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
         )
 
 
-def _note_gaps(
-    path: Path, files: list[Path], relations: dict[str, Relation], queries: list[Query], faults: Faults
-) -> None:
+def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> None:
     """What a user may miss: relations of LAMA, templates, sentences."""
     if path.is_dir() and _TREX_FILE.fullmatch(files[0].name):
-        absent = [id_ for id_ in TREX_RELATIONS if id_ not in relations]
+        absent = [id_ for id_ in TREX_RELATIONS if id_ not in draft.relations]
         if absent:
             faults.note(
                 path, None, f"{len(absent)} of LAMA's {len(TREX_RELATIONS)} relations are not here: " + " ".join(absent)
             )
-    without = [id_ for id_, relation in relations.items() if not relation.templates]
-    sentences = any(query.sentences for query in queries)
+    without = [id_ for id_, relation in draft.relations.items() if not relation.templates]
+    sentences = any(query.sentences for query in draft.queries)
     if without:
         how = "asked by sentence" if sentences else f"put them into {TEMPLATES} here or in the folder above"
         faults.note(path, None, f"no templates for {_few(without)}: {how}")
@@ -351,16 +250,23 @@ def _few(ids: Iterable[str], shown: int = 10) -> str:
     return ", ".join(found[:shown]) + (f" and {len(found) - shown} more" if len(found) > shown else "")
 
 
-def _graph(
-    queries: list[Query], facts: list[_Fact], spaces: dict[str, CandidateSet], names: AnswerNames
-) -> KnowledgeGraph | None:
+def _graph(draft: Draft, facts: list[Fact], names: AnswerNames) -> KnowledgeGraph | None:
     """None where no fact has a known subject."""
-    triples = [(query.subject_id, query.relation, query.gold[0]) for query in queries if query.subject_id]
+    triples = [(query.subject_id, query.relation, query.gold[0]) for query in draft.queries if query.subject_id]
     if not triples:
         return None
-    called = {query.subject_id: query.subject for query in reversed(queries)}
-    called |= {id_: name for space in spaces.values() for id_, name in space.named()}
+    called = {query.subject_id: query.subject for query in reversed(draft.queries)}
+    called |= {id_: name for space in draft.candidates.values() for id_, name in space.named()}
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
     for fact in facts:
-        aliases[names.id_of(fact.answer_id)].update(dict.fromkeys(fact.aliases))
-    return KnowledgeGraph.from_triples(triples, called, {id_: list(found) for id_, found in aliases.items()})
+        for answer in fact.answers:
+            aliases[names.id_of(answer.id)].update(dict.fromkeys(answer.aliases))
+    return KnowledgeGraph.from_triples(triples, called, aliases)
+
+
+FORMAT = Format(
+    "lama",
+    "P19.jsonl or test.jsonl with masked_sentences (LAMA)",
+    lambda path: bool(_files(path) or _choices(path)),
+    read_lama,
+)

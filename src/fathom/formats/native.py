@@ -10,17 +10,22 @@ A fact may instead have natural sentences of its own, and then needs no subject 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.data.faults import Faults, check_answer_space, read_json, read_json_lines
+from fathom.data.faults import Faults, Json, check_answer_space, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
+from fathom.formats.base import Draft, Format
+from fathom.formats.wording import check_templates
+from fathom.store.files import write_json_lines
+
+RELATIONS, ABOUT = "relations.jsonl", "dataset.json"
 
 _FACT: dict[str, type] = {"relation": str}
 _FACT_FIELDS: dict[str, type] = {
@@ -39,7 +44,7 @@ _IN_WORDS: dict[type, str] = {str: "text", list: "a list", dict: "an object of t
 
 class _Fact(NamedTuple):
     line: int
-    row: dict[str, Any]
+    row: Json
     answers: list[str]
     sentences: tuple[Sentence, ...]
 
@@ -48,93 +53,99 @@ class _Fact(NamedTuple):
         return str(self.row.get("subject", ""))
 
 
-def is_native(path: Path) -> bool:
-    return any((path / f"facts{ending}").exists() for ending in (".jsonl", ".parquet"))
+def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json]) -> None:
+    """Write a data set into a folder that exists.
+
+    :param facts: lines of ``facts.jsonl``, written one at a time.
+    :param relations: lines of ``relations.jsonl``, asked for when all facts are written.
+    """
+    write_json_lines(folder / "facts.jsonl", facts)
+    write_json_lines(folder / RELATIONS, relations)
 
 
 def read_native(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
-    file = next(path / f"facts{ending}" for ending in (".jsonl", ".parquet") if (path / f"facts{ending}").exists())
-    about = read_json(path / "dataset.json", faults) if (path / "dataset.json").exists() else {}
+    file = _facts_file(path)
+    assert file is not None
+    about = read_json(path / ABOUT, faults) if (path / ABOUT).exists() else {}
     if not isinstance(about, dict):
-        faults.add(path / "dataset.json", 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
+        faults.add(path / ABOUT, 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
         about = {}
-    entries = _relation_entries(path / "relations.jsonl", faults)
+    entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     for line, row in _fact_rows(file, faults):
         answers = _answers(file, line, row, faults)
         if row["relation"] not in entries:
-            faults.add(file, line, f"relation {row['relation']!r} is not in relations.jsonl: it has {_some(entries)}")
+            some = ", ".join(list(entries)[:10]) or "none"
+            faults.add(file, line, f"relation {row['relation']!r} is not in {RELATIONS}: it has {some}")
         elif answers:
             facts[row["relation"]].append(_Fact(line, row, answers, _sentences(file, line, row, faults)))
-    spaces: dict[str, CandidateSet] = {}
-    relations: dict[str, Relation] = {}
-    queries: list[Query] = []
+    draft = Draft(file, faults)
     for id_, (line, entry) in entries.items():
-        if not facts[id_]:
-            faults.add(path / "relations.jsonl", line, f"relation {id_!r} has no facts: add some or remove it")
-            continue
-        if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts[id_]):
-            faults.add(
-                path / "relations.jsonl",
-                line,
-                f"relation {id_!r} has no template: write at least one, or 'sentences' in each of its facts",
-            )
-        spaces[id_] = _answer_space(path / "relations.jsonl", line, entry, facts[id_], faults)
-        cardinality = cardinality_of(answer for fact in facts[id_] for answer in fact.answers)
-        domains = tuple(entry.get("domains", ()))
-        templates = tuple(Template(str(text)) for text in entry.get("templates", ()))
-        relations[id_] = Relation(id_, entry.get("name", id_), templates, cardinality, domains)
-        queries += _queries(file, relations[id_], spaces[id_], facts[id_], faults)
-    _check_ids(file, queries, faults)
-    if not queries:
-        faults.add(file, None, "no facts: nothing to ask")
-    if faults.found:
-        return None
-    names = {id_: name for space in spaces.values() for id_, name in zip(space.ids, space.names, strict=True)}
-    names |= {query.subject_id: query.subject for query in queries}
-    triples = [
-        (query.subject_id, query.relation, answer) for query in queries if query.subject_id for answer in query.gold
-    ]
-    return QuerySet(
-        name=about.get("name", path.name),
-        queries=tuple(queries),
-        candidates=spaces,
-        relations=relations,
+        _add_relation(draft, line, entry, facts[id_])
+    _check_ids(file, draft.queries, faults)
+    return draft.queryset(
+        about.get("name", path.name),
+        lambda: _graph(draft),
+        nothing="no facts: nothing to ask",
         version=str(about.get("version", "")),
         licence=about.get("licence", "not stated"),
-        notes=tuple(faults.notes),
-        graph=KnowledgeGraph.from_triples(triples, names) if triples else None,
     )
 
 
-def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, dict[str, Any]]]:
-    entries: dict[str, tuple[int, dict[str, Any]]] = {}
+def _facts_file(path: Path) -> Path | None:
+    files = (path / f"facts{ending}" for ending in (".jsonl", ".parquet"))
+    return next((file for file in files if file.exists()), None)
+
+
+def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> None:
+    """:param line: of the relation in its file."""
+    id_, file, faults = entry["relation"], draft.path.with_name(RELATIONS), draft.faults
+    if not facts:
+        faults.add(file, line, f"relation {id_!r} has no facts: add some or remove it")
+        return
+    if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
+        faults.add(
+            file,
+            line,
+            f"relation {id_!r} has no template: write at least one, or 'sentences' in each of its facts",
+        )
+    space = _answer_space(file, line, entry, facts, faults)
+    cardinality = cardinality_of(answer for fact in facts for answer in fact.answers)
+    templates = tuple(Template(str(text)) for text in entry.get("templates", ()))
+    relation = Relation(id_, str(entry.get("name", id_)), templates, cardinality, tuple(entry.get("domains", ())))
+    draft.add(relation, space, _queries(draft.path, relation, space, facts, faults))
+
+
+def _graph(draft: Draft) -> KnowledgeGraph | None:
+    """None where no fact has a known subject."""
+    names = {id_: name for space in draft.candidates.values() for id_, name in space.named()}
+    names |= {query.subject_id: query.subject for query in draft.queries}
+    known = [query for query in draft.queries if query.subject_id]
+    triples = [(query.subject_id, query.relation, answer) for query in known for answer in query.gold]
+    return KnowledgeGraph.from_triples(triples, names) if triples else None
+
+
+def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]:
+    entries: dict[str, tuple[int, Json]] = {}
     for line, row in read_json_lines(file, {"relation": str}, faults):
         if not _fields_fit(file, line, row, _RELATION_FIELDS, faults):
             continue
         if row["relation"] in entries:
             faults.add(file, line, f"relation {row['relation']!r} stands here for the second time")
-        for text in row.get("templates", ()):
-            for fault in Template(str(text)).faults():
-                faults.add(file, line, fault)
-            if SUBJECT not in str(text):
-                faults.note(file, line, f"template {text!r} has no {SUBJECT}: it says nothing of the subject")
+        check_templates(file, line, map(str, row.get("templates", ())), faults)
         entries[row["relation"]] = (line, row)
     return entries
 
 
-def _fact_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
-    if file.suffix == ".jsonl":
-        rows: Iterator[tuple[int, dict[str, Any]]] = read_json_lines(file, _FACT, faults)
-    else:
-        rows = _parquet_rows(file, faults)
+def _fact_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
+    rows = read_json_lines(file, _FACT, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
     for line, row in rows:
         if _fields_fit(file, line, row, _FACT_FIELDS, faults):
             yield line, row
 
 
-def _fields_fit(file: Path, line: int, row: dict[str, Any], fields: dict[str, type], faults: Faults) -> bool:
+def _fields_fit(file: Path, line: int, row: Json, fields: dict[str, type], faults: Faults) -> bool:
     """Whether every field is known and of its type; a misspelt one would otherwise be ignored in silence."""
     unknown = sorted(set(row) - fields.keys())
     if unknown:
@@ -145,7 +156,7 @@ def _fields_fit(file: Path, line: int, row: dict[str, Any], fields: dict[str, ty
     return not unknown and not wrong
 
 
-def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
     try:
         table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
@@ -160,7 +171,7 @@ def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, A
             yield number, present
 
 
-def _answers(file: Path, line: int, row: dict[str, Any], faults: Faults) -> list[str]:
+def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
     answers = row.get("answers", [row["answer"]] if "answer" in row else [])
     if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
         faults.add(file, line, "expected 'answer': \"text\" or 'answers': [\"text\", …], none empty")
@@ -172,7 +183,7 @@ def _answers(file: Path, line: int, row: dict[str, Any], faults: Faults) -> list
     return answers
 
 
-def _sentences(file: Path, line: int, row: dict[str, Any], faults: Faults) -> tuple[Sentence, ...]:
+def _sentences(file: Path, line: int, row: Json, faults: Faults) -> tuple[Sentence, ...]:
     """Texts, or objects that also say which words stood at the answer's place."""
     found = []
     for given in row.get("sentences", ()):
@@ -190,7 +201,7 @@ def _sentences(file: Path, line: int, row: dict[str, Any], faults: Faults) -> tu
     return tuple(found)
 
 
-def _answer_space(file: Path, line: int, entry: dict[str, Any], facts: list[_Fact], faults: Faults) -> CandidateSet:
+def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> CandidateSet:
     """As given by the relation, else every answer of its facts, in order of appearance."""
     if "candidates" in entry:
         given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]
@@ -210,7 +221,7 @@ def _answer_space(file: Path, line: int, entry: dict[str, Any], facts: list[_Fac
 def _queries(
     file: Path, relation: Relation, space: CandidateSet, facts: list[_Fact], faults: Faults
 ) -> Iterator[Query]:
-    by_name = dict(zip(space.names, space.ids, strict=True))
+    by_name = {name: id_ for id_, name in space.named()}
     for index, fact in enumerate(facts):
         line, row, answers = fact.line, fact.row, fact.answers
         wanted = [row["answer_id"]] if "answer_id" in row else [by_name.get(answer, answer) for answer in answers]
@@ -261,5 +272,6 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
         seen.add(query.id)
 
 
-def _some(entries: dict[str, Any]) -> str:
-    return ", ".join(list(entries)[:10]) or "none"
+FORMAT = Format(
+    "native", "facts.jsonl (docs/data-format.md)", lambda path: _facts_file(path) is not None, read_native, write_native
+)

@@ -15,24 +15,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.data.faults import Faults, read_json, read_json_lines
+from fathom.data.faults import Faults, Json, read_json, read_json_lines
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
+from fathom.formats.base import Draft, Format, texts_of
 from fathom.prompts.ontology import CLASSES, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
+from fathom.store.files import write_json, write_json_lines
 
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
 """Items of a task, in the order of its file."""
 LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
 """With fewer, nothing is left to test on."""
 CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
+MEMORIZING = "memorizing"
+"""Folder of the tasks."""
 
 
 class OntologyClass(NamedTuple):
-    """:param superclasses: labels, nearest first. :param instances: names of some."""
+    """:param superclasses: labels, nearest first.
+    :param instances: names of some.
+    """
 
     iri: str
     label: str
@@ -41,8 +47,10 @@ class OntologyClass(NamedTuple):
 
 
 class OntologyProperty(NamedTuple):
-    """:param superproperties: sentence patterns by label, nearest first. :param pattern: "[X] was born in [Y] ."
-    :param domain: label of a class, None where there is none; so *range*."""
+    """:param superproperties: sentence patterns by label, nearest first.
+    :param pattern: "[X] was born in [Y] ."
+    :param domain: label of a class, None where there is none; so *range*.
+    """
 
     iris: tuple[str, ...]
     label: str
@@ -52,8 +60,11 @@ class OntologyProperty(NamedTuple):
     pattern: str
 
 
-class Item(NamedTuple):
-    """A line of a task. :param pattern: of a property, "" of a class or an instance."""
+class _TaskItem(NamedTuple):
+    """A line of a task.
+
+    :param pattern: of a property, "" of a class or an instance.
+    """
 
     line: int
     subject: str
@@ -62,41 +73,108 @@ class Item(NamedTuple):
 
 
 def is_ontoprobe(path: Path) -> bool:
-    return (path / CLASS_FILE).exists() and (path / "memorizing").is_dir()
+    """Whether a folder has classes and memorising tasks."""
+    return (path / CLASS_FILE).exists() and (path / MEMORIZING).is_dir()
 
 
 def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     classes, properties = read_classes(path / CLASS_FILE, faults), read_properties(path / PROPERTY_FILE, faults)
-    spaces = {CLASSES: _class_space(classes), PROPERTIES: _property_space(properties)}
-    items = {task: _items(path / "memorizing" / f"{task}.jsonl", faults) for task in TASKS}
-    relations: dict[str, Relation] = {}
-    queries: list[Query] = []
+    spaces = {
+        CLASSES: _space(CLASSES, (label for found in classes for label in (found.label, *found.superclasses))),
+        PROPERTIES: _space(PROPERTIES, (label for one in properties for label in (one.label, *one.superproperties))),
+    }
+    items = {task: _items(_task_file(path, task), faults) for task in TASKS}
+    draft = Draft(path, faults)
     subsets: dict[str, set[str]] = {split: set() for split in SPLIT_SIZES}
     for task, found in items.items():
         if not found:
             continue
-        file = path / "memorizing" / f"{task}.jsonl"
+        file = _task_file(path, task)
         space = spaces[PROPERTIES if task == "subPropertyOf" else CLASSES]
         cardinality = cardinality_of(gold for item in found for gold in item.gold)
-        relations[task] = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
-        asked = list(_queries(file, relations[task], space, found, _other_side(task, items), faults))
+        relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
+        asked = list(_queries(file, relation, space, found, _other_side(task, items), faults))
         for split, ids in _splits([query.id for query in asked]).items():
             subsets[split] |= ids
         _note_odd_items(file, found, faults)
-        queries += asked
-    if not queries and not faults.found:
-        faults.add(path / "memorizing", None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
-    if faults.found:
-        return None
-    return QuerySet(
-        name=path.resolve().name,
-        queries=tuple(queries),
-        candidates={name: space for name, space in spaces.items() if any(q.candidates == name for q in queries)},
-        relations=relations,
-        subsets={split: frozenset(ids) for split, ids in subsets.items()},
-        notes=tuple(faults.notes),
-    )
+        draft.add(relation, space, asked)
+    if not draft.queries and not faults.found:
+        faults.add(path / MEMORIZING, None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
+    draft.candidates = {name: space for name, space in spaces.items() if name in draft.candidates}
+    return draft.queryset(path.resolve().name, subsets={split: frozenset(ids) for split, ids in subsets.items()})
+
+
+def write_ontoprobe(
+    folder: Path,
+    classes: Sequence[OntologyClass],
+    properties: Sequence[OntologyProperty],
+    by_default: Collection[str],
+    tasks: Mapping[str, Iterable[Json]],
+) -> None:
+    """Write an ontology and its memorising tasks into a folder that exists.
+
+    :param by_default: labels of properties whose sentence pattern is the default one.
+    :param tasks: lines of each task (:func:`task_lines`), in the order in which they are asked.
+    """
+    about_classes = [
+        {
+            "id": number,
+            "rdfs:Class": found.iri,
+            "rdfs:label": found.label,
+            "rdfs:subClassOf": list(found.superclasses),
+            "is rdf:type of": list(found.instances),
+        }
+        for number, found in enumerate(classes)
+    ]
+    about_properties = [
+        {
+            "id": number,
+            "rdf:Property": list(found.iris),
+            "rdfs:label": found.label,
+            "rdfs:domain": found.domain,
+            "rdf:range": found.range,
+            "rdfs:subPropertyOf": dict(found.superproperties),
+            "pattern": found.pattern,
+            "pattern_is_default": found.label in by_default,
+        }
+        for number, found in enumerate(properties)
+    ]
+    write_json(folder / CLASS_FILE, about_classes)
+    write_json(folder / PROPERTY_FILE, about_properties)
+    (folder / MEMORIZING).mkdir()
+    for task, rows in tasks.items():
+        write_json_lines(_task_file(folder, task), rows)
+
+
+def task_lines(classes: Sequence[OntologyClass], properties: Sequence[OntologyProperty]) -> dict[str, list[Json]]:
+    """Lines of every task: ``uuu`` asked, ``xxx`` gold."""
+    asked = {found.label: {found.label: found.pattern} for found in properties}
+    return {
+        "type": [{"uuu": name, "xxx": gold} for name, gold in _types(classes)],
+        "subClassOf": [
+            {"uuu": found.label, "xxx": list(found.superclasses)} for found in classes if found.superclasses
+        ],
+        "subPropertyOf": [
+            {"uuu": asked[found.label], "xxx": dict(found.superproperties)}
+            for found in properties
+            if found.superproperties
+        ],
+        "domain": [{"uuu": asked[found.label], "xxx": [found.domain]} for found in properties if found.domain],
+        "range": [{"uuu": asked[found.label], "xxx": [found.range]} for found in properties if found.range],
+    }
+
+
+def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
+    """Names with their classes, finest first. One name is asked once: all that bear it share their classes, so that
+    no right answer counts as wrong."""
+    golds: dict[str, dict[str, None]] = {}
+    written: dict[str, str] = {}
+    for found in classes:
+        for name in found.instances:
+            written.setdefault(clean(name), name)
+            golds.setdefault(clean(name), {}).update(dict.fromkeys((found.label, *found.superclasses)))
+    yield from ((written[name], list(gold)) for name, gold in golds.items())
 
 
 def clean(name: str) -> str:
@@ -115,7 +193,7 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
     faults = Faults()
     found: dict[str, dict[str, str]] = {}
     for task in ("domain", "range", "subPropertyOf"):
-        file = folder / "memorizing" / f"{task}.jsonl"
+        file = _task_file(folder, task)
         for line, row in read_json_lines(file, {}, faults) if file.exists() else ():
             sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]
             for label, pattern in (pair for side in sides for pair in side.items()):
@@ -131,7 +209,7 @@ def read_classes(file: Path, faults: Faults) -> list[OntologyClass]:
     found = []
     for number, entry in _entries(file, faults):
         superclasses, instances = entry.get("rdfs:subClassOf") or [], entry.get("is rdf:type of") or []
-        if not _texts(superclasses) or not _texts(instances):
+        if texts_of(superclasses) is None or texts_of(instances) is None:
             faults.add(file, None, f"entry {number}: 'rdfs:subClassOf' and 'is rdf:type of' must be lists of texts")
             continue
         iri = str(entry.get("rdfs:Class", ""))
@@ -144,7 +222,7 @@ def read_properties(file: Path, faults: Faults) -> list[OntologyProperty]:
     found = []
     for number, entry in _entries(file, faults):
         iris, supers = entry.get("rdf:Property") or [], entry.get("rdfs:subPropertyOf") or {}
-        if not isinstance(supers, dict) or not _texts(list(supers.values())) or not isinstance(iris, str | list):
+        if not isinstance(supers, dict) or texts_of(list(supers.values())) is None or not isinstance(iris, str | list):
             faults.add(file, None, f"entry {number}: 'rdfs:subPropertyOf' must be an object of patterns by label")
             continue
         found.append(
@@ -160,7 +238,7 @@ def read_properties(file: Path, faults: Faults) -> list[OntologyProperty]:
     return found
 
 
-def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
+def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
     content = read_json(file, faults)
     if content is None:
         return
@@ -174,37 +252,29 @@ def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]
             faults.add(file, None, f"entry {number}: expected an object with 'rdfs:label', found {str(entry)[:40]}")
 
 
-def _texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _class_space(classes: Sequence[OntologyClass]) -> CandidateSet:
-    return _space(CLASSES, (label for found in classes for label in (found.label, *found.superclasses)))
-
-
-def _property_space(properties: Sequence[OntologyProperty]) -> CandidateSet:
-    return _space(PROPERTIES, (label for found in properties for label in (found.label, *found.superproperties)))
-
-
 def _space(name: str, labels: Iterator[str]) -> CandidateSet:
     """Labels are their own ids: the tasks' gold answers are labels."""
     names = tuple(dict.fromkeys(cleaned for label in labels if has_words(cleaned := clean(label))))
     return CandidateSet(name, names, names)
 
 
-def _items(file: Path, faults: Faults) -> list[Item]:
+def _task_file(folder: Path, task: str) -> Path:
+    return folder / MEMORIZING / f"{task}.jsonl"
+
+
+def _items(file: Path, faults: Faults) -> list[_TaskItem]:
     if not file.exists():
         faults.note(file, None, "file is missing: the task is left out")
         return []
     found = []
     for line, row in read_json_lines(file, {}, faults):
         subject, pattern = _named(row.get("uuu"))
-        gold = list(row["xxx"]) if isinstance(row.get("xxx"), dict) else row.get("xxx")
-        if subject is None or not gold or not _texts(gold):
+        gold = texts_of(list(row["xxx"]) if isinstance(row.get("xxx"), dict) else row.get("xxx"))
+        if subject is None or not gold:
             expected = '{"uuu": "text" or {"label": "pattern"}, "xxx": ["text", …] or {"label": "pattern", …}}'
             faults.add(file, line, f"expected {expected}, found {str(row)[:60]}")
             continue
-        found.append(Item(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold)))))
+        found.append(_TaskItem(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold)))))
     return found
 
 
@@ -212,12 +282,12 @@ def _named(asked: Any) -> tuple[str | None, str]:
     """(label, sentence pattern); no label where it is neither a text nor one property."""
     if isinstance(asked, str):
         return asked, ""
-    if isinstance(asked, dict) and len(asked) == 1 and _texts(list(asked.values())):
+    if isinstance(asked, dict) and len(asked) == 1 and texts_of(list(asked.values())):
         return next(iter(asked.items()))
     return None, ""
 
 
-def _other_side(task: str, items: Mapping[str, Sequence[Item]]) -> dict[str, str]:
+def _other_side(task: str, items: Mapping[str, Sequence[_TaskItem]]) -> dict[str, str]:
     """What stands for the other argument of a property: of a domain its range, and the other way round."""
     other = {"domain": "range", "range": "domain"}.get(task)
     return {item.subject: item.gold[0] for item in items[other]} if other else {}
@@ -227,7 +297,7 @@ def _queries(
     file: Path,
     relation: Relation,
     space: CandidateSet,
-    items: Sequence[Item],
+    items: Sequence[_TaskItem],
     other_side: Mapping[str, str],
     faults: Faults,
 ) -> Iterator[Query]:
@@ -251,7 +321,7 @@ def _queries(
         )
 
 
-def _sentences(file: Path, task: str, item: Item, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
+def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
     if task not in ("domain", "range"):
         return ()
     if SUBJECT not in item.pattern or item.pattern.count(ANSWER) != 1:
@@ -269,7 +339,7 @@ def _splits(ids: Sequence[str]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _note_odd_items(file: Path, items: Sequence[Item], faults: Faults) -> None:
+def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> None:
     if len(items) < LEAST_ITEMS:
         faults.note(file, None, f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test")
     again = sum(count - 1 for count in Counter(item.subject for item in items).values())
@@ -277,3 +347,8 @@ def _note_odd_items(file: Path, items: Sequence[Item], faults: Faults) -> None:
         faults.note(
             file, None, f"{again} items ask about a name asked before: there the other's answers count as wrong"
         )
+
+
+FORMAT = Format(
+    "ontoprobe", f"{CLASS_FILE} and {MEMORIZING} (OntoProbe)", is_ontoprobe, read_ontoprobe, write_ontoprobe
+)

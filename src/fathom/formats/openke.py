@@ -20,14 +20,11 @@ from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
+from fathom.formats.base import Format
 from fathom.formats.kg import assemble, find_files
 
 _SPLITS = {"train": "train2id.txt", "dev": "valid2id.txt", "test": "test2id.txt"}
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
-
-
-def is_openke(path: Path) -> bool:
-    return any((path / name).exists() for name in (*_SPLITS.values(), *_NAMES.values()))
 
 
 def read_openke(path: Path, faults: Faults) -> QuerySet | None:
@@ -50,7 +47,11 @@ def read_openke(path: Path, faults: Faults) -> QuerySet | None:
 
 
 class _Numbered(NamedTuple):
-    """:param ids: text ids. :param numbers: of each, int64."""
+    """What the numbers stand for.
+
+    :param ids: text ids.
+    :param numbers: of each, int64.
+    """
 
     ids: pa.Array
     numbers: pa.Array
@@ -103,3 +104,11 @@ def _as_ids(part: Columns, name: str, numbered: _Numbered, faults: Faults) -> pa
     unknown = np.flatnonzero((place.is_null().to_numpy()) & (pc.greater_equal(numbers, 0).to_numpy()))
     part.complain(unknown, lambda row: f"unknown {kind} {numbers[row].as_py()}: {_NAMES[kind]} does not have it")
     return pa.chunked_array([numbered.ids.take(chunk) for chunk in place.chunks], pa.string())
+
+
+FORMAT = Format(
+    "openke",
+    "train2id.txt (OpenKE)",
+    lambda path: any((path / name).exists() for name in (*_SPLITS.values(), *_NAMES.values())),
+    read_openke,
+)

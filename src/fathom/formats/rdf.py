@@ -9,14 +9,18 @@ are left out, and so is what describes the vocabulary itself (domains, ranges, t
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
+import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
+from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +28,19 @@ import pyarrow as pa
 from fathom.data.faults import Faults
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
+from fathom.data.graph.tables import entity_table, in_use
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra
-from fathom.formats.kg import entity_table, in_use, split_of
+from fathom.formats.base import Format
+from fathom.formats.kg import split_of
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
+KINDS = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML"}
+"""pyoxigraph's formats by the ending of a file."""
+_IN_WORDS = {"N_TRIPLES": "N-Triples", "TURTLE": "Turtle", "RDF_XML": "RDF/XML"}
+PACKED = (".gz", ".bz2")
+_TOLD_EVERY = 1 << 16
 _RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
 _SCHEMA = ("http://schema.org/", "https://schema.org/")
 _NAME = [f"{_RDFS}label", f"{_SKOS}prefLabel", *(f"{s}name" for s in _SCHEMA)]
@@ -37,10 +48,6 @@ _DESCRIPTION = [*(f"{s}description" for s in _SCHEMA), f"{_RDFS}comment"]
 _ALIAS = f"{_SKOS}altLabel"
 _VOCABULARIES = (_RDFS, "http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#")
 _ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefinedBy", "seeAlso")}
-
-
-def is_rdf(path: Path) -> bool:
-    return bool(_files(path))
 
 
 def read_rdf(path: Path, faults: Faults) -> QuerySet | None:
@@ -175,7 +182,7 @@ def _note_nameless(folder: Path, reader: _Reader, faults: Faults) -> None:
 def _triples(file: Path, reader: _Reader, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Rows of head, relation and tail, shape (triples, 3)."""
     numbers = array("i")
-    for statement in _statements(file, faults):
+    for statement in quads(file, faults):
         numbers.extend(_take(statement, reader))
     return np.array(numbers, dtype=np.int32).reshape(-1, 3)
 
@@ -189,24 +196,53 @@ def _take(statement: Any, reader: _Reader) -> tuple[int, ...]:
     return reader.triple(subject, predicate, _id(object_))
 
 
-def _statements(file: Path, faults: Faults) -> Iterator[Any]:
+def kind_of(file: Path) -> str | None:
+    """pyoxigraph's name of the format that a file's name stands for, however it is packed; None where it is no RDF."""
+    name = file.with_suffix("") if file.suffix in PACKED else file
+    return KINDS.get(name.suffix.lower())
+
+
+def quads(
+    file: Path, faults: Faults, base: str | None = None, progress: Callable[[int], None] = lambda done: None
+) -> Iterator[Any]:
+    """pyoxigraph's statements of a file, up to a fault.
+
+    :param base: what relative IRIs are relative to; without it they are faults.
+    :param progress: called now and then with the number of bytes read from the file as it lies.
+    :raises MissingExtra: pyoxigraph is not installed.
+    """
     try:
         import pyoxigraph
     except ImportError as error:
         raise MissingExtra("pyoxigraph", "rdf") from error
-    turtle = file.name.removesuffix(".gz").endswith(".ttl")
-    kind = pyoxigraph.RdfFormat.TURTLE if turtle else pyoxigraph.RdfFormat.N_TRIPLES
+    kind = str(kind_of(file))
     try:
-        with _open(file) as stream:
-            yield from pyoxigraph.parse(stream, kind)
+        if kind == "RDF_XML":
+            _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
+        with file.open("rb") as raw, _unpacked(file, raw) as stream:
+            parsed = pyoxigraph.parse(stream, getattr(pyoxigraph.RdfFormat, kind), base_iri=base)
+            for number, quad in enumerate(parsed):
+                if number % _TOLD_EVERY == 0:
+                    progress(raw.tell())
+                yield quad
     except SyntaxError as error:
-        faults.add(file, error.lineno, f"not {'Turtle' if turtle else 'N-Triples'}: {error.msg}")
-    except (OSError, EOFError, ValueError) as error:
+        faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {error.msg}")
+    except expat.ExpatError as error:
+        faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {expat.ErrorString(error.code)}")
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         faults.add(file, None, f"cannot be read: {error}")
 
 
-def _open(file: Path) -> BinaryIO:
-    return gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")  # type: ignore[return-value]
+def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:
+    if file.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(raw))
+    return cast(BinaryIO, bz2.open(raw)) if file.suffix == ".bz2" else raw
+
+
+def _check_xml(file: Path) -> None:
+    """:raises ExpatError: the file is not well-formed XML."""
+    with file.open("rb") as raw, _unpacked(file, raw) as stream:
+        expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
 
 
 def _id(node: Any) -> str:
@@ -232,3 +268,6 @@ def _end_of(iri: str) -> str:
 def _spaced(name: str) -> str:
     """ "birthPlace" → "birth place"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if re.search(r"[a-z][A-Z]", name) else name
+
+
+FORMAT = Format("rdf", ".nt or .ttl files (RDF)", lambda path: bool(_files(path)), read_rdf)

@@ -1,52 +1,121 @@
-"""Link predictors: one file per kind. This table is their list; a kind's own module is loaded when it is used."""
+"""Link predictors: one file per kind. This table is their list; a kind's own module is loaded when it is used.
+
+Another package adds a kind by an entry point of the group ``fathom.links``, a script by ``LINKS.add``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from fathom.doors import Door
 from fathom.errors import BadInput
-from fathom.links import options as kinds
 from fathom.options import parse_options
 
 if TYPE_CHECKING:
     from fathom.links.base import Predictor
+    from fathom.links.options import LinkTraining
 
 
 class Kind(NamedTuple):
-    """:param module: where its class ``Predictor`` is. :param does: one line for ``--help``."""
+    """How a kind of link predictor enters the table.
+
+    :param options_at: where its options model is, as "module:Name".
+    :param predictor_at: where its class is, likewise (:class:`fathom.links.base.Predictor` says what it has).
+    :param does: one line for ``--help``.
+    :param begins_with: the kind of model that ``fathom kgc pretrain`` makes for it to begin with; None for none.
+    """
 
     name: str
-    options: type[kinds.LinkTraining]
-    module: str
+    options_at: str
+    predictor_at: str
     does: str
+    begins_with: Literal["masked", "causal", "t5", "bart"] | None = None
+
+    @property
+    def options(self) -> type[LinkTraining]:
+        """The model that its options are checked against."""
+        return resolve_name(self.options_at)  # type: ignore[no-any-return]
 
     def parse(self, model: str, given: Mapping[str, Any]) -> Any:
-        """Its options. :param model: as it was named, which tells embeddings apart. :raises BadInput: wrong ones."""
+        """Its options.
+
+        :param model: as the user named it, which tells PyKEEN's models apart.
+        :raises BadInput: unknown options, or values out of range.
+        """
         named = {"model": model} if "model" in self.options.model_fields else {}
         return parse_options(self.options, {**given, **named})
 
     def load(self) -> type[Predictor]:
-        return import_module(self.module).Predictor  # type: ignore[no-any-return]
+        """The class, to be called with graph, options, source and device."""
+        return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
 
 
-_ALL = (
-    Kind("simkgc", kinds.SimKgc, "fathom.links.simkgc", "two text encoders trained by contrast"),
-    Kind("knn-kge", kinds.KnnKge, "fathom.links.knn_kge", "masked entity prediction with nearest neighbours"),
-    Kind("kgt5", kinds.Kgt5, "fathom.links.kgt5", "an encoder-decoder that writes the entity's name"),
-    Kind("genkgc", kinds.GenKgc, "fathom.links.genkgc", "an encoder-decoder shown triples of the relation"),
-    Kind("prompted", kinds.Prompted, "fathom.links.prompted", "a language model shown candidates and triples"),
+_OPTIONS = "fathom.links.options"
+PYKEEN = Kind(
+    "pykeen",
+    f"{_OPTIONS}:Embedding",
+    "fathom.links.embedding:Predictor",
+    "a knowledge graph embedding of PyKEEN",
 )
-KINDS = {kind.name: kind for kind in _ALL}
-EMBEDDING = Kind("pykeen", kinds.Embedding, "fathom.links.embedding", "a knowledge graph embedding of PyKEEN")
-"""Every other name is that of a PyKEEN model."""
+"""Every name that is not in the table is that of a PyKEEN model."""
+LINKS: Door[Kind] = Door(
+    "link predictor",
+    "fathom.links",
+    (
+        PYKEEN,
+        Kind(
+            "simkgc",
+            f"{_OPTIONS}:SimKgc",
+            "fathom.links.simkgc:Predictor",
+            "two text encoders trained by contrast",
+            begins_with="masked",
+        ),
+        Kind(
+            "knn-kge",
+            f"{_OPTIONS}:KnnKge",
+            "fathom.links.knn_kge:Predictor",
+            "masked entity prediction with nearest neighbours",
+            begins_with="masked",
+        ),
+        Kind(
+            "kgt5",
+            f"{_OPTIONS}:Kgt5",
+            "fathom.links.kgt5:Predictor",
+            "an encoder-decoder that writes the entity's name",
+            begins_with="t5",
+        ),
+        Kind(
+            "genkgc",
+            f"{_OPTIONS}:GenKgc",
+            "fathom.links.genkgc:Predictor",
+            "an encoder-decoder shown triples of the relation",
+            begins_with="bart",
+        ),
+        Kind(
+            "prompted",
+            f"{_OPTIONS}:Prompted",
+            "fathom.links.prompted:Predictor",
+            "a language model shown candidates and triples",
+            begins_with="causal",
+        ),
+    ),
+)
+
+
+def named() -> list[Kind]:
+    """All kinds with a name of their own, which is all but PyKEEN's."""
+    return [kind for kind in LINKS.entries() if kind is not PYKEEN]
 
 
 def find(name: str) -> Kind:
-    """:param name: of a kind, as in a model folder, or what ``--model`` says: simkgc, TransE, …"""
-    if name.lower() in KINDS:
-        return KINDS[name.lower()]
+    """The kind that a name stands for.
+
+    :param name: of a kind, as in a model folder, or what ``--model`` says: simkgc, TransE, …
+    :raises BadInput: no name at all.
+    """
     if not name.strip():
-        raise BadInput(f"--model: expected {', '.join(KINDS)} or a PyKEEN model such as TransE, found nothing")
-    return EMBEDDING
+        kinds = ", ".join(kind.name for kind in named())
+        raise BadInput(f"--model: expected {kinds} or a PyKEEN model such as TransE, found nothing")
+    return LINKS.get(name) or LINKS.get(name.lower(), PYKEEN)

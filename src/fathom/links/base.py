@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from safetensors.torch import load_model
@@ -20,7 +20,8 @@ from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
+from fathom.store.predictions import Scoring
 
 Progress = Callable[[int, int], None]
 BLOCK = 256
@@ -36,8 +37,8 @@ class Predictor(ABC):
         anew as the options say.
     """
 
-    scoring: ClassVar[str]
-    """What its scores are, as the predictions' column ``scoring`` names it."""
+    scoring: Scoring
+    """What its scores are."""
     network: nn.Module
     """Everything that is learnt."""
     options: Any

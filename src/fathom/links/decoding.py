@@ -26,9 +26,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from fathom.data.graph.links import Links
 from fathom.errors import RunFailed
 from fathom.links.ranking import NOT_A_NUMBER
-from fathom.scoring.ranks import Ranks
+from fathom.scoring.ranks import Found, Ranks
 from fathom.scoring.search import Answers
-from fathom.scoring.similarity import Found
 from fathom.scoring.trie import Ints
 
 Floats = NDArray[np.float64]

@@ -30,13 +30,14 @@ from torch import Tensor
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
-from fathom.links import KINDS, base
+from fathom.links import base, named
 from fathom.links.base import Progress
 from fathom.links.fit import WATCHED, NotANumber
 from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
 from fathom.store.files import write_json, write_text
+from fathom.store.predictions import Scoring
 from fathom.training.saving import whole_tensors
 
 try:
@@ -70,7 +71,7 @@ class Predictor(base.Predictor):
     :raises BadInput: unknown names or arguments that PyKEEN refuses, before anything is written.
     """
 
-    scoring = "plausibility"
+    scoring = Scoring("plausibility", "score")
     options: Embedding
     network: Any
 
@@ -154,7 +155,7 @@ class Predictor(base.Predictor):
         if "train" not in graph.splits:
             return ["the graph has no train split: all of its triples are trained on"]
         said = [] if "dev" in graph.splits else ["there is no dev split: the weights are those of the last epoch"]
-        rows = graph.splits["train"]
+        rows = graph.training
         trained = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
         for name, rows in graph.splits.items():
             found = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
@@ -201,8 +202,7 @@ class Predictor(base.Predictor):
 
 def training_triples(graph: KnowledgeGraph, inverse: bool = False) -> CoreTriplesFactory:
     """What PyKEEN learns from; entities and relations are numbered by their place in the graph."""
-    rows = graph.splits.get("train", range(len(graph)))
-    columns = [column[rows.start : rows.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)]
+    columns = graph.columns(graph.training)
     return CoreTriplesFactory(
         np.stack(columns, axis=1), len(graph.entities), len(graph.relations), create_inverse_triples=inverse
     )
@@ -245,7 +245,7 @@ def _class(resolver: Any, name: str | None, option: str) -> Any:
         return resolver.lookup(name)
     except (KeyError, ValueError) as error:
         names = {kind.__name__.lower(): kind.__name__ for kind in resolver}
-        ours = {kind: kind for kind in KINDS} if option == "--model" else {}
+        ours = {kind.name: kind.name for kind in named()} if option == "--model" else {}
         near = [(names | ours)[one] for one in get_close_matches(name.lower(), names | ours, n=4, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(sorted(names.values()))}"
         raise BadInput(f"{option}: PyKEEN has no '{name}'; {hint}") from error

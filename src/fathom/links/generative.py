@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSeq2SeqLM
 
-from fathom.data.graph.links import Links, Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.graph.links import Links, training_links
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.decoding import Decoder, Plan, search
@@ -30,8 +29,9 @@ from fathom.links.fit import ADAMW, Stage, shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
+from fathom.scoring.ranks import Found
 from fathom.scoring.search import Answers
-from fathom.scoring.similarity import Found
+from fathom.store.predictions import Scoring
 from fathom.training.loop import Optimizer
 
 FULL_UP_TO = 5_000
@@ -63,7 +63,7 @@ class Batch(NamedTuple):
 class GenerativePredictor(Predictor):
     """See :class:`fathom.links.base.Predictor`. A kind says how a question reads."""
 
-    scoring = "log-likelihood"
+    scoring = Scoring("log-likelihood", "nats")
     options: Generative
 
     def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:
@@ -83,7 +83,7 @@ class GenerativePredictor(Predictor):
     # -------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
-        options, count = self.options, 2 * len(self._training)
+        options, count = self.options, 2 * len(self.graph.training)
         return [
             Stage(
                 "names",
@@ -100,10 +100,6 @@ class GenerativePredictor(Predictor):
     def _optimizer(self) -> Optimizer:
         return ADAMW
 
-    @property
-    def _training(self) -> range:
-        return self.graph.splits.get("train", range(len(self.graph)))
-
     def _batches(self, count: int, epoch: int) -> Iterator[Batch]:
         size, seed = self.options.batch_size, self.options.seed
         for number, window in enumerate(shuffled(count, WINDOW * size, seed, epoch), start=1):
@@ -114,25 +110,14 @@ class GenerativePredictor(Predictor):
                 some = order[start : start + size]
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
 
-    def _given(self, some: Places) -> tuple[Places, Places, Places, NDArray[np.bool_]]:
-        """The entity given, the relation, the answer, and whether that is the head.
-
-        :param some: numbers of questions; twice the number of a training triple asks for its tail, one more for its
-            head.
-        """
-        rows, inverse = some // 2 + self._training.start, some % 2 == 1
-        columns = (self.graph.head, self.graph.relation, self.graph.tail)
-        head, relation, tail = (column[rows].astype(np.int64) for column in columns)
-        return np.where(inverse, tail, head), relation, np.where(inverse, head, tail), inverse
-
     def _read(self, some: Places) -> list[list[int]]:
-        """Tokens of training questions. :param some: their numbers."""
-        given, relation, _, inverse = self._given(some)
-        return self._token_ids(self.questions(given, relation, inverse.tolist()))
+        """Tokens of training questions. :param some: their numbers, see ``training_links``."""
+        links = training_links(self.graph, some)
+        return self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
 
     def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
         """:param some: numbers of training questions. :param read: their tokens."""
-        names = [self._names[place] for place in self._given(some)[2].tolist()]
+        names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
         labels = self._padded(names, NO_TARGET)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
         return Batch(*self._with_mask(read), before.clamp(min=0), labels)

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fathom.data.graph.links import Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import GenKgc
 
@@ -64,7 +63,7 @@ class Predictor(GenerativePredictor):
     @cached_property
     def _demonstrations(self) -> list[list[tuple[int, int]]]:
         """Of each relation, the heads and tails of some training triples, in an order drawn by the seed."""
-        span = self._training
+        span = self.graph.training
         order = np.random.default_rng(self.options.seed).permutation(len(span)) + span.start
         relation = self.graph.relation[order]
         by_relation = order[np.argsort(relation, kind="stable")]

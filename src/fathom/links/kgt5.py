@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.data.graph.links import Places
+from fathom.data.knowledge import Places
 from fathom.links.fit import ADAMW
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Kgt5

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from fathom.data.graph.links import Links, Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.graph.links import Links, training_links
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.encoding import OTHERWISE, TOKENS, groups
@@ -32,7 +32,8 @@ from fathom.links.options import KnnKge
 from fathom.links.ranking import rank_links
 from fathom.links.texts import graph_texts
 from fathom.models.kernels import linear, use_fast_kernels
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
+from fathom.store.predictions import Scoring
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
@@ -47,7 +48,7 @@ Ids = NDArray[np.int64]
 class Predictor(base.Predictor):
     """Its scores are natural logarithms of the mixed probability; see :meth:`scores`."""
 
-    scoring = "log-probability"
+    scoring = Scoring("log-probability", "nats")
     options: KnnKge
     network: EntityModel
 
@@ -76,7 +77,7 @@ class Predictor(base.Predictor):
     def stages(self) -> Sequence[Stage]:
         options = self.options
         described = len(self.graph.entities) * (1 + options.entity_parts)
-        asked = 2 * len(self._training)
+        asked = 2 * len(self.graph.training)
         rows = [self.network.entities]
         return [
             Stage(
@@ -113,20 +114,16 @@ class Predictor(base.Predictor):
 
     def _triples(self, epoch: int) -> Iterator[Batch]:
         """Both questions of each training triple (equations 4 and 6)."""
-        rows, seed = self._training, self.options.seed
-        for some in shuffled(2 * len(rows), self.options.batch_size, seed, 1, epoch):
-            given, relation, inverse, gold = _ends(self.graph, rows.start + some // 2, some % 2 == 1)
-            yield Batch(self._questions(given, relation, inverse), given, gold)
+        asked = 2 * len(self.graph.training)
+        for some in shuffled(asked, self.options.batch_size, self.options.seed, 1, epoch):
+            links = training_links(self.graph, some)
+            yield Batch(self._questions(links.given, links.relation, links.inverse), links.given, links.gold)
 
     def _loss(self, batch: Batch) -> Tensor:
         _, vectors = self._read(batch.prompts, batch.given)
         gold = torch.from_numpy(batch.gold).to(self.device)
         rows, bias = self.network.entities, self.network.bias
         return smoothed_cross_entropy(vectors, rows, bias, gold, self.options.label_smoothing)
-
-    @property
-    def _training(self) -> range:
-        return self.graph.splits.get("train", range(len(self.graph)))
 
     # -------------------------------------------------------------------------------------------------- prompts
 
@@ -177,15 +174,14 @@ class Predictor(base.Predictor):
     def prepare(self, progress: base.Progress) -> None:
         """Read all training questions into the store of neighbours."""
         self.store = None
-        if not self.weight or not self._training:
+        count = 2 * len(self.graph.training)
+        if not self.weight or not count:
             return
-        rows = np.arange(self._training.start, self._training.stop)
-        columns = [_ends(self.graph, rows, np.full(len(rows), inverse)) for inverse in (False, True)]
-        given, relation, inverse, gold = (np.concatenate(pair) for pair in zip(*columns, strict=True))
-        packed = (given * len(self.graph.relations) + relation) * 2 + inverse
+        links = training_links(self.graph, np.concatenate([np.arange(0, count, 2), np.arange(1, count, 2)]))
+        packed = (links.given * len(self.graph.relations) + links.relation) * 2 + links.inverse
         _, first, key = np.unique(packed, return_index=True, return_inverse=True)
-        states, _ = self._ask(given[first], relation[first], inverse[first], progress)
-        self.store = Store(states.cpu(), key.reshape(-1), gold)
+        states, _ = self._ask(links.given[first], links.relation[first], links.inverse[first], progress)
+        self.store = Store(states.cpu(), key.reshape(-1), links.gold)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
         states, vectors = self._ask(links.given, links.relation, links.inverse)
@@ -453,14 +449,6 @@ def _pairs(places: Sequence[Places], device: torch.device) -> tuple[Tensor, Tens
     row = np.repeat(np.arange(len(places)), [len(some) for some in places])
     column = np.concatenate([np.empty(0, dtype=np.int64), *places])
     return torch.from_numpy(row).to(device), torch.from_numpy(column.astype(np.int64)).to(device)
-
-
-def _ends(
-    graph: KnowledgeGraph, rows: Places, inverse: NDArray[np.bool_]
-) -> tuple[Places, Places, NDArray[np.bool_], Places]:
-    """Triples as questions: the known entity, the relation, whether the head is asked for, the answer."""
-    head, tail = graph.head[rows].astype(np.int64), graph.tail[rows].astype(np.int64)
-    return np.where(inverse, tail, head), graph.relation[rows].astype(np.int64), inverse, np.where(inverse, head, tail)
 
 
 def _longest(language: PreTrainedModel) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.graph.links import Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Places
 
 REACHED = 100_000
 """More entities than this are no neighbourhood (as in the code of Wang et al. 2022)."""
@@ -43,10 +42,7 @@ class TrainingTriples:
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        span = graph.splits.get("train", range(len(graph)))
-        given, relation, asked = (
-            column[span.start : span.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)
-        )
+        given, relation, asked = graph.columns(graph.training)
         self.relations = 2 * len(graph.relations)
         self.head, self.tail = np.concatenate([given, asked]), np.concatenate([asked, given])
         self.relation = np.concatenate([relation, relation + len(graph.relations)])

@@ -6,37 +6,54 @@ source of each. Fields marked as *asking* may be changed when the trained model 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
 
-from fathom.options import CIRCUMSTANCE, marked
+from fathom.models.options import ServerOptions
+from fathom.options import ASKING, CIRCUMSTANCE, Group, marked, separated
+from fathom.probes.options import AskingOptions
 
-ASKING: JsonDict = {"asking": True}
-"""May differ between training and asking."""
+
+class LinkOptions(AskingOptions):
+    """Options of the link probe (trained link predictors)."""
+
+    group: ClassVar = Group.SELECTION
+
+    limit: int | None = Field(None, ge=1, description="Ask at most this many triples, drawn at random by --seed.")
+    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated)] = Field(
+        ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
+    )
+    top_k: int = Field(
+        10, ge=1, description="How many of the best answers to record.", json_schema_extra=Group.OUTPUT.mark
+    )
 
 
 class LinkTraining(BaseModel):
     """What every link predictor can be told. Kinds change the defaults and add their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    group: ClassVar = Group.TRAINING
 
-    epochs: int = Field(10, ge=0, description="At most so many passes over the training triples.")
+    epochs: int = Field(10, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(32, ge=1, description="Questions per step.")
     learning_rate: float = Field(5e-5, gt=0, description="Highest learning rate.")
     patience: int | None = Field(
-        4, ge=1, description="Stop when Hits@10 on the validation split has not grown for so many epochs."
+        4, ge=1, description="Stop when Hits@10 on the validation split has not improved for this many epochs."
     )
     validate_on: int | None = Field(
-        None, ge=1, description="Validate on so many triples, drawn by --seed; by default on all of the split."
+        None, ge=1, description="Validate on this many triples, drawn by --seed; by default on the whole split."
     )
     seconds: float | None = Field(
-        None, gt=0, description="Stop after so long; the result then depends on the machine, not on the seed alone."
+        None,
+        gt=0,
+        description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
     )
-    seed: int = Field(0, ge=0, description="Seed of every random choice.")
+    seed: int = Field(0, ge=0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
     device: str | None = Field(
-        None, description="cpu, cuda, cuda:1, …; by default a GPU where there is one.", json_schema_extra=CIRCUMSTANCE
+        None,
+        description="cpu, cuda, cuda:1, …; by default a GPU where there is one.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
 
     def identity(self) -> dict[str, Any]:
@@ -52,21 +69,31 @@ class LinkTraining(BaseModel):
 class TextTraining(LinkTraining):
     """Predictors that read the names and descriptions of entities and relations with a language model."""
 
-    weights: str = Field(description="Name or folder of the language model to begin with.")
+    weights: str = Field(
+        description="Name or folder of the language model to start from.", json_schema_extra=Group.MODEL.mark
+    )
     init: Literal["pretrained", "random"] = Field(
         "pretrained",
-        description="pretrained: begin with its weights; random: the same shape and tokenizer with random weights.",
+        description="pretrained: start from its weights; random: the same shape and tokenizer with random weights.",
+        json_schema_extra=Group.MODEL.mark,
     )
-    descriptions: bool = Field(True, description="Read the entities' descriptions, too.")
-    weight_decay: float = Field(1e-4, ge=0, description="Of matrices only.")
-    warm_up: float = Field(0.1, ge=0, lt=1, description="Share of all steps over which the learning rate rises.")
-    accumulate: int = Field(1, ge=1, description="Batches whose gradients are added up to one step.")
-    clip: float = Field(1.0, gt=0, description="Longest gradient.")
+    descriptions: bool = Field(
+        True,
+        description="Read the entities' descriptions as well as their names.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
+    weight_decay: float = Field(1e-4, ge=0, description="Weight decay, of matrices only.")
+    warm_up: float = Field(0.1, ge=0, lt=1, description="Share of all steps during which the learning rate rises.")
+    accumulate: int = Field(1, ge=1, description="Batches whose gradients are added up for one step.")
+    clip: float = Field(1.0, gt=0, description="Maximum norm of the gradient.")
     precision: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="Of the matrix products in training; weights stay in float32."
+        "float32", description="Precision of the matrix products in training; weights stay in float32."
     )
     checkpoint_minutes: float = Field(
-        10, gt=0, description="Also keep the state so often within an epoch.", json_schema_extra=CIRCUMSTANCE
+        10,
+        gt=0,
+        description="Minutes between checkpoints within an epoch.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
 
 
@@ -95,14 +122,19 @@ class Embedding(LinkTraining):
     """A knowledge graph embedding of PyKEEN. What is not said here is PyKEEN's own default for the model."""
 
     model: str = Field(description="Name of a PyKEEN model.")
-    epochs: int = Field(1000, ge=0, description="At most so many passes over the training triples.")
+    epochs: int = Field(1000, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(256, ge=1, description="Triples, or (head, relation) pairs, per step.")
-    learning_rate: float = Field(1e-3, gt=0, description="Of the optimizer.")
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate of the optimizer.")
     patience: int | None = Field(
-        4, ge=1, description="Stop when Hits@10 on the validation split has not grown in so many validations."
+        4, ge=1, description="Stop when Hits@10 on the validation split has not improved in this many validations."
     )
-    validate_every: int = Field(10, ge=1, description="Validate after every so many epochs.")
-    dimension: int | None = Field(None, ge=1, description="Of the embeddings; by default the model's.")
+    validate_every: int = Field(10, ge=1, description="Epochs between validations.")
+    dimension: int | None = Field(
+        None,
+        ge=1,
+        description="Dimension of the embeddings; by default the model's.",
+        json_schema_extra=Group.MODEL.mark,
+    )
     loss: str | None = Field(None, description="Name of a PyKEEN loss; by default the model's.")
     optimizer: str = Field("Adam", description="Name of a PyTorch optimizer.")
     loop: Literal["slcwa", "lcwa"] = Field(
@@ -113,10 +145,12 @@ class Embedding(LinkTraining):
         None, description="How wrong triples are drawn (slcwa): basic (the default) or bernoulli."
     )
     inverse_triples: bool = Field(
-        False, description="Learn (tail, inverse relation, head), too; heads are then asked for as its tails."
+        False, description="Also learn (tail, inverse relation, head); heads are then asked for as its tails."
     )
     model_kwargs: PyKeenArguments = Field(
-        default_factory=dict, description="More arguments of the model, as JSON or YAML: {scoring_fct_norm: 1}."
+        default_factory=dict,
+        description="More arguments of the model, as JSON or YAML: {scoring_fct_norm: 1}.",
+        json_schema_extra=Group.MODEL.mark,
     )
     loss_kwargs: PyKeenArguments = Field(
         default_factory=dict, description="Arguments of the loss, as JSON or YAML: {margin: 5}."
@@ -129,58 +163,85 @@ class Embedding(LinkTraining):
 class SimKgc(TextTraining):
     """Wang et al. 2022."""
 
-    weights: str = Field("bert-base-uncased", description="Name or folder of the encoder to begin with.")
-    epochs: int = Field(50, ge=0, description="At most so many passes over the training triples.")
+    weights: str = Field("bert-base-uncased", description="Name or folder of the encoder to start from.")
+    epochs: int = Field(50, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(1024, ge=1, description="Questions per step.")
-    clip: float = Field(10.0, gt=0, description="Longest gradient.")
-    max_tokens: int = Field(50, ge=8, description="Tokens that are read of a question, and of an entity.")
-    pooling: Literal["mean", "cls"] = Field("mean", description="Vector of a text: mean over its tokens, or [CLS].")
-    temperature: float = Field(0.05, gt=0, description="At the beginning; it is learnt.")
+    clip: float = Field(10.0, gt=0, description="Maximum norm of the gradient.")
+    max_tokens: int = Field(
+        50, ge=8, description="Maximum tokens of a question, and of an entity.", json_schema_extra=Group.PROMPTS.mark
+    )
+    pooling: Literal["mean", "cls"] = Field(
+        "mean", description="Vector of a text: mean over its tokens, or [CLS].", json_schema_extra=Group.MODEL.mark
+    )
+    temperature: float = Field(0.05, gt=0, description="Initial temperature; it is learnt.")
     margin: float = Field(0.02, ge=0, description="Additive margin of the right answer.")
-    pre_batches: int = Field(2, ge=0, description="Earlier batches whose answers are negatives, too.")
+    pre_batches: int = Field(2, ge=0, description="Earlier batches whose answers also serve as negatives.")
     pre_batch_weight: float = Field(0.5, ge=0, description="Weight of their logits.")
-    self_negatives: bool = Field(True, description="Take the question's own head as a negative, too.")
+    self_negatives: bool = Field(True, description="Use the question's own head as a negative, too.")
     neighbour_names: int = Field(
-        10, ge=0, description="Name so many neighbours where a description has less than 20 words; 0: none."
+        10,
+        ge=0,
+        description="Neighbours to name where a description has fewer than 20 words; 0: none.",
+        json_schema_extra=Group.PROMPTS.mark,
     )
     rerank_weight: float = Field(
-        0.0, ge=0, description="Added to scores of entities near the given one; 0: none.", json_schema_extra=ASKING
+        0.0,
+        ge=0,
+        description="Added to the scores of entities near the known one; 0: none.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
     )
-    rerank_hops: int = Field(2, ge=0, description="Who is near: at most so many links away.", json_schema_extra=ASKING)
+    rerank_hops: int = Field(
+        2,
+        ge=0,
+        description="How many links away an entity still counts as near.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
+    )
 
 
 class KnnKge(TextTraining):
     """Zhang et al. 2022."""
 
-    weights: str = Field("bert-base-uncased", description="Name or folder of the masked model to begin with.")
-    epochs: int = Field(20, ge=0, description="At most so many passes over the training triples.")
+    weights: str = Field("bert-base-uncased", description="Name or folder of the masked model to start from.")
+    epochs: int = Field(20, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(128, ge=1, description="Questions per step.")
     learning_rate: float = Field(3e-5, gt=0, description="Highest learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Of matrices only.")
-    max_tokens: int = Field(64, ge=16, description="Tokens of a prompt; longer texts are cut.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
+    max_tokens: int = Field(
+        64, ge=16, description="Maximum tokens of a prompt; longer texts are cut.", json_schema_extra=Group.PROMPTS.mark
+    )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability spread over all entities.")
     entity_epochs: int = Field(
         16,
         ge=0,
-        description="Passes over the descriptions from which the entities' rows are learnt first, all else frozen.",
+        description="Passes over the descriptions in which the entities' rows are learnt first, all else frozen.",
     )
     entity_learning_rate: float = Field(1e-4, gt=0, description="Highest learning rate of these passes.")
     entity_parts: int = Field(
-        10, ge=0, description="So many random parts of each description are read in such a pass beside the whole."
+        10, ge=0, description="Random parts of each description read in such a pass besides the whole."
     )
     entity_token: bool = Field(
-        False, description="Also show the known entity's own token before its text, as the authors' code does."
+        False,
+        description="Also show the known entity's own token before its text, as the authors' code does.",
+        json_schema_extra=Group.PROMPTS.mark,
     )
     knn_weight: float = Field(
         0.2,
         ge=0,
         lt=1,
         description="Weight of the nearest training questions against the model's own prediction; 0 turns them off.",
-        json_schema_extra=ASKING,
+        json_schema_extra=ASKING | Group.SCORING.mark,
     )
-    knn_neighbours: int = Field(64, ge=1, description="How many of the nearest.", json_schema_extra=ASKING)
+    knn_neighbours: int = Field(
+        64,
+        ge=1,
+        description="How many of the nearest training questions count.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
+    )
     knn_temperature: float = Field(
-        10.0, gt=0, description="Divides squared distances before the softmax.", json_schema_extra=ASKING
+        10.0,
+        gt=0,
+        description="Divides squared distances before the softmax.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
     )
 
 
@@ -188,26 +249,31 @@ class Generative(TextTraining):
     """Encoder-decoders that write the name of the answer."""
 
     learning_rate: float = Field(1e-4, gt=0, description="Highest learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Of matrices only.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
     validate_on: int | None = Field(
-        200, ge=1, description="Validate on so many triples, drawn by --seed: searching costs more than scoring."
+        200, ge=1, description="Validate on this many triples, drawn by --seed: searching costs more than scoring."
     )
-    max_tokens: int = Field(128, ge=8, description="Longest question, and longest name, in tokens.")
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the probability given to all tokens alike.")
+    max_tokens: int = Field(
+        128, ge=8, description="Maximum tokens of a question, and of a name.", json_schema_extra=Group.PROMPTS.mark
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the probability spread over all tokens.")
     full_rank: bool | None = Field(
         None,
-        description="Search until the right answer's rank is known, however far down; by default in graphs of up to "
-        "5,000 entities. Otherwise ranks are known up to 10, or as many as are listed.",
-        json_schema_extra=ASKING,
+        description="Search until the right answer's rank is known, however low; by default in graphs of up to "
+        "5,000 entities. Otherwise ranks are known up to 10, or up to as many as are listed.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
     )
     beams: int = Field(
         10,
         ge=1,
-        description="Without full ranks: beginnings of names that go on at each step; more where that proves nothing.",
-        json_schema_extra=ASKING,
+        description="Without full ranks: prefixes of names kept at each step; more where that proves nothing.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
     )
     widest: int = Field(
-        640, ge=1, description="Most beginnings that go on; beyond, an answer is not proven.", json_schema_extra=ASKING
+        640,
+        ge=1,
+        description="Maximum prefixes kept at a step; beyond, an answer is not proven.",
+        json_schema_extra=ASKING | Group.SCORING.mark,
     )
 
 
@@ -224,7 +290,7 @@ class Kgt5(Generative):
         description="Highest learning rate; adafactor: as a share of each parameter's root mean square. With adamw "
         "1e-4 by default.",
     )
-    epochs: int = Field(40, ge=0, description="At most so many passes over the training triples.")
+    epochs: int = Field(40, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(96, ge=1, description="Questions per step.")
 
     @model_validator(mode="before")
@@ -238,52 +304,59 @@ class Kgt5(Generative):
 class GenKgc(Generative):
     """Xie et al. 2022."""
 
-    epochs: int = Field(10, ge=0, description="At most so many passes over the training triples.")
+    epochs: int = Field(10, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(64, ge=1, description="Questions per step.")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability given to all tokens alike.")
-    demonstrations: int = Field(2, ge=0, description="Training triples of the relation shown before a question.")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability spread over all tokens.")
+    demonstrations: int = Field(
+        2,
+        ge=0,
+        description="Training triples of the relation shown before a question.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
 
 
-class Prompted(LinkTraining):
+class Prompted(ServerOptions, LinkTraining):
     """Xie et al. 2023 (LambdaKG): a language model is shown candidates and training triples; nothing is trained."""
 
-    weights: str = Field(description="Name or folder of a causal language model, or what --server calls it.")
-    server: str | None = Field(
-        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
+    group: ClassVar = Group.PROMPTS
+
+    weights: str = Field(
+        description="Name or folder of a causal language model, or what --server calls it.",
+        json_schema_extra=Group.MODEL.mark,
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="Precision of a model loaded here.")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="Precision of a model loaded here.", json_schema_extra=Group.MODEL.mark
+    )
     candidates: int = Field(100, ge=10, description="How many entities are shown.", json_schema_extra=ASKING)
     candidates_by: Literal["entities", "triples"] = Field(
         "entities",
-        description="BM25 over the entities' texts, or over training triples, whose answers are the candidates then.",
+        description="What BM25 searches: the entities' texts, or training triples, whose answers are then the "
+        "candidates.",
         json_schema_extra=ASKING,
     )
     gold_among_candidates: bool = Field(
         False,
-        description="Put the right answer among the candidates where BM25 has not found it; chance is then 10 / 100.",
+        description="Add the right answer to the candidates where BM25 has not found it; chance is then 10 / 100.",
         json_schema_extra=ASKING,
     )
     demonstrations: int = Field(
         5, ge=0, description="Training triples shown before a question.", json_schema_extra=ASKING
     )
-    descriptions: bool = Field(True, description="Read the entities' descriptions, too.", json_schema_extra=ASKING)
-    samples: int = Field(10, ge=1, description="Replies of a server to each question.", json_schema_extra=ASKING)
+    descriptions: bool = Field(
+        True, description="Read the entities' descriptions as well as their names.", json_schema_extra=ASKING
+    )
+    samples: int = Field(
+        10,
+        ge=1,
+        description="Replies requested from a server per question.",
+        json_schema_extra=ASKING | Group.SERVER.mark,
+    )
     sampling_temperature: float | None = Field(
-        0.5, ge=0, description="Of a server's replies.", json_schema_extra=ASKING
+        0.5,
+        ge=0,
+        description="Sampling temperature of a server's replies.",
+        json_schema_extra=ASKING | Group.SERVER.mark,
     )
-    reply_tokens: int = Field(200, ge=1, description="Longest reply of a server.", json_schema_extra=ASKING)
-    unlisted: bool = Field(False, description="The server need not list the model.")
-    key_env: str | None = Field(
-        None,
-        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
-        json_schema_extra=ASKING | CIRCUMSTANCE,
-    )
-    concurrency: int = Field(
-        8, ge=1, description="Calls to the server at a time.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    requests_per_minute: float | None = Field(
-        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    timeout_s: float = Field(
-        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=ASKING | CIRCUMSTANCE
+    reply_tokens: int = Field(
+        200, ge=1, description="Maximum tokens of a server's reply.", json_schema_extra=ASKING | Group.SERVER.mark
     )

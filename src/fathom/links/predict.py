@@ -73,7 +73,7 @@ def predict_links(
     ]
     shown, said = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
     question = f"({shown}, {said}, ?)" if head is not None else f"(?, {said}, {shown})"
-    return Predictions(question, predictor.scoring, answers)
+    return Predictions(question, predictor.scoring.name, answers)
 
 
 def _place(table: pa.Table, said: str, what: str) -> int:

@@ -18,10 +18,11 @@ from fathom.data.graph.links import links_of
 from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
+from fathom.links.options import LinkOptions
 from fathom.models.base import Model
 from fathom.probes.base import Progress, Row
-from fathom.probes.options import LinkOptions
-from fathom.scoring.similarity import Found
+from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Asked, of_found
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_QUERIES = 512
@@ -43,6 +44,7 @@ class Probe:
             raise BadInput(f"the link probe ranks all entities of a graph, and {queryset.name} asks otherwise")
         self.options, self.predictor, self.queryset = options, model, queryset
         self.model = model  # type: ignore[assignment] # the seam's part that a run needs: identity, device, tokenizer
+        self.scorings = (model.scoring,)
         self.space = self._only_space(queryset)
         starts = range(0, len(queryset.queries), SHARD_QUERIES)
         self._shards = {f"{number:05d}": slice(at, at + SHARD_QUERIES) for number, at in enumerate(starts)}
@@ -83,28 +85,9 @@ class Probe:
         relation = self.queryset.relations[query.relation].name or query.relation
         known = query.subject or query.subject_id
         prompt = f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"
-        row: dict[str, Any] = {
-            "query_id": query.id,
-            "template": NO_TEMPLATE,
-            "scoring": self.predictor.scoring,
-            "subject": query.subject,
-            "prompt": prompt,
-            "num_candidates": len(self.space),
-            "gold_scores": found.gold_scores or None,
-            "gold_ranks": found.gold_ranks or None,
-            "top_ids": [self.space.ids[place] for place, _ in found.top],
-            "top_scores": [score for _, score in found.top],
-            "scores": None if found.scores is None else found.scores.tolist(),
-            "rank_above": found.above,
-            "unscored": found.unscored,
-        }
-        if found.ranks is not None:
-            row |= {
-                "rank": found.ranks.realistic,
-                "rank_optimistic": found.ranks.optimistic,
-                "rank_pessimistic": found.ranks.pessimistic,
-            }
-        return row
+        return Asked(query, NO_TEMPLATE, prompt, len(self.space)).row(
+            self.predictor.scoring.name, of_found(found, self.space)
+        )
 
     @staticmethod
     def _only_space(queryset: QuerySet) -> Any:

@@ -36,11 +36,11 @@ from fathom.scoring.answers import answer_key
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.ranks import Found, rank_best, top, unfiltered_ranks
 from fathom.scoring.search import Answers, Plan, Question, search
-from fathom.scoring.similarity import Found
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.journal import Journal
+from fathom.store.predictions import Scoring
 
 ANSWERS = 10
 """A right answer that is not given is a miss up to here."""
@@ -56,7 +56,7 @@ class Asked(Protocol):
 
     identity: Identity
     tokenizer: Any
-    scoring: str
+    scoring: Scoring
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
         """For each question the scores of its candidates, −inf for one that was not named; or why there are none.
@@ -74,7 +74,7 @@ class Local:
     The full stop belongs to the answer: without it "dog" could never be less probable than "dog house".
     """
 
-    scoring = "log-likelihood"
+    scoring = Scoring("log-likelihood", "nats")
 
     def __init__(self, model: Model) -> None:
         if model.attention is not Attention.CAUSAL:
@@ -126,7 +126,7 @@ class Local:
 class Sampled:
     """Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first."""
 
-    scoring = "votes"
+    scoring = Scoring("votes", "score")
 
     def __init__(self, server: ChatServer, options: Prompted) -> None:
         self.server, self.options, self.identity, self.tokenizer = server, options, server.identity, None
@@ -189,7 +189,7 @@ class Predictor(base.Predictor):
         self.network = nn.Module()  # nothing is learnt
         self.prompts = Prompts(graph, options)
         self.asked = _asked(options, device)
-        self.scoring = self.asked.scoring  # type: ignore[misc] # of this kind it depends on the options
+        self.scoring = self.asked.scoring  # of this kind it depends on the options
         self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
         self.questions = 0
 
@@ -252,13 +252,4 @@ class Predictor(base.Predictor):
 def _asked(options: Prompted, device: torch.device) -> Asked:
     if options.server is None:
         return Local(load(options.weights, dtype=options.dtype, device=str(device)))
-    server = ChatServer(
-        options.server,
-        options.weights,
-        key_env=options.key_env,
-        concurrency=options.concurrency,
-        requests_per_minute=options.requests_per_minute,
-        timeout_s=options.timeout_s,
-        unlisted=options.unlisted,
-    )
-    return Sampled(server, options)
+    return Sampled(options.connect(options.weights), options)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.graph.links import Links, Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import MissingExtra
 from fathom.links.options import Prompted
 from fathom.links.texts import graph_texts
@@ -79,10 +79,7 @@ class Prompts:
     def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
         self.options = options
         self.texts = graph_texts(graph, options.descriptions)
-        span = graph.splits.get("train", range(len(graph)))
-        self.head, self.relation, self.tail = (
-            column[span.start : span.stop].astype(np.int64) for column in (graph.head, graph.relation, graph.tail)
-        )
+        self.head, self.relation, self.tail = graph.columns(graph.training)
         self.gold_listed = self.drawn = 0
 
     @cached_property

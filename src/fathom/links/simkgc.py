@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 from transformers import AutoModel, PreTrainedModel
 
-from fathom.data.graph.links import Links, Places
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.encoding import Framing, Ids, Pool, Tokens, encode, first_pool, mean_pool
@@ -33,7 +33,9 @@ from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, rank_links
 from fathom.links.texts import GraphTexts, graph_texts
-from fathom.scoring.similarity import CELLS, Found, Space, rank_by_cosine, unit
+from fathom.scoring.ranks import Found
+from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
+from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore
 
 SHORT = 20
@@ -117,7 +119,7 @@ class _Waiting(NamedTuple):
 class Predictor(base.Predictor):
     """See :class:`fathom.links.base.Predictor`."""
 
-    scoring = "cosine"
+    scoring = Scoring("cosine", "cosine")
     network: Encoders
     options: SimKgc
 
@@ -125,6 +127,8 @@ class Predictor(base.Predictor):
         super().__init__(graph, options, source, device)
         network, self.tokenizer = language_model(AutoModel, options, source, device)
         _check_fits(network, options)
+        if options.rerank_weight:
+            self.scoring = Scoring("cosine", "score")  # neighbours have the weight added
         self.identity = identity_of(options, network)
         if hasattr(network, "pooler"):
             network.pooler = None  # never used

@@ -1,113 +1,142 @@
-"""One file per way of asking. This table is their list; a probe's own module is loaded when it is used."""
+"""One file per way of asking. This table is their list; a probe's own module is loaded when it is used.
+
+Another package adds a probe by an entry point of the group ``fathom.probes``, a script by ``PROBES.add``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fathom.errors import BadInput
-from fathom.probes.options import (
-    AskingOptions,
-    ChoiceOptions,
-    ClozeOptions,
-    EmbeddingOptions,
-    EntailmentOptions,
-    GenerationOptions,
-    LinkOptions,
-    OntologyOptions,
-    StatementOptions,
-    VocabularyOptions,
-)
+from fathom.doors import Door
+
+if TYPE_CHECKING:
+    from fathom.probes.base import Probe
+    from fathom.probes.options import AskingOptions
 
 
 class Entry(NamedTuple):
-    """:param module: where the class is. :param does: one line for ``--help``.
-    :param asks: what it is put to: a language model, or a link predictor (``fathom kgc evaluate``)."""
+    """How a probe enters the table.
+
+    :param options_at: where its options model is, as "module:Name".
+    :param probe_at: where its class is, likewise (:class:`fathom.probes.base.Probe` says what it has).
+    :param does: one line for ``--help``.
+    :param example: a command line that works, shown at the head of ``--help``.
+    :param alias: a second name, such as that of the work it comes from; "" for none.
+    :param asks: what it is put to: a language model, or a link predictor (``fathom kgc evaluate``).
+    :param cuts: the k at which its summary gives Hits@k; the first is its accuracy.
+    :param further: names of metrics that its summary alone shows.
+    :param headline: whether its summary opens with the metrics, or with a table of its tasks.
+    """
 
     name: str
-    alias: str
-    options: type[AskingOptions]
-    module: str
+    options_at: str
+    probe_at: str
     does: str
+    example: str
+    alias: str = ""
     asks: Literal["language model", "link predictor"] = "language model"
+    cuts: tuple[int, ...] = (1, 5, 10)
+    further: tuple[str, ...] = ()
+    headline: Literal["metrics", "tasks"] = "metrics"
 
-    def load(self) -> Callable[..., Any]:
-        return getattr(import_module(self.module), "Probe")  # type: ignore[no-any-return]  # noqa: B009
+    @property
+    def options(self) -> type[AskingOptions]:
+        """The model that its options are checked against."""
+        return _imported(self.options_at)  # type: ignore[no-any-return]
+
+    def load(self) -> Callable[..., Probe]:
+        """The class, to be called with options, model and query set."""
+        return _imported(self.probe_at)  # type: ignore[no-any-return]
 
 
-_ENTRIES = (
-    Entry(
-        "statement",
-        "bear",
-        StatementOptions,
-        "fathom.probes.statement",
-        "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
-    ),
-    Entry(
-        "embedding",
-        "deer",
-        EmbeddingOptions,
-        "fathom.probes.embedding",
-        "Rank any number of candidates by the cosine of their vectors with the question's.",
-    ),
-    Entry(
-        "vocabulary",
-        "lama",
-        VocabularyOptions,
-        "fathom.probes.vocabulary",
-        "Rank the answers that are one token by their probability as the next or the masked token.",
-    ),
-    Entry(
-        "cloze",
-        "entity-ranking",
-        ClozeOptions,
-        "fathom.probes.cloze",
-        "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
-    ),
-    Entry(
-        "ontology",
-        "ontoprobe",
-        OntologyOptions,
-        "fathom.probes.ontology",
-        "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
-    ),
-    Entry(
-        "choice",
-        "multiple-choice",
-        ChoiceOptions,
-        "fathom.probes.choice",
-        "Let a chat model, a causal or a masked one choose among a few options of each question.",
-    ),
-    Entry(
-        "generation",
-        "kamel",
-        GenerationOptions,
-        "fathom.probes.generation",
-        "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
-    ),
-    Entry(
-        "link",
-        "kgc",
-        LinkOptions,
-        "fathom.links.probe",
-        "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
-        "link predictor",
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+_OPTIONS = "fathom.probes.options"
+PROBES: Door[Entry] = Door(
+    "probe",
+    "fathom.probes",
+    (
+        Entry(
+            "statement",
+            f"{_OPTIONS}:StatementOptions",
+            "fathom.probes.statement:Probe",
+            "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
+            "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
+            alias="bear",
+        ),
+        Entry(
+            "embedding",
+            f"{_OPTIONS}:EmbeddingOptions",
+            "fathom.probes.embedding:Probe",
+            "Rank any number of candidates by the cosine of their vectors with the question's.",
+            "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
+            alias="deer",
+        ),
+        Entry(
+            "vocabulary",
+            f"{_OPTIONS}:VocabularyOptions",
+            "fathom.probes.vocabulary:Probe",
+            "Rank the answers that are one token by their probability as the next or the masked token.",
+            "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
+            alias="lama",
+        ),
+        Entry(
+            "cloze",
+            f"{_OPTIONS}:ClozeOptions",
+            "fathom.probes.cloze:Probe",
+            "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
+            "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
+            alias="entity-ranking",
+        ),
+        Entry(
+            "ontology",
+            f"{_OPTIONS}:OntologyOptions",
+            "fathom.probes.ontology:Probe",
+            "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
+            "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
+            alias="ontoprobe",
+            cuts=(1, 5, 10, 25, 50),
+            further=("mrr_all",),
+            headline="tasks",
+        ),
+        Entry(
+            "choice",
+            f"{_OPTIONS}:ChoiceOptions",
+            "fathom.probes.choice:Probe",
+            "Let a chat model, a causal or a masked one choose among a few options of each question.",
+            "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
+            alias="multiple-choice",
+        ),
+        Entry(
+            "generation",
+            f"{_OPTIONS}:GenerationOptions",
+            "fathom.probes.generation:Probe",
+            "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
+            "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
+            alias="kamel",
+        ),
+        Entry(
+            "link",
+            "fathom.links.options:LinkOptions",
+            "fathom.links.probe:Probe",
+            "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
+            "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
+            alias="kgc",
+            asks="link predictor",
+            cuts=(1, 3, 10),
+        ),
     ),
 )
 ENTAILMENT = Entry(
     "entailment",
-    "entailment",
-    EntailmentOptions,
-    "fathom.probes.entailment",
+    f"{_OPTIONS}:EntailmentOptions",
+    "fathom.probes.entailment:Probe",
     "Rank what follows from premises about pseudowords.",
+    "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",
 )
 """Asked by ``fathom study entailment`` alone, which makes its queries."""
-PROBES: dict[str, Entry] = {name: entry for entry in _ENTRIES for name in (entry.name, entry.alias)}
-
-
-def find(name: str) -> Entry:
-    """:raises BadInput: no such probe."""
-    if name not in PROBES:
-        raise BadInput(f"no probe '{name}': there is {', '.join(PROBES)}")
-    return PROBES[name]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fathom.models.base import Model
+from fathom.store.predictions import Scoring
 
 Row = Mapping[str, Any]
 Progress = Callable[[int, int], None]
@@ -17,6 +18,11 @@ class Probe(Protocol):
     """Made of options, model and query set; refuses in its constructor what it cannot ask."""
 
     model: Model
+
+    @property
+    def scorings(self) -> tuple[Scoring, ...]:
+        """The ways in which it scores, each with rows of its own; kept in the manifest."""
+        ...
 
     def resolved(self) -> dict[str, Any]:
         """Choices that the options left to the model, for the identity of the run."""
@@ -39,5 +45,6 @@ class Probe(Protocol):
         ...
 
     def circumstances(self) -> dict[str, Any]:
-        """What to note of how it went: never anything that a number depends on."""
+        """What to note of how it went: never anything that a number depends on. ``notes``, a list of texts, is shown
+        below the run's numbers."""
         ...

@@ -25,13 +25,13 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Progress, Row
 from fathom.probes.options import ChoiceOptions
-from fathom.prompts.choices import Choices, shown
+from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, shown
 from fathom.prompts.wording import completed
 from fathom.scoring.answers import answer_key
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.rows import Asked, Columns, of_scores, unscored
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import (
     Reduction,
@@ -43,18 +43,19 @@ from fathom.scoring.statements import (
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
 from fathom.store.journal import Journal
-from fathom.store.predictions import NO_TEMPLATE
+from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 ASK = "Answer:"
 """What a causal model's answer stands behind."""
-UNPARSED = "unparsed: the reply names no option"
-CUT_OFF = "unparsed: the reply was cut off before it named an option"
 SEVERAL = Way(Masks.SEVERAL, Pooling.MEAN)
 """As in the paper (section 4.2): as many masks as the option has tokens, mean of their log-probabilities."""
-
-Answer = dict[str, Any]
-"""Columns of :mod:`fathom.store.predictions` that say what came of one query in one scoring."""
+WAYS = {
+    "letter": ("letter", Reduction.SUM),
+    "text-sum": ("text", Reduction.SUM),
+    "text-mean": ("text", Reduction.MEAN),
+}
+"""Of each scoring of a causal model what stands behind the question, and how its tokens' scores become one."""
 
 _LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*:?\s*", re.IGNORECASE)
 _EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
@@ -70,7 +71,7 @@ class Asker(Protocol):
     """One kind of model."""
 
     @property
-    def scorings(self) -> Sequence[str]: ...
+    def scorings(self) -> tuple[Scoring, ...]: ...
 
     def numbers(self, query: Query) -> Sequence[int]:
         """Which templates ask the query; :data:`NO_TEMPLATE` for the question itself."""
@@ -80,7 +81,7 @@ class Asker(Protocol):
         """The text asked, ``[Y]`` at the answer's place."""
         ...
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         """Of each query one answer per scoring."""
         ...
 
@@ -97,6 +98,7 @@ class Probe:
     def __init__(self, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> None:
         self.options, self.model, self.queryset = options, model, queryset
         self.asker = _asker(options, model, queryset)
+        self.scorings = self.asker.scorings
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
 
     def resolved(self) -> dict[str, Any]:
@@ -119,15 +121,10 @@ class Probe:
         answers = dict(zip((query.id for query in askable), self.asker.answers(askable, number), strict=True))
         rows: list[Row] = []
         for query in queries:
-            about = {
-                "query_id": query.id,
-                "template": number,
-                "subject": query.subject,
-                "prompt": self.asker.prompt(query, number) if reasons[query.id] is None else None,
-                "num_candidates": len(self.queryset.candidates[query.candidates]),
-            }
-            own = answers.get(query.id, [{"unscored": reasons[query.id]} for _ in self.asker.scorings])
-            rows += [{**about, "scoring": name, **one} for name, one in zip(self.asker.scorings, own, strict=True)]
+            reason, count = reasons[query.id], len(self.queryset.candidates[query.candidates])
+            one = Asked(query, number, None if reason else self.asker.prompt(query, number), count)
+            own = [unscored(reason)] * len(self.scorings) if reason else answers[query.id]
+            rows += [one.row(scoring.name, answer) for scoring, answer in zip(self.scorings, own, strict=True)]
         return rows
 
     def _cut(self) -> list[_Shard]:
@@ -155,7 +152,7 @@ def _asker(options: ChoiceOptions, model: Model | ChatServer, data: Choices) -> 
 class _Chat:
     """Writes which option it chooses."""
 
-    scorings = ("chat",)
+    scorings = (Scoring("chat", "credit"),)
 
     def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
         self.options, self.server, self.data = options, server, data
@@ -167,7 +164,7 @@ class _Chat:
     def prompt(self, query: Query, number: int) -> str:
         return f"{self._asked(query)}\n{ANSWER}"
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         options = self.options
         requests = [
             ChatRequest(
@@ -192,10 +189,10 @@ class _Chat:
         question = shown(self.data.questions[query.id], self.data.candidates[query.candidates].names)
         return f"{question}\n{self.options.instruction}".rstrip()
 
-    def _answer(self, query: Query, reply: ChatReply) -> Answer:
+    def _answer(self, query: Query, reply: ChatReply) -> Columns:
         if reply.fault is not None:
             self.counts["calls_failed"] += 1
-            return {"unscored": f"the call failed: {reply.fault}"}
+            return unscored(f"the call failed: {reply.fault}")
         self.counts["replies"] += 1
         [text], [ended] = reply.texts, reply.finish_reasons
         space = self.data.candidates[query.candidates]
@@ -240,7 +237,8 @@ class _Likelihoods:
     """Reads question and options; the likelihood of what it would write next is each option's score."""
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
-        self.model, self.data, self.scorings = model, data, options.score
+        self.model, self.data, self.options = model, data, options
+        self.scorings = tuple(Scoring(name, "nats") for name in options.score)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
         self.budget = Budget(options.batch_tokens, model.device)
         self.statements = 0
@@ -251,12 +249,10 @@ class _Likelihoods:
     def prompt(self, query: Query, number: int) -> str:
         return f"{self._asked(query)} {ANSWER}"
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
-        found = {kind: self._scored(queries, kind) for kind in {name.partition("-")[0] for name in self.scorings}}
-        return [
-            [found[name.partition("-")[0]][place][name == "text-mean"] for name in self.scorings]
-            for place in range(len(queries))
-        ]
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
+        ways = [WAYS[name] for name in self.options.score]
+        found = {said: self._scored(queries, said) for said in dict.fromkeys(said for said, _ in ways)}
+        return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> dict[str, Any]:
         return {"statements": self.statements, "halvings": self.budget.halvings}
@@ -265,7 +261,7 @@ class _Likelihoods:
         names = self.data.candidates[query.candidates].names
         return f"{shown(self.data.questions[query.id], names)}\n{ASK}"
 
-    def _scored(self, queries: Sequence[Query], kind: str) -> list[list[Answer]]:
+    def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:
         """Of each query the answer by the sum of an option's token scores, and by their mean.
 
         :param kind: what stands behind the question: "letter", or "text".
@@ -290,13 +286,13 @@ class _Likelihoods:
 
     def _both(
         self, query: Query, space: CandidateSet, scored: Sequence[tuple[Tokens, NDArray[np.float32] | None]]
-    ) -> list[Answer]:
+    ) -> dict[Reduction, Columns]:
         """:param scored: of each option all tokens of question and answer, and their scores; None where too long."""
         if any(log_probs is None for _, log_probs in scored):
             longest, window = max(len(tokens.ids) for tokens, _ in scored), self.model.max_tokens
             why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
-            return [{"unscored": why}] * 2
-        both = []
+            return {reduction: unscored(why) for reduction in Reduction}
+        both = {}
         for reduction in Reduction:
             values = [
                 reduce_scores(log_probs, counted_tokens(tokens, Score.ANSWER, Attention.CAUSAL), reduction)
@@ -304,14 +300,14 @@ class _Likelihoods:
                 if log_probs is not None
             ]
             lengths = [tokens.answer_tokens for tokens, _ in scored]
-            both.append(_ranked(query, space, np.array(values), lengths))
+            both[reduction] = _ranked(query, space, np.array(values), lengths)
         return both
 
 
 class _Masks:
     """Fills each option into the statement that the question asks for."""
 
-    scorings = (SEVERAL.name,)
+    scorings = (Scoring(SEVERAL.name, "nats"),)
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
         self.options, self.model, self.data = options, model, data
@@ -328,7 +324,7 @@ class _Masks:
     def prompt(self, query: Query, number: int) -> str:
         return self._filled(query, number, ANSWER).text
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Answer]]:
+    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         """Queries whose options tokenise alike share their passes."""
         if not queries:
             return []
@@ -336,13 +332,13 @@ class _Masks:
         prompts = [self._filled(query, number, mask) for query in queries]
         slots = encode_slots(self.model.tokenizer, prompts)
         unknown = subjects_unknown(self.model.tokenizer, prompts, slots)
-        found: dict[str, Answer] = {}
+        found: dict[str, Columns] = {}
         alike: dict[str, list[tuple[Query, Slot]]] = {}
         for query, prompt, slot, strange in zip(queries, prompts, slots, unknown, strict=True):
             if slot is None:
-                found[query.id] = {"unscored": f"the statement has {len(prompt.answer)} places for the answer, not one"}
+                found[query.id] = unscored(f"the statement has {len(prompt.answer)} places for the answer, not one")
             elif strange:
-                found[query.id] = {"unscored": f"the subject {said_unknown(self.model.tokenizer)}"}
+                found[query.id] = unscored(f"the subject {said_unknown(self.model.tokenizer)}")
             else:
                 alike.setdefault(what_counts(prompt.text[: prompt.answer[0].start]), []).append((query, slot))
         for before, together in alike.items():
@@ -356,7 +352,7 @@ class _Masks:
         template = self.data.phrasings(query)[number]
         return template.fill(query.subject, answer, capitalize=self.options.capitalize)
 
-    def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Answer]:
+    def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Columns]:
         """A slot runs once for each number of tokens among its own options, together with all that share it.
 
         :param before: what stands before the slots, as far as options' tokens depend on it.
@@ -385,7 +381,7 @@ class _Masks:
         return {
             query.id: _ranked(query, spaces[row], scores[row], lengths[row].tolist())
             if (why := faults[row]) is None
-            else {"unscored": why}
+            else unscored(why)
             for row, (query, _) in enumerate(asked)
         }
 
@@ -403,24 +399,7 @@ class _Masks:
         return None
 
 
-def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Answer:
+def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Columns:
     """:param scores: of the options, shape (options,). :param lengths: tokens of each that made its score."""
-    gold = [space.position[answer] for answer in query.gold]
-    row: Answer = {
-        "scores": scores.tolist(),
-        "gold_scores": scores[gold].tolist(),
-        "gold_tokens": [lengths[place] for place in gold],
-    }
-    if wrong := int((~np.isfinite(scores)).sum()):
-        return row | {"unscored": f"the model gave {wrong} of {len(scores)} options a score that is not a number"}
-    ranks = rank_best(scores, gold)
-    best = top(scores, space.ids, len(space))
-    return row | {
-        "rank": ranks.realistic,
-        "rank_optimistic": ranks.optimistic,
-        "rank_pessimistic": ranks.pessimistic,
-        "gold_ranks": unfiltered_ranks(scores, gold),
-        "top_ids": [space.ids[place] for place in best],
-        "top_scores": scores[best].tolist(),
-        "scored_tokens": int(lengths[gold[0]]),
-    }
+    gold_tokens = [lengths[place] for place in space.places(query.gold)]
+    return of_scores(query, space, scores, gold_tokens, lengths, top_k=len(space), what="options")

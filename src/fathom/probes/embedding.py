@@ -21,11 +21,13 @@ from fathom.probes.base import Progress, Row
 from fathom.probes.options import EmbeddingOptions
 from fathom.prompts.fewshot import FewShot
 from fathom.scoring.memory import Budget
-from fathom.scoring.similarity import Found, Space, rank_by_cosine
+from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Asked, Columns, of_found, unscored
+from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.store.files import write_json
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 from fathom.store.vectors import VectorStore
 
 SHARD_QUERIES = 1024
@@ -82,6 +84,8 @@ class Probe:
     :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a
         tokenizer without one, a pooling that the model has not.
     """
+
+    scorings = (Scoring("cosine", "cosine"),)
 
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
@@ -168,17 +172,12 @@ class Probe:
         good = [row for row, fault in enumerate(encoded.faults) if fault is None]
         ranked = [queries[asked[row]] for row in good]
         found = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
+        count = len(candidates) - len(self._without.get(space, ()))
         rows: list[Row] = []
         for query, question, reason in zip(queries, questions, reasons, strict=True):
-            about = {
-                "query_id": query.id,
-                "template": NO_TEMPLATE,
-                "scoring": "cosine",
-                "subject": query.subject,
-                "prompt": question.prompt + "[Y]" if question.prompt else None,
-                "num_candidates": len(candidates) - len(self._without.get(space, ())),
-            }
-            rows.append(about | ({"unscored": reason} if reason else self._answer(query, candidates, next(found))))
+            one = Asked(query, NO_TEMPLATE, question.prompt + "[Y]" if question.prompt else None, count)
+            answer = unscored(reason) if reason else self._answer(query, candidates, next(found))
+            rows += [one.row(scoring.name, answer) for scoring in self.scorings]
         return rows
 
     def _cut(self) -> Iterator[_Shard]:
@@ -205,25 +204,13 @@ class Probe:
             keep_scores=len(space) <= KEEP_SCORES_UP_TO and space.name not in self._without,
         )
 
-    def _answer(self, query: Query, space: CandidateSet, found: Found) -> dict[str, Any]:
-        top = sorted(found.top, key=lambda pair: (-pair[1], space.ids[pair[0]]))[:TOP]
-        names = [space.names[space.position[answer]] for answer in query.gold]
-        tokens = self.model.tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"]
-        row: dict[str, Any] = {
-            "gold_scores": found.gold_scores,
-            "gold_tokens": [len(ids) for ids in tokens],
-            "top_ids": [space.ids[place] for place, _ in top],
-            "top_scores": [score for _, score in top],
-            "scores": None if found.scores is None else found.scores.tolist(),
-        }
+    def _answer(self, query: Query, space: CandidateSet, found: Found) -> Columns:
+        found.top = sorted(found.top, key=lambda pair: (-pair[1], space.ids[pair[0]]))[:TOP]
         if found.ranks is None:
-            return row | {"unscored": self._why_no_vector(query, space)}
-        return row | {
-            "rank": found.ranks.realistic,
-            "rank_optimistic": found.ranks.optimistic,
-            "rank_pessimistic": found.ranks.pessimistic,
-            "gold_ranks": found.gold_ranks,
-        }
+            found.gold_ranks, found.unscored = [], self._why_no_vector(query, space)
+        names = [space.name_of(answer) for answer in query.gold]
+        tokens = self.model.tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"]
+        return of_found(found, space) | {"gold_tokens": [len(ids) for ids in tokens]}
 
     def _why_no_vector(self, query: Query, space: CandidateSet) -> str:
         place = space.position[query.gold[0]]

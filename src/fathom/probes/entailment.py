@@ -31,6 +31,7 @@ from fathom.probes.slot import SlotProbe
 from fathom.prompts.entailment import CONJUNCTION, X, Y, sources
 from fathom.prompts.entailment import Wording as Worded
 from fathom.scoring.pseudowords import pseudowords
+from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.store.files import whole_file
 from fathom.training.soft import Item, SoftPlan, learn, load_learnt, random_start, save_learnt
@@ -207,7 +208,7 @@ class Probe(SlotProbe):
         self._passes += len(set(slots)) * len(names.masks(self.ways))
         return slot_scores(self.model, slots, names, self.ways, self.budget, self._vectors)
 
-    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> dict[str, Any]:
+    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
         """Without the scores of all candidates: those of a rule with many items would fill hundreds of megabytes."""
         row = super()._answer(query, space, names, scores)
         return {name: value for name, value in row.items() if name != "scores"}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +26,9 @@ from fathom.prompts.fewshot import Question
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.memory import Budget
+from fathom.scoring.rows import Asked, Columns, unscored
 from fathom.scoring.tokens import Bos, resolve_bos
-from fathom.store.predictions import NO_TEMPLATE
+from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 STOP_QUESTION = (CLOSING, "\n")
@@ -49,6 +49,8 @@ class Probe:
     :raises BadInput: a model that does not write, a file of questions with mistakes or for other relations, too few
         facts to draw the few-shot examples from, BOS asked of a tokenizer without one.
     """
+
+    scorings = (Scoring("f1", "credit"),)
 
     def __init__(self, options: GenerationOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is not Attention.CAUSAL:
@@ -109,15 +111,9 @@ class Probe:
         replies = iter(self._replies([question.prompt for question in asked if question.unscored is None], number))
         rows: list[Row] = []
         for query, question in zip(queries, asked, strict=True):
-            about = {
-                "query_id": query.id,
-                "template": number,
-                "scoring": "f1",
-                "subject": query.subject,
-                "prompt": f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None,
-            }
-            reason = question.unscored
-            rows.append(about | ({"unscored": reason} if reason else self._answer(query, number, next(replies))))
+            one = Asked(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
+            answer = unscored(question.unscored) if question.unscored else self._answer(query, number, next(replies))
+            rows += [one.row(scoring.name, answer) for scoring in self.scorings]
         return rows
 
     def _cut(self, by_relation: dict[str, list[Query]]) -> Iterator[_Shard]:
@@ -148,17 +144,19 @@ class Probe:
         tokens = encode_prompts(self.model.tokenizer, prompts, self.bos)
         order = sorted(range(len(prompts)), key=lambda place: (prompts[place].rpartition("\n")[0], len(tokens[place])))
         stop = STOP_LINE if number == NO_TEMPLATE else STOP_QUESTION
-        replies: dict[int, Reply] = {}
-        done = 0
-        while done < len(order):
-            batch = order[done : done + self._fitting([tokens[place] for place in order[done:]])]
-            chosen = [prompts[place] for place in batch]
-            found = self.budget.attempt(
-                partial(self.model.generate, chosen, self.options.max_new_tokens, stop, self.bos)
+
+        def pack(start: int) -> tuple[list[int], int]:
+            after = start + self._fitting([tokens[place] for place in order[start:]])
+            return order[start:after], after
+
+        def run(places: Sequence[int]) -> list[Reply]:
+            return self.model.generate(
+                [prompts[place] for place in places], self.options.max_new_tokens, stop, self.bos
             )
-            if found is not None:
-                replies.update(zip(batch, found, strict=True))
-                done += len(batch)
+
+        replies: dict[int, Reply] = {}
+        for places, found in self.budget.batches(len(order), pack, run):
+            replies.update(zip(places, found, strict=True))
         self._asked += len(prompts)
         self._written += sum(reply.tokens for reply in replies.values())
         return [replies[place] for place in range(len(prompts))]
@@ -173,9 +171,9 @@ class Probe:
                 return count
         return len(tokens)
 
-    def _answer(self, query: Query, number: int, reply: Reply) -> dict[str, Any]:
+    def _answer(self, query: Query, number: int, reply: Reply) -> Columns:
         if reply.fault is not None:
-            return {"unscored": reply.fault}
+            return unscored(reply.fault)
         said = _said_on_line(reply.text)
         if number != NO_TEMPLATE:
             said = split_answers(reply.text, self.options.separator, self.options.normalise)

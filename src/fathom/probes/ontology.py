@@ -82,8 +82,8 @@ class Probe(SlotProbe):
         """The statement probe's command for the same queries and candidates."""
         usual = StatementOptions()
         same = {name: getattr(options, name) for name in StatementOptions.model_fields if hasattr(options, name)}
-        flags = [_flag(name, value) for name, value in same.items() if value != getattr(usual, name)]
-        wanted = [flag for flag in flags if not flag.startswith("--reduction")]
+        same.pop("reduction")  # the two probes reduce other things
+        wanted = [_flag(name, value) for name, value in same.items() if value != getattr(usual, name)]
         how = "learnt templates need masks, so ask it by words" if options.soft else "ask it by statements"
         less = " (--own-templates are left out)" if options.own_templates else ""
         command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]

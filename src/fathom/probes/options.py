@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, marked, separated
+from fathom.models.options import ServerOptions
+from fathom.options import CIRCUMSTANCE, Group, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
     from fathom.data.selection.filters import Selection
+    from fathom.models.base import Model
+    from fathom.models.server import ChatServer
     from fathom.prompts.fewshot import FewShot
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
 
+ALREADY_LOADED = "{}: the model is loaded already; give its name or folder to have it loaded so"
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
 
@@ -26,19 +30,23 @@ class AskingOptions(BaseModel):
     """What everything that asks can be told: which part of the data, where, and from what seed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    group: ClassVar = Group.SELECTION
 
     device: str | None = Field(
-        None, description="cpu, cuda, cuda:1, …; by default a GPU where there is one.", json_schema_extra=CIRCUMSTANCE
+        None,
+        description="cpu, cuda, cuda:1, …; by default a GPU where there is one.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
-    relations: Words = Field((), description="Only these relations, separated by commas.")
+    relations: Words = Field((), description="Ask only these relations, separated by commas.")
     split: str | None = Field(None, description="Split of a knowledge graph to ask: train, dev or test (the default).")
-    limit: int | None = Field(None, ge=1, description="Only so many queries, drawn at random by --seed.")
-    seed: int = Field(0, description="Seed of every random choice.")
+    limit: int | None = Field(None, ge=1, description="Ask at most this many queries, drawn at random by --seed.")
+    seed: int = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
     batch_tokens: int | None = Field(
         None,
         ge=1,
-        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; halved where memory ends.",
-        json_schema_extra=CIRCUMSTANCE,
+        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; halved when memory "
+        "runs out.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
 
     def selection(self) -> Selection:
@@ -56,61 +64,68 @@ class AskingOptions(BaseModel):
         return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
 
 
-class LinkOptions(AskingOptions):
-    """Options of the link probe (trained link predictors)."""
-
-    limit: int | None = Field(None, ge=1, description="Only so many triples, drawn at random by --seed.")
-    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated)] = Field(
-        ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
-    )
-    top_k: int = Field(10, ge=1, description="How many of the best answers to record.")
-
-
 class ProbeOptions(AskingOptions):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
+    group: ClassVar = Group.SELECTION
+
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="Precision of the model; soft-max and sums stay in float32."
+        "float32",
+        description="Precision of the model; softmax and sums stay in float32.",
+        json_schema_extra=Group.MODEL.mark,
     )
-    revision: str | None = Field(None, description="Revision of the model on the hub.")
-    adapter: str | None = Field(None, description="Folder or name of a PEFT adapter to put on the model.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with the model.")
+    revision: str | None = Field(
+        None, description="Revision of the model on the hub.", json_schema_extra=Group.MODEL.mark
+    )
+    adapter: str | None = Field(
+        None,
+        description="Folder or name of a PEFT adapter to load on top of the model.",
+        json_schema_extra=Group.MODEL.mark,
+    )
+    trust_remote_code: bool = Field(
+        False, description="Run code that comes with the model.", json_schema_extra=Group.MODEL.mark
+    )
     allow_pickle: bool = Field(
-        False, description="Read .bin weights (they can run code) besides safetensors.", json_schema_extra=CIRCUMSTANCE
+        False,
+        description="Also read .bin weights, which can run code, not only safetensors.",
+        json_schema_extra=CIRCUMSTANCE | Group.MODEL.mark,
     )
     subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR.")
     exclude_tails: Words = Field((), description="Leave out queries with these gold answers (names or ids).")
     tail_tokens: str | None = Field(
-        None, description="Only queries whose gold answer has so many tokens for the model: 1, or a range such as 2-4."
+        None,
+        description="Ask only queries whose gold answer has this many tokens for the model: 1, or a range such as 2-4.",
     )
     single_token: bool = Field(
-        False, description="Only queries and candidates whose name is one token for the model, as LAMA needs it."
+        False, description="Keep only queries and candidates whose name is one token for the model, as LAMA requires."
     )
     tokens_after_space: bool = Field(
-        False, description="Count a name's tokens as they stand after a space; else, as in the DEER paper, alone."
+        False, description="Count a name's tokens as they are after a space; otherwise alone, as in the DEER paper."
     )
     candidates: Literal["all", "asked"] = Field(
-        "all", description="Entities of a knowledge graph to choose from: all, or heads and tails of the queries asked."
+        "all",
+        description="Which entities of a knowledge graph are candidates: all, or heads and tails of the queries asked.",
     )
     reading: Literal["auto", "template-based", "template-free"] = Field(
         "auto",
-        description="Facts that have both: ask by the relation's template or by the fact's natural sentence (auto: by "
-        "template where there is one).",
+        description="How to ask facts that have both: by the relation's template, or by the fact's natural "
+        "sentence (auto: by template where there is one).",
     )
     sentences: Literal["first", "all"] = Field(
-        "first", description="Of a fact's natural sentences the first that fits, or all, averaged per fact."
+        "first",
+        description="Which of a fact's natural sentences to ask: the first that fits, or all, averaged per fact.",
     )
     any_surface: bool = Field(
-        False, description="Also natural sentences in which other words than the answer's name were masked."
+        False, description="Also ask natural sentences in which other words than the answer's name were masked."
     )
     pool: str | None = Field(
         None,
-        description="Whom each query chooses among: relation (the answer space that the data gives), data (those of "
-        "all relations together), or a file with one name per line.",
+        description="Which candidates a query is ranked against: relation (the answer space given by the data), "
+        "data (the answers of all relations together), or a file with one name per line.",
     )
     add_candidates: Path | None = Field(
         None,
-        description="File with further candidates, one name per line.",
+        description="File with more candidates, one name per line.",
         json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
     )
 
@@ -118,6 +133,24 @@ class ProbeOptions(AskingOptions):
         """What :func:`fathom.models.loading.load` is to be told."""
         names = {"dtype", "device", "revision", "adapter", "trust_remote_code", "allow_pickle"}
         return self.model_dump(include=names)
+
+    def open_model(self, name: str) -> Model | ChatServer:
+        """The model of that name, or in that folder. :raises BadInput: there is none, or it cannot be loaded so."""
+        from fathom.models.loading import load
+
+        return load(name, **self.loading())
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """:raises BadInput: these options ask to load *model* otherwise, or want more of it than text."""
+        if ignored := self._said_of_loading():
+            raise BadInput(ALREADY_LOADED.format(ignored))
+        if model.tokenizer is None:
+            raise BadInput("a chat server only writes, this probe needs likelihoods or states: use the choice probe")
+
+    def _said_of_loading(self) -> str:
+        """The flags that say how to load a model here, where they are not at their defaults."""
+        given, usual = self.loading(), type(self)().loading()
+        return ", ".join(f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value)
 
     def selection(self) -> Selection:
         """Which queries and candidates."""
@@ -145,11 +178,13 @@ class ProbeOptions(AskingOptions):
 class FewShotOptions(ProbeOptions):
     """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.fewshot`."""
 
+    group: ClassVar = Group.PROMPTS
+
     shots: int = Field(8, ge=0, description="Lines (head, relation, tail) before the question, drawn by --seed.")
-    per_query_shots: bool = Field(False, description="Draw other lines for each query, instead of the same for all.")
+    per_query_shots: bool = Field(False, description="Draw new lines for each query instead of the same for all.")
     trailing_space: bool = Field(False, description="End the prompt with a space, as the reference code does.")
     describe_head: bool = Field(
-        False, description='A line "head - description" before the question, as the reference code can put it.'
+        False, description='Put a line "head - description" before the question, as the reference code can.'
     )
     bos: Literal["auto", "add", "none"] = Field(
         "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
@@ -179,74 +214,113 @@ class FewShotOptions(ProbeOptions):
 class StatementOptions(FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
-    templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
+    group: ClassVar = Group.SCORING
+
+    templates: Numbers = Field(
+        (),
+        description="Ask only these templates, counted from 0, separated by commas.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
     reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = Field(
-        ("sum",), min_length=1, description="sum (nats per statement) and/or mean (nats per token)."
+        ("sum",),
+        min_length=1,
+        description="How token scores become one: sum (nats per statement), mean (nats per token), or both.",
     )
     score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = Field(
         ("full",),
         min_length=1,
-        description="full: all tokens; conditional: from the answer on (causal) or the answer given the rest (masked); "
-        "answer: its tokens alone (causal models then ignore a subject that stands behind it).",
+        description="Which tokens are scored: full: all; conditional: from the answer on (causal) or the answer "
+        "given the rest (masked); answer: those of the answer alone (causal models then ignore a "
+        "subject that comes after it).",
     )
     pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
-        "within-word-l2r", description="Masked models: what is masked beside the scored token."
+        "within-word-l2r", description="Masked models: which tokens are masked together with the one scored."
     )
-    capitalize: bool = Field(True, description="First letter of every template's statement in upper case.")
+    capitalize: bool = Field(
+        True,
+        description="Write the first letter of every statement in upper case.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
     perplexity: bool = Field(False, description=PERPLEXITY)
-    closing: bool = Field(False, description='Few-shot statements end with ")" behind the answer, as their lines do.')
-    top_k: int = Field(10, ge=0, description="How many of the best answers to record.")
+    closing: bool = Field(
+        False,
+        description='End few-shot statements with ")" after the answer, as their example lines do.',
+        json_schema_extra=Group.PROMPTS.mark,
+    )
+    top_k: int = Field(
+        10, ge=0, description="How many of the best answers to record.", json_schema_extra=Group.OUTPUT.mark
+    )
     max_rank: int | None = Field(
-        None, ge=1, description="Stop where the rank is known to be greater (Hits@k needs no more than k); much faster."
+        None, ge=1, description="Stop once the rank is known to be greater (Hits@k needs no more than k); much faster."
     )
     prune: bool = Field(
         True,
-        description="Answer spaces beyond 1,000, or with --max-rank: leave out what cannot beat the right answer "
-        "(the rank is exact either way).",
+        description="With more than 1,000 candidates, or with --max-rank: skip those that cannot beat the right "
+        "answer (the rank is exact either way).",
     )
 
 
 class EmbeddingOptions(FewShotOptions):
     """Options of the embedding probe (DEER)."""
 
+    group: ClassVar = Group.SCORING
+
     tail_template: str = Field(
         "deer",
         min_length=1,
-        description="How a candidate is put into words: deer, A, B or C (figures 2, 12 to 14 of the paper), a text "
-        "with {name} and, if wanted, {description} (\\n for a new line), or a file with such a text.",
+        description="How a candidate is put into words: deer, A, B or C (figures 2, 12 to 14 of the paper), a "
+        "text with {name} and, if wanted, {description} (\\n for a new line), or a file with such a "
+        "text.",
+        json_schema_extra=Group.PROMPTS.mark,
     )
     pooling: Literal["auto", "last", "mean", "cls"] = Field(
-        "auto", description="Which states make the vector; auto: last for causal models, mean for encoders."
+        "auto", description="Which hidden states make the vector; auto: last for causal models, mean for encoders."
     )
 
 
 class VocabularyOptions(FewShotOptions):
     """Options of the vocabulary probe (LAMA)."""
 
-    templates: Numbers = Field((), description="Masked models: only these templates, counted from 0.")
-    capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
+    group: ClassVar = Group.PROMPTS
+
+    templates: Numbers = Field(
+        (), description="Masked models: ask only these templates, counted from 0, separated by commas."
+    )
+    capitalize: bool = Field(
+        True, description="Masked models: write the first letter of every statement in upper case."
+    )
 
 
 class ClozeOptions(ProbeOptions):
     """Options of the cloze probe (entity ranking)."""
 
-    templates: Numbers = Field((), description="Only these templates, counted from 0, separated by commas.")
-    capitalize: bool = Field(True, description="First letter of every sentence in upper case.")
+    group: ClassVar = Group.SCORING
+
+    templates: Numbers = Field(
+        (),
+        description="Ask only these templates, counted from 0, separated by commas.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
+    capitalize: bool = Field(
+        True,
+        description="Write the first letter of every sentence in upper case.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
     pool: str | None = Field(
         "data",
-        description="Whom each query chooses among: data (the answers of all relations together), relation (the answer "
-        "space that the data gives), or a file with one name per line.",
+        description="Which candidates a query is ranked against: data (the answers of all relations together), "
+        "relation (the answer space given by the data), or a file with one name per line.",
     )
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
         ("several",),
         min_length=1,
-        description="The slot holds as many masks as the candidate has tokens (several), or one for all; or both, with "
-        "a comma between.",
+        description="What fills the slot: as many masks as the candidate has tokens (several), one for all (one),"
+        " or both, separated by a comma.",
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = Field(
         ("mean",),
         min_length=1,
-        description="Which of a candidate's token log-probabilities make its score; or several.",
+        description="Which of a candidate's token log-probabilities make its score; several are separated by commas.",
     )
     perplexity: bool = Field(False, description=PERPLEXITY)
 
@@ -254,38 +328,46 @@ class ClozeOptions(ProbeOptions):
 class OntologyOptions(ClozeOptions):
     """Options of the ontology probe (OntoProbe): the cloze probe's, with learnt templates besides."""
 
-    subset: str | None = Field("test", description="A named part of the data; training takes train and dev.")
+    group: ClassVar = Group.TRAINING
+
+    subset: str | None = Field("test", description="A named part of the data to ask; training uses train and dev.")
     pool: str | None = Field(
         "relation",
-        description="Whom each query chooses among: relation (classes, or properties), data (both together), or a file "
-        "with one name per line.",
+        description="Which candidates a query is ranked against: relation (classes, or properties), data (both "
+        "together), or a file with one name per line.",
     )
     own_templates: Path | None = Field(
         None,
-        description='File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}: asked instead of '
-        "those of the same relation.",
-        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+        description='File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}, asked instead'
+        " of the data's templates of the same relation.",
+        json_schema_extra=CIRCUMSTANCE | Group.PROMPTS.mark,  # what it says goes into the identity, not where it lies
     )
     soft: bool = Field(
-        False, description="Three learnt tokens between subject and answer instead of words; trained once per run."
+        False,
+        description="Put three learnt tokens between subject and answer instead of words; trained once per run.",
+        json_schema_extra=Group.PROMPTS.mark,
     )
-    soft_init: Literal["random", "words"] = Field("random", description="Where learnt tokens begin.")
+    soft_init: Literal["random", "words"] = Field("random", description="Initial values of learnt tokens.")
     loss: Literal["bce", "nll"] = Field(
-        "bce", description="What learnt tokens minimise: every candidate right or wrong, or one right answer's loss."
+        "bce",
+        description="What learnt tokens minimise: bce (each candidate right or wrong), or nll (the loss of one "
+        "right answer).",
     )
-    epochs: int = Field(100, ge=1, description="How often each training item is met.")
-    learning_rate: float = Field(0.5, gt=0, description="At the beginning; it falls to zero in a straight line.")
+    epochs: int = Field(100, ge=1, description="How often each training item is seen.")
+    learning_rate: float = Field(0.5, gt=0, description="Initial learning rate; it falls linearly to zero.")
     batch_size: int = Field(8, ge=1, description="Training items per step.")
 
 
 class EntailmentOptions(OntologyOptions):
     """Options of the runs of ``fathom study entailment``: the ontology probe's, for texts about pseudowords."""
 
+    group: ClassVar = Group.PROMPTS
+
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
         ("several",),
         min_length=1,
         max_length=1,
-        description="The slot holds as many masks as the candidate has tokens (several), or one for all.",
+        description="What fills the slot: as many masks as the candidate has tokens (several), or one for all (one).",
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = Field(
         ("mean",),
@@ -298,70 +380,70 @@ class EntailmentOptions(OntologyOptions):
         0.5,
         gt=0,
         lt=1,
-        description="Distance of pseudowords from the mask token, as a share of its nearest other token's.",
+        description="Distance of pseudowords from the mask token, as a share of the distance of its nearest other"
+        " token.",
     )
     soft_conjunction: bool = Field(
-        False, description="Learnt tokens between premises and hypothesis, trained with all other learnt ones."
+        False,
+        description="Put learnt tokens between premises and hypothesis, trained together with all other learnt ones.",
     )
     learnt: Path | None = Field(
         None,
-        description="Folder of the templates that a run of the ontology probe has learnt.",
+        description="Folder of templates learnt by a run of the ontology probe.",
         json_schema_extra=CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
     )
 
 
-class ChoiceOptions(ProbeOptions):
+class ChoiceOptions(ServerOptions, ProbeOptions):
     """Options of the choice probe (multiple choice)."""
+
+    group: ClassVar = Group.PROMPTS
 
     limit: int | None = Field(
         None,
         ge=1,
-        description="Only so many questions, drawn at random by --seed; a reasoning question comes with the memorising "
-        "one that asks for its premise, and both count.",
+        description="Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
+        "the memorising one that asks for its premise, and both count.",
     )
     options: int | None = Field(
         None,
         ge=2,
         le=26,
-        description="Options of a question, drawn by --seed from the query's candidates: 20; data may have its own.",
+        description="Options per question, drawn by --seed from the query's candidates; 20 unless the data has "
+        "its own.",
     )
     score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = Field(
         ("letter",),
         min_length=1,
-        description="Causal models: likelihood of the option's letter, or of its text (nats, or nats per token).",
+        description="Causal models: score the option's letter, or its text (in nats, or in nats per token).",
+        json_schema_extra=Group.SCORING.mark,
     )
     bos: Literal["auto", "add", "none"] = Field(
         "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
     )
-    templates: Numbers = Field((), description="Masked models: only these statements, counted from 0.")
-    sentences: Literal["first", "all"] = Field(
-        "all", description="Masked models: of a question's own statements the first, or all, averaged per question."
+    templates: Numbers = Field(
+        (), description="Masked models: ask only these statements, counted from 0, separated by commas."
     )
-    capitalize: bool = Field(True, description="Masked models: first letter of every statement in upper case.")
-    server: str | None = Field(
-        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
+    sentences: Literal["first", "all"] = Field(
+        "all",
+        description="Masked models: which of a question's own statements to ask: the first, or all, averaged per "
+        "question.",
+    )
+    capitalize: bool = Field(
+        True, description="Masked models: write the first letter of every statement in upper case."
     )
     instruction: str = Field(
         "Reply with the letter of one option and nothing else.",
         description="What a chat model is told below the options.",
     )
-    sampling_temperature: float | None = Field(0.0, ge=0, description="Of a server's replies.")
-    reply_tokens: int = Field(32, ge=1, description="Longest reply of a server; models that think aloud need more.")
-    unlisted: bool = Field(False, description="The server need not list the model.")
-    key_env: str | None = Field(
-        None,
-        description="Environment variable with the server's key; OPENAI_API_KEY for servers far away.",
-        json_schema_extra=CIRCUMSTANCE,
+    sampling_temperature: float | None = Field(
+        0.0, ge=0, description="Sampling temperature of a server's replies.", json_schema_extra=Group.SERVER.mark
     )
-    concurrency: int = Field(8, ge=1, description="Calls to the server at a time.", json_schema_extra=CIRCUMSTANCE)
-    requests_per_minute: float | None = Field(
-        None, gt=0, description="Calls to the server begun per minute.", json_schema_extra=CIRCUMSTANCE
-    )
-    timeout_s: float = Field(
-        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=CIRCUMSTANCE
-    )
-    retries: int = Field(
-        6, ge=0, description="How often a call to the server that failed is made again.", json_schema_extra=CIRCUMSTANCE
+    reply_tokens: int = Field(
+        32,
+        ge=1,
+        description="Maximum tokens of a server's reply; reasoning models need more.",
+        json_schema_extra=Group.SERVER.mark,
     )
 
     def as_asked(self, data: QuerySet) -> QuerySet:
@@ -371,28 +453,44 @@ class ChoiceOptions(ProbeOptions):
         check_options(data, self.options)
         return choices(data, self.options or OPTIONS, self.seed)
 
-    def connecting(self) -> dict[str, Any]:
-        """What :class:`fathom.models.server.ChatServer` is to be told besides its URL and the model's name."""
-        return self.model_dump(
-            include={"key_env", "concurrency", "requests_per_minute", "timeout_s", "retries", "unlisted"}
-        )
+    def open_model(self, name: str) -> Model | ChatServer:
+        """With ``--server`` what it calls *name*. :raises BadInput: see :meth:`ProbeOptions.open_model`."""
+        if self.server is None:
+            return super().open_model(name)
+        if ignored := self._said_of_loading():
+            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
+        return self.connect(name)
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """A model behind a server will do. :raises BadInput: see :meth:`ProbeOptions.check_loaded`."""
+        if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
+            raise BadInput(ALREADY_LOADED.format(ignored))
 
 
 class GenerationOptions(FewShotOptions):
     """Options of the generation probe (KAMEL)."""
 
+    group: ClassVar = Group.PROMPTS
+
     shots: int = Field(
-        5, ge=0, description="Answered questions of the relation before the question, drawn by --seed; or lines (…)."
+        5,
+        ge=0,
+        description="Answered questions of the relation (or lines, without questions) before the question, drawn "
+        "by --seed.",
     )
     questions: Path | None = Field(
         None,
-        description="File with 'relation, question' lines or JSON Lines (relation, question), the subject written [X]; "
-        "by default the data's own, else lines (head, relation, tail).",
+        description="File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
+        " [X]; by default the data's own questions, else lines (head, relation, tail).",
         json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
     )
-    max_new_tokens: int = Field(50, ge=1, description="Longest answer, in tokens.")
-    separator: str = Field("; ", pattern=r"\S", description="What stands between several answers.")
+    max_new_tokens: int = Field(
+        50, ge=1, description="Maximum tokens of an answer.", json_schema_extra=Group.SCORING.mark
+    )
+    separator: str = Field("; ", pattern=r"\S", description="What separates several answers.")
     normalise: bool = Field(
         True,
-        description="Even out spaces, punctuation, numbers and dates before comparing answers; else letter case alone.",
+        description="Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only "
+        "letter case.",
+        json_schema_extra=Group.SCORING.mark,
     )

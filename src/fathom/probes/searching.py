@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from fathom.models.base import Model
 from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import top, unfiltered_ranks
-from fathom.scoring.search import Answers, Found, Plan, Question, search
-from fathom.scoring.statements import Reduction, Score
+from fathom.scoring.ranks import Found, top, unfiltered_ranks
+from fathom.scoring.rows import Columns, of_found, unscored
+from fathom.scoring.search import Answers, Plan, Question, search
+from fathom.scoring.search import Found as Met
+from fathom.scoring.statements import Score, Way
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
@@ -50,7 +52,8 @@ class Space:
 class Searcher:
     """Asks queries of a causal model by exact search.
 
-    :param bos: shown first, None for nothing. :param scorings: each takes passes of its own, as each has its own bound.
+    :param bos: shown first, None for nothing.
+    :param ways: each takes passes of its own, as each has its own bound.
     """
 
     def __init__(
@@ -58,15 +61,15 @@ class Searcher:
         options: StatementOptions,
         model: Model,
         bos: int | None,
-        scorings: Sequence[tuple[Reduction, Score]],
+        ways: Sequence[Way],
         budget: Budget,
     ) -> None:
-        self.options, self.model, self.bos, self.scorings, self.budget = options, model, bos, scorings, budget
+        self.options, self.model, self.bos, self.ways, self.budget = options, model, bos, ways, budget
         self.spaces: dict[tuple[str, str, str], Space | None] = {}
 
     def ask(
         self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
-    ) -> tuple[dict[str, list[dict[str, Any]]], list[Query]]:
+    ) -> tuple[dict[str, list[Columns]], list[Query]]:
         """:returns: for each query its answers, one per scoring; and the queries whose statements the search cannot
         score token for token (a token reaches from the prompt into the answer, or the subject stands behind it)."""
         asked: dict[int, tuple[Space, list[_Asked]]] = {}
@@ -78,11 +81,11 @@ class Searcher:
             else:
                 space, prompt = prepared
                 asked.setdefault(id(space), (space, []))[1].append(_Asked(query, prompt))
-        answers: dict[str, list[dict[str, Any]]] = {}
+        answers: dict[str, list[Columns]] = {}
         for space, together in asked.values():
-            for reduction, score in self.scorings:
-                for query_id, answer in self._search(space, together, reduction, score).items():
-                    answers.setdefault(query_id, []).append({"scoring": f"{reduction}/{score}", **answer})
+            for way in self.ways:
+                for query_id, answer in self._search(space, together, way).items():
+                    answers.setdefault(query_id, []).append(answer)
         return answers, refused
 
     def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, list[int]] | None:
@@ -116,15 +119,13 @@ class Searcher:
             self.spaces[key] = None if found is None else Space(candidates, found)
         return self.spaces[key]
 
-    def _search(
-        self, space: Space, asked: Sequence[_Asked], reduction: Reduction, score: Score
-    ) -> dict[str, dict[str, Any]]:
-        tree = space.bare if score is Score.ANSWER else space.whole
+    def _search(self, space: Space, asked: Sequence[_Asked], way: Way) -> dict[str, Columns]:
+        tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options
         # Where all scores are kept, all must be met.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
-        plan = Plan(reduction, score is Score.FULL, options.top_k, options.max_rank, prunes)
+        plan = Plan(way.reduction, way.score is Score.FULL, options.top_k, options.max_rank, prunes)
         fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
         questions = [
             Question(
@@ -136,13 +137,13 @@ class Searcher:
         ]
         found = search(self.model, tree, questions, plan, self.budget) if questions else []
         answers = {
-            item.query.id: _row(space, tree, plan, question, result)
+            item.query.id: _columns(space, tree, plan, question, result)
             for item, question, result in zip(fit, questions, found, strict=True)
         }
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
         for item in asked:
             if item.query.id not in answers:
-                answers[item.query.id] = {"unscored": too_long.format(len(item.prompt) + longest)}
+                answers[item.query.id] = unscored(too_long.format(len(item.prompt) + longest))
         return answers
 
 
@@ -153,37 +154,29 @@ def _before(prompt: Prompt) -> int | None:
     return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
 
 
-def _row(space: Space, tree: Answers, plan: Plan, question: Question, found: Found) -> dict[str, Any]:
-    """Columns of :mod:`fathom.store.predictions`."""
-    prompt = len(question.prompt)
-    row: dict[str, Any] = {
-        "gold_scores": found.gold_scores.tolist(),
-        "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
-        "tokens_run": found.tokens_run,
+def _columns(space: Space, tree: Answers, plan: Plan, question: Question, met: Met) -> Columns:
+    """What the search has met, as it goes into a prediction."""
+    prompt, gold = len(question.prompt), question.gold
+    row: Columns = {
+        "gold_scores": met.gold_scores.tolist(),
+        "gold_tokens": [space.continuations[place].answer_tokens for place in gold],
+        "tokens_run": met.tokens_run,
         "tokens_full": len(tree.trie.inner) + prompt,
         "tokens_naive": tree.tokens + prompt * len(tree),
     }
-    if not found.is_number:
-        return row | {"unscored": "the model gave an answer a score that is not a number"}
-    best = question.gold[int(found.gold_scores.argmax())]
-    ids = [space.candidates.ids[place] for place in found.places]
-    first = top(found.scores, ids, plan.top_k)
-    row |= {
-        "top_ids": [ids[place] for place in first],
-        "top_scores": found.scores[first].tolist(),
-        "scored_tokens": int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0),
-        "mixed_tokens": space.continuations[best].mixed,
-    }
+    if not met.is_number:
+        return row | unscored("the model gave an answer a score that is not a number")
+    ids, places = space.candidates.ids, met.places.tolist()
+    first = top(met.scores, [ids[place] for place in places], plan.top_k)
+    found = Found(met.ranks, row["gold_scores"], [], [(places[at], float(met.scores[at])) for at in first])
     if not plan.prune:
         scores = np.empty(len(tree))
-        scores[found.places] = found.scores
-        row["gold_ranks"] = unfiltered_ranks(scores, question.gold)
-        if len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None:
-            row["scores"] = scores.tolist()
-    if found.ranks is None:
-        return row | {"rank_above": plan.max_rank}
-    return row | {
-        "rank": found.ranks.realistic,
-        "rank_optimistic": found.ranks.optimistic,
-        "rank_pessimistic": found.ranks.pessimistic,
-    }
+        scores[places] = met.scores
+        found.gold_ranks = unfiltered_ranks(scores, gold)
+        found.scores = scores if len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None else None
+    if met.ranks is None:
+        found.above = plan.max_rank
+    best = gold[int(met.gold_scores.argmax())]
+    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0)
+    tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
+    return row | of_found(found, space.candidates) | tokens

@@ -21,11 +21,11 @@ from fathom.probes.base import Progress, Row
 from fathom.probes.options import ClozeOptions
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.rows import Asked, Columns, of_scores, unscored
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
 from fathom.scoring.statements import Likelihood, text_likelihoods
 from fathom.store.files import write_text
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 SHARD_SCORES = 4_000_000
@@ -70,6 +70,9 @@ class SlotProbe:
             )
         self.options, self.model, self.queryset = options, model, queryset
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
+        self.scorings = tuple(
+            Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
+        )
         self.budget = Budget(options.batch_tokens, model.device)
         self._check_sentences()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
@@ -100,15 +103,23 @@ class SlotProbe:
 
     def circumstances(self) -> dict[str, Any]:
         noted: dict[str, Any] = {"halvings": self.budget.halvings, "sequences": self._passes}
+        if notes := self._notes():
+            noted["notes"] = notes
+        return noted
+
+    def _notes(self) -> list[str]:
+        """On candidates that cannot be ranked, or not be told apart."""
+        notes = []
         for name in self._spaces():
             names = self._names(name, " ")
             if excluded := self._excluded(name):
                 count = int((names.lengths == 0).sum())
                 reasons = ", ".join(f"{len(places)} × {reason}" for reason, places in excluded.items())
-                noted[f"excluded {name}"] = f"{count} of {len(names)} candidates: {reasons}"
+                notes.append(f"excluded {name}: {count} of {len(names)} candidates: {reasons}")
             if names.twins:
-                noted[f"tied {name}"] = f"{names.twins} of {len(names)} candidates: each has the very tokens of another"
-        return noted
+                tied = f"{names.twins} of {len(names)} candidates: each has the very tokens of another"
+                notes.append(f"tied {name}: {tied}")
+        return notes
 
     def ask(self, shard: str) -> list[Row]:
         name, number, queries = self._shards[shard]
@@ -116,26 +127,17 @@ class SlotProbe:
         asked, reasons = self._sentences(queries, number, space)
         found = self._scores(asked, name)
         likelihoods = self._likelihoods(asked, number, space)
+        count = int((self._names(name, " ").lengths > 0).sum())
         rows: list[Row] = []
         for query in queries:
-            about: dict[str, Any] = {
-                "query_id": query.id,
-                "template": number,
-                "subject": query.subject,
-                "prompt": None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER),
-                "num_candidates": int((self._names(name, " ").lengths > 0).sum()),
-            }
-            if query.id in likelihoods:
-                log_prob, tokens = likelihoods[query.id]
-                about |= {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
-            reason = reasons.get(query.id)
-            for place, way in enumerate(self.ways):
-                answer = (
-                    {"unscored": reason}
-                    if reason is not None
-                    else self._answer(query, space, found[query.id].names, found[query.id].scores[place])
-                )
-                rows.append({**about, "scoring": way.name, **answer})
+            prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
+            one = Asked(query, number, prompt, count, likelihoods.get(query.id))
+            if query.id in found:
+                names, scores = found[query.id]
+                own = [self._answer(query, space, names, line) for line in scores]
+            else:
+                own = [unscored(reasons[query.id])] * len(self.ways)
+            rows += [one.row(way.name, answer) for way, answer in zip(self.ways, own, strict=True)]
         return rows
 
     def _check_sentences(self) -> None:
@@ -251,34 +253,6 @@ class SlotProbe:
         found = text_likelihoods(self.model, texts, None, self.budget)
         return {item.query.id: likelihood for item, likelihood in zip(asked, found, strict=True)}
 
-    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> dict[str, Any]:
-        places = np.flatnonzero(names.lengths > 0)
-        values = scores[places].astype(np.float64)
-        gold = space.places(query.gold)
-        row: dict[str, Any] = {
-            "gold_scores": scores[gold].astype(np.float64).tolist(),
-            "gold_tokens": names.lengths[gold].tolist(),
-        }
-        if not np.isfinite(values).all():
-            wrong = int((~np.isfinite(values)).sum())
-            return row | {
-                "unscored": f"the model gave {wrong} of {len(values)} candidates a score that is not a number"
-            }
-        number_of = {place: number for number, place in enumerate(places.tolist())}
-        gold_numbers = [number_of[place] for place in gold if place in number_of]
-        ranks = rank_best(values, gold_numbers, [number_of[p] for p in space.places(query.known) if p in number_of])
-        each = dict(zip(gold_numbers, unfiltered_ranks(values, gold_numbers), strict=True))
-        ids = [space.ids[place] for place in places.tolist()]
-        first = top(values, ids, TOP)
-        best = max(gold_numbers, key=lambda number: values[number])
-        if len(space) <= KEEP_SCORES_UP_TO:
-            row["scores"] = np.where(np.isnan(scores), -np.inf, scores).astype(np.float64).tolist()
-        return row | {
-            "rank": ranks.realistic,
-            "rank_optimistic": ranks.optimistic,
-            "rank_pessimistic": ranks.pessimistic,
-            "gold_ranks": [each.get(number_of.get(place, -1), float("nan")) for place in gold],
-            "top_ids": [ids[number] for number in first],
-            "top_scores": values[first].tolist(),
-            "scored_tokens": int(names.lengths[places[best]]),
-        }
+    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
+        gold_tokens = names.lengths[space.places(query.gold)].tolist()
+        return of_scores(query, space, scores, gold_tokens, names.lengths, top_k=TOP, ranked=names.lengths > 0)

@@ -27,11 +27,12 @@ from fathom.prompts.fewshot import FewShot
 from fathom.prompts.wording import FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.rows import Asked, Columns, of_scores, unscored
 from fathom.scoring.statements import (
     Likelihood,
     Reduction,
     Score,
+    Way,
     counted_tokens,
     encode_statements,
     reduce_scores,
@@ -39,15 +40,11 @@ from fathom.scoring.statements import (
     text_likelihoods,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_STATEMENTS = 8192
 SEARCHED_TOGETHER = 8
 """Queries per shard of the exact search: they share passes, and a crash loses no more than these."""
-
-
-Answer = dict[str, Any]
-"""What one scoring says of one query: columns of :mod:`fathom.store.predictions`."""
 
 
 class _Shard(NamedTuple):
@@ -75,9 +72,10 @@ class Probe:
         self.options, self.model, self.queryset = options, model, queryset
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
         self.budget = Budget(options.batch_tokens, model.device)
-        self.scorings = [(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
+        self.ways = [Way(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
+        self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         self._check_templates()
-        self._searcher = Searcher(options, model, self.bos, self.scorings, self.budget)
+        self._searcher = Searcher(options, model, self.bos, self.ways, self.budget)
         self._lines = self._few_shot_lines()
         self._shards = {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
         self._noted: Counter[str] = Counter(statements=0)
@@ -106,27 +104,16 @@ class Probe:
         space = self.queryset.candidates[queries[0].candidates]
         reasons = {query.id: _refusal(query, space, wording) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
-        answers: dict[str, list[Answer]] = {}
+        answers: dict[str, list[Columns]] = {}
         if wording is not None and askable:
             answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
         likelihoods = self._likelihoods(wording, askable, space) if wording and self.options.perplexity else {}
         rows: list[Row] = []
         for query in queries:
-            reason = reasons[query.id]
-            about: Answer = {
-                "query_id": query.id,
-                "template": number,
-                "subject": query.subject,
-                "prompt": wording.question(query) if wording and wording.refusal(query) is None else None,
-                "num_candidates": len(space),
-            }
-            if query.id in likelihoods:
-                log_prob, tokens = likelihoods[query.id]
-                about |= {"prompt_log_prob": log_prob, "prompt_tokens": tokens}
-            if reason is not None:
-                rows += [{**about, "scoring": name, "unscored": reason} for name in self._names()]
-            else:
-                rows += [{**about, **answer} for answer in answers[query.id]]
+            prompt = wording.question(query) if wording and wording.refusal(query) is None else None
+            asked = Asked(query, number, prompt, len(space), likelihoods.get(query.id))
+            own = [unscored(reason)] * len(self.ways) if (reason := reasons[query.id]) else answers[query.id]
+            rows += [asked.row(way.name, answer) for way, answer in zip(self.ways, own, strict=True)]
         return rows
 
     def _wording(self, number: int) -> Wording | None:
@@ -172,23 +159,20 @@ class Probe:
         wanted = number == NO_TEMPLATE or len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
         return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
 
-    def _names(self) -> list[str]:
-        return [f"{reduction}/{score}" for reduction, score in self.scorings]
-
-    def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Answer]]:
+    def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """By exact search, or in full where that cannot be had."""
         answers, refused = self._searcher.ask(wording, queries, space)
         for answer in (answer for query in answers.values() for answer in query):
             self._noted.update({name: answer.get(name, 0) for name in ("tokens_run", "tokens_full", "tokens_naive")})
         return answers | (self._scored(wording, refused, space) if refused else {})
 
-    def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Answer]]:
+    def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Every candidate of every query; for each query one answer per scoring."""
         statements = self._run([prompt for query in queries for prompt in wording.statements(query, space.names)])
         answers = {}
         for number, query in enumerate(queries):
             own = statements[number * len(space) : (number + 1) * len(space)]
-            answers[query.id] = [self._answer(query, space, own, *scoring) for scoring in self.scorings]
+            answers[query.id] = [self._answer(query, space, own, way) for way in self.ways]
         return answers
 
     def _run(self, prompts: Sequence[Prompt]) -> list[_Scored]:
@@ -210,52 +194,32 @@ class Probe:
             for tokens, fit in zip(statements, fits, strict=True)
         ]
 
-    def _answer(
-        self, query: Query, space: CandidateSet, statements: Sequence[_Scored], reduction: Reduction, score: Score
-    ) -> Answer:
-        counted = [counted_tokens(item.tokens, score, self.model.attention) for item in statements]
-        scores = np.array(
-            [reduce_scores(item.log_probs, which, reduction) for item, which in zip(statements, counted, strict=True)]
+    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[_Scored], way: Way) -> Columns:
+        counted = [counted_tokens(item.tokens, way.score, self.model.attention) for item in statements]
+        pairs = zip(statements, counted, strict=True)
+        return of_scores(
+            query,
+            space,
+            np.array([reduce_scores(item.log_probs, which, way.reduction) for item, which in pairs]),
+            [statements[place].tokens.answer_tokens for place in space.places(query.gold)],
+            [int(which.sum()) for which in counted],
+            [item.tokens.mixed for item in statements],
+            top_k=self.options.top_k,
+            max_rank=self.options.max_rank,  # one rule for all templates, whichever way each had to take
+            fault=_fault(statements, counted),
+            what="statements",
         )
-        gold = [space.position[answer] for answer in query.gold]
-        row: Answer = {"scoring": f"{reduction}/{score}"}
-        if len(space) <= KEEP_SCORES_UP_TO:
-            row["scores"] = scores.tolist()
-        row["gold_scores"] = scores[gold].tolist()
-        row["gold_tokens"] = [statements[place].tokens.answer_tokens for place in gold]
-        if not np.isfinite(scores).all():
-            return row | {"unscored": _why(statements, counted, scores)}
-        if self.options.max_rank is not None:  # one rule for all templates, whichever way each had to take
-            row.pop("scores", None)
-        ranks = rank_best(scores, gold, space.places(query.known))
-        best = max(gold, key=lambda place: scores[place])
-        first = top(scores, space.ids, self.options.top_k)
-        beyond = self.options.max_rank is not None and ranks.optimistic > self.options.max_rank
-        place: Answer = {
-            "rank": ranks.realistic,
-            "rank_optimistic": ranks.optimistic,
-            "rank_pessimistic": ranks.pessimistic,
-        }
-        return row | {
-            **({"rank_above": self.options.max_rank} if beyond else place),
-            "gold_ranks": unfiltered_ranks(scores, gold),
-            "top_ids": [space.ids[place] for place in first],
-            "top_scores": scores[first].tolist(),
-            "scored_tokens": int(counted[best].sum()),
-            "mixed_tokens": statements[best].tokens.mixed,
-        }
 
 
 def _refusal(query: Query, space: CandidateSet, wording: Wording | None) -> str | None:
     return unrankable(query, space) or (None if wording is None else wording.refusal(query))
 
 
-def _why(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]], scores: NDArray[np.float64]) -> str:
+def _fault(statements: Sequence[_Scored], counted: Sequence[NDArray[np.bool_]]) -> str | None:
+    """Why a statement has no score, where that is known without the model."""
     for item in statements:
         if item.fault is not None:
             return item.fault
     if not all(which.any() for which in counted):
         return "no token of a statement can be scored (a first token needs something before it: --bos)"
-    return (
-        f"the model gave {int((~np.isfinite(scores)).sum())} of {len(scores)} statements a score that is not a number"
-    )
+    return None

@@ -26,11 +26,11 @@ from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens, single_tokens
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.rows import Asked, Columns, of_scores, unscored
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
-from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
+from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 1024
 TOP = 10
@@ -46,17 +46,19 @@ class _Shard(NamedTuple):
 class _Vocabulary:
     """What can be ranked of a candidate set.
 
-    :param places: the candidates that are one token. :param tokens: these tokens, distinct, shape (t,).
-    :param column: for each of *places* the column of its token in *tokens*.
-    :param rank_of: for a candidate's place, its number in *places*.
+    :param ranked: whether each candidate is one token, shape (candidates,).
+    :param tokens: these tokens, distinct, shape (t,).
+    :param column: for each ranked candidate the column of its token in *tokens*.
     :param spaced: names count as they stand behind a space.
     """
 
-    places: NDArray[np.int64]
+    ranked: NDArray[np.bool_]
     tokens: NDArray[np.int64]
     column: NDArray[np.int64]
-    rank_of: dict[int, int]
     spaced: bool
+
+    def __len__(self) -> int:
+        return len(self.column)
 
 
 class _States(NamedTuple):
@@ -72,6 +74,8 @@ class Probe:
     :raises BadInput: templates that the relations do not have or that a causal model is not asked by, no graph to draw
         few-shot lines from, BOS asked of a tokenizer without one.
     """
+
+    scorings = (Scoring("token", "nats"),)
 
     def __init__(self, options: VocabularyOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
@@ -99,8 +103,8 @@ class Probe:
         """List the candidates that cannot be ranked."""
         lines = ["set\tleading_space\tid\tname\ttokens"]
         for name, spaced in self._used():
-            space, one_token = self.queryset.candidates[name], self._vocabulary(name, spaced).rank_of
-            out = [place for place in range(len(space)) if place not in one_token]
+            space = self.queryset.candidates[name]
+            out = np.flatnonzero(~self._vocabulary(name, spaced).ranked).tolist()
             counts = self._token_counts([space.names[place] for place in out], spaced)
             lines += [
                 "\t".join(
@@ -114,7 +118,7 @@ class Probe:
         noted: dict[str, Any] = {"halvings": self.budget.halvings}
         for name, spaced in self._used():
             total = len(self.queryset.candidates[name])
-            ranked = len(self._vocabulary(name, spaced).places)
+            ranked = len(self._vocabulary(name, spaced))
             how = "with" if spaced else "without"
             noted[f"excluded {name}"] = f"{total - ranked} of {total} candidates: not one token {how} a leading space"
         return noted
@@ -137,16 +141,9 @@ class Probe:
         row_of = {number: row for row, number in enumerate(asked)}
         rows: list[Row] = []
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
-            about = {
-                "query_id": query.id,
-                "template": template,
-                "scoring": "token",
-                "subject": query.subject,
-                "prompt": _shown(prompt) if prompt.text else None,
-                "num_candidates": len(vocabulary.places),
-            }
-            answer = {"unscored": reason} if reason else self._answer(query, space, vocabulary, scores[row_of[number]])
-            rows.append(about | answer)
+            one = Asked(query, template, _shown(prompt) if prompt.text else None, len(vocabulary))
+            answer = unscored(reason) if reason else self._answer(query, space, vocabulary, scores[row_of[number]])
+            rows += [one.row(scoring.name, answer) for scoring in self.scorings]
         return rows
 
     def _check_templates(self) -> None:
@@ -188,10 +185,8 @@ class Probe:
         if (name, spaced) not in self._vocabularies:
             names = self.queryset.candidates[name].names
             found = single_tokens(self.model.tokenizer, names, leading_space=spaced)
-            places = np.flatnonzero(found >= 0)
-            tokens, column = np.unique(found[places], return_inverse=True)
-            rank_of = {place: number for number, place in enumerate(places.tolist())}
-            self._vocabularies[name, spaced] = _Vocabulary(places, tokens, column.reshape(-1), rank_of, spaced)
+            tokens, column = np.unique(found[found >= 0], return_inverse=True)
+            self._vocabularies[name, spaced] = _Vocabulary(found >= 0, tokens, column.reshape(-1), spaced)
         return self._vocabularies[name, spaced]
 
     def _token_counts(self, names: Sequence[str], spaced: bool) -> list[int]:
@@ -214,9 +209,9 @@ class Probe:
         """Why no answer can be ranked, None where one can."""
         if (reason := unrankable(query, space)) is not None:
             return reason
-        if any(space.position[answer] in vocabulary.rank_of for answer in query.gold):
-            return "there is one candidate: every answer is right" if len(vocabulary.places) == 1 else None
-        counts = self._token_counts([space.names[space.position[answer]] for answer in query.gold], vocabulary.spaced)
+        if vocabulary.ranked[space.places(query.gold)].any():
+            return "there is one candidate: every answer is right" if len(vocabulary) == 1 else None
+        counts = self._token_counts([space.name_of(answer) for answer in query.gold], vocabulary.spaced)
         return f"the gold answer is not {'in the vocabulary' if min(counts) == 1 else 'one token'}"
 
     def _states(self, prompts: Sequence[Prompt]) -> _States:
@@ -241,36 +236,12 @@ class Probe:
 
     def _answer(
         self, query: Query, space: CandidateSet, vocabulary: _Vocabulary, token_scores: NDArray[np.float32]
-    ) -> dict[str, Any]:
-        scores = token_scores.astype(np.float64)[vocabulary.column]
-        numbers = [vocabulary.rank_of.get(space.position[answer]) for answer in query.gold]
-        gold = [number for number in numbers if number is not None]
-        names = [space.names[space.position[answer]] for answer in query.gold]
-        row: dict[str, Any] = {
-            "gold_scores": [float("nan") if number is None else float(scores[number]) for number in numbers],
-            "gold_tokens": self._token_counts(names, vocabulary.spaced),
-        }
-        if not np.isfinite(scores).all():
-            wrong = int((~np.isfinite(scores)).sum())
-            return row | {
-                "unscored": f"the model gave {wrong} of {len(scores)} candidates a score that is not a number"
-            }
-        known = [vocabulary.rank_of.get(space.position.get(answer, -1)) for answer in query.known]
-        ranks = rank_best(scores, gold, [number for number in known if number is not None])
-        each = dict(zip(gold, unfiltered_ranks(scores, gold), strict=True))
-        ids = [space.ids[place] for place in vocabulary.places.tolist()]
-        first = top(scores, ids, TOP)
-        if len(space) <= KEEP_SCORES_UP_TO:
-            row["scores"] = _in_order(scores, vocabulary, len(space))
-        return row | {
-            "rank": ranks.realistic,
-            "rank_optimistic": ranks.optimistic,
-            "rank_pessimistic": ranks.pessimistic,
-            "gold_ranks": [float("nan") if number is None else each[number] for number in numbers],
-            "top_ids": [ids[number] for number in first],
-            "top_scores": scores[first].tolist(),
-            "scored_tokens": 1,
-        }
+    ) -> Columns:
+        scores = np.full(len(space), np.nan)
+        scores[vocabulary.ranked] = token_scores[vocabulary.column]
+        gold_tokens = self._token_counts([space.name_of(answer) for answer in query.gold], vocabulary.spaced)
+        one_each = vocabulary.ranked.astype(np.int64)
+        return of_scores(query, space, scores, gold_tokens, one_each, top_k=TOP, ranked=vocabulary.ranked)
 
 
 def _few_shot_prompt(text: str, mask: str) -> Prompt:
@@ -286,10 +257,3 @@ def _shown(prompt: Prompt) -> str:
     for span in sorted(prompt.answer, reverse=True):
         text = text[: span.start] + ANSWER + text[span.end :]
     return text
-
-
-def _in_order(scores: NDArray[np.float64], vocabulary: _Vocabulary, candidates: int) -> list[float]:
-    """Of all candidates; −inf, a probability of 0, for those that no single token says."""
-    whole = np.full(candidates, -np.inf)
-    whole[vocabulary.places] = scores
-    return whole.tolist()

@@ -27,6 +27,10 @@ NO_WORDS = "nothing puts the query into words: no question, no template and no s
 HEAD_ASKED = "a question asks for the tail, this query for the head"
 OPTIONS = 20
 """Of a question, as in the paper: the right one and 19 others."""
+UNPARSED = "unparsed: the reply names no option"
+CUT_OFF = "unparsed: the reply was cut off before it named an option"
+NO_OPTION = frozenset({UNPARSED, CUT_OFF})
+"""Why a reply is neither right nor wrong."""
 
 _BETWEEN = "What is the relation between [X]?", ("the relation between [X] is [Y] .",)
 """Asked of properties by their sentence patterns: "What is the relation between X and Y?" """
@@ -45,6 +49,7 @@ class Choices(QuerySet):
 
     @cached_property
     def content_hash(self) -> str:
+        """Digest of everything that can change a result, the questions included."""
         digest = hashlib.sha256(super().content_hash.encode())
         for query in self.queries:
             digest.update(f"\n{query.id}\t{self.questions[query.id]}".encode())
@@ -58,7 +63,8 @@ def choices(data: QuerySet, count: int, seed: int) -> Choices:
     without any of its right answers, its subject, or two that read alike. A query's options depend on its id and the
     seed, on no other query. Choices that are made already stay as they are.
 
-    :param count: 2 to 26. :raises ValueError: another one.
+    :param count: 2 to 26.
+    :raises ValueError: another one.
     """
     if isinstance(data, Choices):
         return data

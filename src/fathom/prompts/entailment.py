@@ -55,13 +55,16 @@ _TASK_OF_H = {"rdfs2": "type", "rdfs3": "type", "rdfs5": "subPropertyOf", "rdfs9
 
 
 class Wording(NamedTuple):
-    """:param templates: learnt tokens stand for "is a", "implies", … :param conjunction: and for "Therefore,"."""
+    """:param templates: learnt tokens stand for "is a", "implies", …
+    :param conjunction: and for "Therefore,".
+    """
 
     templates: bool = False
     conjunction: bool = False
 
     @property
     def name(self) -> str:
+        """What users type, one of :data:`WORDINGS`."""
         return _NAMES[self]
 
 
@@ -75,8 +78,11 @@ WORDINGS = {name: wording for wording, name in _NAMES.items()}
 
 
 class Source(NamedTuple):
-    """What a learnt token begins with. :param task: whose learnt template, or :data:`CONJUNCTION`. :param place: which
-    token of it, from 0."""
+    """What a learnt token begins with.
+
+    :param task: whose learnt template, or :data:`CONJUNCTION`.
+    :param place: which token of it, from 0.
+    """
 
     task: str
     place: int
@@ -85,8 +91,10 @@ class Source(NamedTuple):
 class Item(NamedTuple):
     """What a rule is applied to.
 
-    :param query: of the memorising task, whose answer is P1. :param gold: ids of what is entailed, finest first.
-    :param pattern: "[X] sings [Y] .", "" for classes. :param first: name of what P1 says, "" where nothing is told.
+    :param query: of the memorising task, whose answer is P1.
+    :param gold: ids of what is entailed, finest first.
+    :param pattern: "[X] sings [Y] .", "" for classes.
+    :param first: name of what P1 says, "" where it has no name.
     """
 
     query: Query
@@ -98,7 +106,8 @@ class Item(NamedTuple):
 class Halves(NamedTuple):
     """How premises are remembered, :data:`IMPLICIT` or :data:`ABSENT`; what stands in none is left out.
 
-    :param first: of P1 by id of the memorising query. :param second: of P2 by rule, pair, and that id.
+    :param first: of P1 by id of the memorising query.
+    :param second: of P2 by rule, pair, and that id.
     """
 
     first: Mapping[str, str]
@@ -118,7 +127,8 @@ _Pieces = list[str | _Learnt]
 def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[Item], list[str]]:
     """What *rule* can be applied to, and why to the others it cannot.
 
-    :param data: a folder's memorising tasks. :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
+    :param data: a folder's memorising tasks.
+    :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
     """
     task = RULES[rule]
     of_task = patterns.get(task, {})
@@ -156,7 +166,8 @@ def entailment(
 ) -> QuerySet:
     """What follows? Each item by four texts for each pair of pseudowords; training items by one pair each, in turn.
 
-    :param data: the memorising tasks, with their subsets. :param halves: test items that are not in them are not asked.
+    :param data: the memorising tasks, with their subsets.
+    :param halves: test items that are not in them are not asked.
     """
 
     def queries(rule: str, item: Item, pair: int, subset: str) -> Iterator[Query]:
@@ -187,13 +198,17 @@ def second_premises(
 
 
 def text_of(rule: str, given: str, wording: Wording, item: Item) -> str:
-    """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`. :returns: with ``[Y]`` where the answer stands."""
+    """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
+    :returns: with ``[Y]`` where the answer stands.
+    """
     return _numbered(_pieces(rule, given, wording, item))
 
 
 def sources(rule: str, given: str, wording: Wording) -> tuple[Source, ...]:
-    """What the learnt tokens of a text begin with, in their order. :param given: one of :data:`GIVEN`, or
-    :data:`REMEMBERED`."""
+    """What the learnt tokens of a text begin with, in their order.
+
+    :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
+    """
     runs = [piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, _Learnt)]
     return tuple(Source(run.task, place) for run in runs for place in range(run.tokens))
 

@@ -28,7 +28,10 @@ class Shot(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A query in words. :param unscored: why it cannot be asked (*prompt* is then empty), None where it can."""
+    """A query in words.
+
+    :param unscored: why it cannot be asked (*prompt* is then empty), None where it can.
+    """
 
     prompt: str
     unscored: str | None
@@ -39,8 +42,10 @@ class FewShot:
 
     :param graph: the lines are drawn from its ``train`` split, from all its triples where it has no splits.
     :param relations: the relations of the queries, for their names.
-    :param shots: how many lines. :param per_query: other lines for each query, instead of the same for all.
-    :param trailing_space: end the prompt with a space. :param description: a line on the head before the question.
+    :param shots: how many lines.
+    :param per_query: other lines for each query, instead of the same for all.
+    :param trailing_space: end the prompt with a space.
+    :param description: a line on the head before the question.
     :raises BadInput: fewer triples to draw from than lines asked for.
     """
 
@@ -59,7 +64,7 @@ class FewShot:
         self.graph, self.relations = graph, relations
         self.shots, self.seed, self.per_query = shots, seed, per_query
         self.end = " " if trailing_space else ""
-        self.pool = graph.splits.get("train", range(len(graph)))
+        self.pool = graph.training
         if len(self.pool) < shots:
             raise BadInput(f"{shots} few-shot lines asked for, but there are {len(self.pool)} triples to draw from")
         self.descriptions = _descriptions(graph, queries) if description else {}

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.data.faults import Faults, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query
+from fathom.data.taking import is_blank
 from fathom.data.templates import ANSWER, SUBJECT, Template
 from fathom.errors import BadInput
 
@@ -30,7 +30,7 @@ CORRECTED = {("P36", "What is the original language of [S]?"): "What is the capi
 Questions = dict[str, tuple[Template, ...]]
 
 
-class Question(NamedTuple):
+class QuestionLine(NamedTuple):
     """:param line: where it stands in its file."""
 
     line: int
@@ -57,11 +57,11 @@ def read_questions(file: Path) -> Questions:
     return {relation: tuple(templates) for relation, templates in by_relation.items()}
 
 
-def question_lines(file: Path, faults: Faults) -> list[Question]:
+def question_lines(file: Path, faults: Faults) -> list[QuestionLine]:
     """The good lines of a file of questions, known mistakes corrected; the others become faults."""
     if file.suffix == ".jsonl":
         rows = read_json_lines(file, {"relation": str, "question": str}, faults)
-        found = [Question(line, row["relation"], row["question"]) for line, row in rows]
+        found = [QuestionLine(line, row["relation"], row["question"]) for line, row in rows]
     else:
         found = _comma_lines(file, faults)
     good = []
@@ -75,7 +75,7 @@ def question_lines(file: Path, faults: Faults) -> list[Question]:
     return good
 
 
-def _corrected(file: Path, question: Question, faults: Faults) -> Question:
+def _corrected(file: Path, question: QuestionLine, faults: Faults) -> QuestionLine:
     meant = CORRECTED.get((question.relation, question.text))
     if meant is None:
         return question
@@ -83,7 +83,7 @@ def _corrected(file: Path, question: Question, faults: Faults) -> Question:
     return question._replace(text=meant)
 
 
-def _comma_lines(file: Path, faults: Faults) -> list[Question]:
+def _comma_lines(file: Path, faults: Faults) -> list[QuestionLine]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -93,7 +93,7 @@ def _comma_lines(file: Path, faults: Faults) -> list[Question]:
     for number, line in enumerate(lines, start=1):
         relation, _, text = (part.strip() for part in line.partition(","))
         if relation and text:
-            found.append(Question(number, relation, text))
+            found.append(QuestionLine(number, relation, text))
         elif line.strip():
             faults.add(file, number, f"expected 'relation, question with {SUBJECT}', found {line.strip()[:60]!r}")
     return found
@@ -122,7 +122,8 @@ class QuestionShots:
     """Makes the prompt of each query from answered questions on other subjects of its relation.
 
     :param graph: subjects are drawn from its ``train`` split, from all its triples where it has no splits.
-    :param relations: ids of the relations asked. :param shots: how many answered questions.
+    :param relations: ids of the relations asked.
+    :param shots: how many answered questions.
     :param per_query: other subjects for each query, as KAMEL draws them, instead of the same for a relation.
     :param separator: what stands between two answers.
     :raises BadInput: a relation with fewer subjects to draw from than asked for.
@@ -202,10 +203,10 @@ class _Pool:
 
 
 def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Pool]:
-    drawn = graph.splits.get("train", range(len(graph)))
+    drawn = graph.training
     codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
     of_triple = graph.relation[drawn.start : drawn.stop]
-    named = pc.not_equal(pc.utf8_trim_whitespace(graph.entities.column("name")), "").to_numpy()
+    named = ~is_blank(graph.entities.column("name"))
     return {
         relation: _Pool(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start, named)
         for relation in relations

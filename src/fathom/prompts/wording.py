@@ -12,7 +12,10 @@ from fathom.prompts.fewshot import FewShot
 
 
 def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
-    """A few-shot prompt, which ends "(head, relation,", with a space and its answer. :param closing: and ")"."""
+    """A few-shot prompt, which ends "(head, relation,", with a space and its answer.
+
+    :param closing: and ")".
+    """
     before = prompt if prompt.endswith(" ") else prompt + " "
     span = Span(len(before), len(before) + len(answer))
     return Prompt(before + answer + (")" if closing else ""), (), (span,))
@@ -46,13 +49,16 @@ class TemplateWording:
     capitalize: bool
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
+        """The phrasing with subject and answer in place."""
         template = self.data.phrasings(query)[self.number]
         return [template.fill(query.subject, answer, capitalize=self.capitalize) for answer in answers]
 
     def question(self, query: Query) -> str:
+        """The phrasing with ``[Y]`` for the answer."""
         return self.data.phrasings(query)[self.number].question(query.subject, capitalize=self.capitalize)
 
     def refusal(self, query: Query) -> str | None:
+        """None: a phrasing takes every query."""
         return None
 
 
@@ -67,11 +73,17 @@ class FewShotWording:
     closing: bool
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
+        """The lines, the question, and the answer behind it.
+
+        :raises BadInput: the query cannot be asked so (:meth:`refusal`).
+        """
         prompt = self.lines.prompt(query)
         return [completed(prompt, answer, closing=self.closing) for answer in answers]
 
     def question(self, query: Query) -> str:
+        """Lines and question with ``[Y]`` for the answer."""
         return self.statements(query, [ANSWER])[0].text
 
     def refusal(self, query: Query) -> str | None:
+        """Why there are no lines for *query*; None where there are."""
         return self.lines.question(query).unscored

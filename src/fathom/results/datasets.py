@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.statistics import graph_relations, graph_statistics
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.readings import Asked, asked, has_sentences
 from fathom.data.statistics import random_baseline, relation_statistics
-from fathom.results.tables import Table
+from fathom.results.tables import Cell, Table
 
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
-    """Totals, then one row per relation. :param count_tokens: adds the share of answers that are one token."""
+    """Totals, then one row per relation.
+
+    :param count_tokens: adds the share of answers that are one token.
+    """
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
         return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
     readings = [readings_table(queryset)] if has_sentences(queryset) else []
@@ -125,4 +130,47 @@ def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]
         title="by relation",
         formats=dict.fromkeys(("random", "majority", "one token", "one token after a space"), ".1%"),
         notes=("random: accuracy of a random answer; majority: of always giving the most frequent one",),
+    )
+
+
+def leakage_tables(graph: KnowledgeGraph) -> list[Table]:
+    """What a knowledge graph gives away without any inference: tables 3 and 4 of Sakai et al. (NAACL 2024)."""
+    return [_relations_per_entity(graph), _answers_in_descriptions(graph)]
+
+
+def _relations_per_entity(graph: KnowledgeGraph) -> Table:
+    found = relations_per_entity(graph)
+    labels = [*map(str, range(1, LISTED + 1)), "more"]
+    rows: list[tuple[Cell, ...]] = [
+        (label, *(part.shares[place] for part in found.values())) for place, label in enumerate(labels)
+    ]
+    return Table(
+        ("distinct relations", *found),
+        (*rows, ("pairs", *(part.pairs for part in found.values()))),
+        title="relations per entity",
+        formats=dict.fromkeys(found, ".2%"),
+        notes=("of all pairs of an entity and a side (head or tail) that occur: how many have so many relations",),
+    )
+
+
+def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
+    found = answers_in_descriptions(graph)
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("as a sub-string", *(part.substring for part in found.values())),
+        ("on word boundaries", *(part.word for part in found.values())),
+        ("queries", *(part.queries for part in found.values())),
+        ("about an entity with a description", *(part.described for part in found.values())),
+    )
+    notes = [
+        "of all queries, (h, r, ?) and (?, r, t): the answer's name stands, capitals alike, in the description of the "
+        "entity asked about"
+    ]
+    if not found["total"].described:
+        notes.append("no entity has a description: entity2textlong.txt, or a third column in entity2text.txt")
+    return Table(
+        ("the answer's name", *found),
+        rows,
+        title="answers in descriptions",
+        formats=dict.fromkeys(found, ".2%"),
+        notes=tuple(notes),
     )

@@ -34,10 +34,11 @@ def folder_names(models: Sequence[str]) -> list[str]:
 
     :raises BadInput: one stands twice, or there is none.
     """
-    if not models or len(set(models)) < len(models):
+    whole = [name.rstrip("/") for name in models]
+    names = [name.strip("/.").replace("/", "-") for name in _told_apart(_Model(n, last_part(n), n) for n in whole)]
+    if not names or len(set(names)) < len(names):
         raise BadInput(f"a model stands twice in {', '.join(models)}" if models else "expected a model or more")
-    names = _told_apart(_Model(name, last_part(name), name) for name in models)
-    return [name.strip("/.").replace("/", "-") for name in names]
+    return names
 
 
 def last_part(name: str) -> str:

@@ -25,6 +25,7 @@ from fathom.results.rows import Floats, Ints, Rows
 
 ONE_RELATION = "of one relation, whose queries were resampled"
 NOTHING = "nothing was scored"
+MINUS = " − "
 _BOTH = (-1.0, 1.0)
 
 
@@ -89,10 +90,10 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     means, weights, queries = _units(rows, metric, places, columns)
     clusters = clusters_of(rows.relations[query] for query in queries.tolist())
     found = interval_of(metric.fold, means, clusters, weights=weights, limits=metric.limits)
-    note = ONE_RELATION if clusters is None and found.clusters > 1 else ""
-    if metric.partial and len(places) < len(asked):
-        note = "; ".join(filter(None, (f"of {len(places)} of {len(asked)} {metric.partial}", note)))
-    note = "; ".join(filter(None, (found.note, note)))
+    some = metric.partial and len(places) < len(asked)
+    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if some else ""
+    one = ONE_RELATION if clusters is None and found.clusters > 1 else ""
+    note = "; ".join(filter(None, (partial, found.note, one)))
     n = len(means[0]) if metric.mean_over == "queries" else len(places)
     return Number(found.estimate, found.low, found.high, found.clusters, note, n, line)
 
@@ -157,7 +158,12 @@ def _number(
 ) -> Number:
     one = relations is not None and clusters is None and found.clusters > 1
     note = "; ".join(filter(None, (found.note, ONE_RELATION if one else "")))
-    return Number(found.estimate, found.low, found.high, found.clusters, note, n, recipe_)
+    return number_of(found, n, recipe_)._replace(note=note)
+
+
+def number_of(found: Interval, n: int, recipe_: str) -> Number:
+    """A mean whose weights or clusters, such as items, the caller has chosen."""
+    return Number(found.estimate, found.low, found.high, found.clusters, found.note, n, recipe_)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
@@ -200,11 +206,11 @@ def recipe_of(
     return "|".join([metric, *(f"{name}:{value}" for name, value in (parts | dict(said)).items())])
 
 
-def combined(name: str, recipes: Iterable[str], sign: str = " − ", most: int = 4) -> str:
+def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4) -> str:
     """The recipe of a number made of several: what they share once, what differs side by side.
 
     :param name: of the number, in place of the metrics' names.
-    :param sign: what stands between values that differ.
+    :param sign: what stands between values that differ; "−" keeps their order.
     :param most: of more different values only the count is said.
     """
     parts: dict[str, list[str]] = {}
@@ -214,7 +220,7 @@ def combined(name: str, recipes: Iterable[str], sign: str = " − ", most: int =
             parts.setdefault(key, []).append(value)
     told = []
     for key, values in parts.items():
-        different = list(dict.fromkeys(values))
+        different = list(dict.fromkeys(values)) if sign == MINUS else sorted(set(values))
         several = sign.join(different) if len(different) <= most else f"{len(different)} different"
         told.append(f"{key}:{several}")
     return "|".join([name, *told])

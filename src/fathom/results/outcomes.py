@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.metrics.table import FROM_ONE, SHARE
 from fathom.results import numbers
 from fathom.results.names import short_names
-from fathom.results.numbers import Number, combined, recipe
+from fathom.results.numbers import NOTHING, Number, combined, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
 CUTS = (1, 5, 10)
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
+STOPPED = "a search stopped too early to tell"
 
 
 class Outcome:
@@ -130,6 +130,22 @@ class Outcome:
         # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
         return FREE if natural[self.rows.scored[self.places]].all() else BOTH
 
+    @cached_property
+    def gold_tokens(self) -> list[int | None]:
+        """Of each fact: tokens of its best gold answer's name; None where the run does not say."""
+        columns = self.rows.table.select(["gold_scores", "gold_tokens"]).take(self.places).to_pydict()
+        found: list[int | None] = [None] * len(self.facts)
+        for fact, scores, tokens in zip(self._fact.tolist(), *columns.values(), strict=True):
+            whole = bool(tokens and scores) and len(scores) == len(tokens)
+            found[fact] = tokens[int(np.argmax(scores)) if whole else 0] if tokens else None
+        return found
+
+    @cached_property
+    def gold_names(self) -> list[str]:
+        """Of each fact: the name of its first gold answer."""
+        names = {space: dict(zip(*pair, strict=True)) for space, pair in self.rows.candidates.items()}
+        return [names[self.rows.spaces[query] or ""][self.rows.gold[query][0]] for query in self._queries]
+
     def at(self, facts: Iterable[str]) -> Ints:
         """Where these facts stand in the arrays of facts."""
         return np.array([self.place[fact] for fact in facts], dtype=np.int64)
@@ -148,14 +164,17 @@ class Outcome:
         return recipe(self.rows, name, self.scoring, templates)
 
     def mean(self, name: str, values: Floats, facts: Sequence[str] | None = None) -> Number:
-        """Mean over facts, by default those that are not left out, with its interval.
+        """Mean of shares over facts, by default those that are not left out, with its interval; without a value where
+        there are no facts, or the share of one cannot be told.
 
         :param name: of the number, for its recipe.
         :param values: of each fact, as :meth:`hits` gives them.
         """
         chosen = self.told() if facts is None else facts
-        limits = FROM_ONE if name == "mean_rank" else SHARE
-        return numbers.mean(values[self.at(chosen)], self.relations_of(chosen), self.recipe(name), limits)
+        told, made = values[self.at(chosen)], self.recipe(name)
+        if not len(told) or np.isnan(told).any():
+            return untold(STOPPED if len(told) else NOTHING, made)
+        return numbers.mean(told, self.relations_of(chosen), made)
 
     @property
     def _queries(self) -> list[int]:
@@ -201,6 +220,12 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
         [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
         raise BadInput(f"{run.path} has no ranks to compare ({why})")
     return outcome
+
+
+def every_scoring(run: RunFolder, model: str) -> list[Outcome]:
+    """Of a run that a study has made, whatever its probe gives: ranks or credit."""
+    rows = Rows(run, with_scores=False)
+    return [Outcome(run, rows, scoring, model) for scoring in rows.scorings]
 
 
 def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = (), k: int | None = max(CUTS)) -> list[Outcome]:
@@ -283,7 +308,7 @@ def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> l
             if first.spaces[mine] != other.spaces[theirs]:
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
-                    f"{other.sizes[theirs]:.0f} others: ask both with the same --candidates, --single-token, --pool "
+                    f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "
                     "and selection (fathom study pools compares answer pools)"
                 )
     return both

@@ -139,6 +139,15 @@ class Rows:
             self._columns[metric.name] = metric.columns(self)
         return self._columns[metric.name]
 
+    def asked(self, place: int) -> tuple[str, str]:
+        """Prompt and subject of one prediction, "" where it has none."""
+        prompt, subject = (self.table.column(name)[place].as_py() or "" for name in ("prompt", "subject"))
+        return prompt, subject
+
+    def best(self, place: int) -> list[str]:
+        """Ids of the best answers of one prediction, as many as were recorded."""
+        return self.table.column("top_ids")[place].as_py() or []
+
     def scores(self, place: int) -> Floats:
         """Scores of all candidates of one prediction, in their order; empty where they were not kept."""
         flat, offsets = self._scores
@@ -174,7 +183,7 @@ class Rows:
         if len(scores) and space is not None:
             ids: Sequence[str] = self.candidates[space][0]
         else:
-            ids = self.table.column("top_ids")[place].as_py() or []
+            ids = self.best(place)
             scores = np.asarray(self.table.column("top_scores")[place].as_py() or [], float)
         return (
             frozenset(ids[best] for best in np.flatnonzero(scores == scores.max()).tolist())

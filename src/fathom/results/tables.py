@@ -27,7 +27,9 @@ _NOTHING = "–"
 class Table:
     """:param formats: column → format of its floats when printed to be read, e.g. ".1%"; ".4g" where not named.
     :param row_formats: one format per row instead, for tables whose rows are different quantities.
-    :param hidden: columns for programs only. :param notes: lines below the table, for readers only."""
+    :param hidden: columns for programs only.
+    :param notes: lines below the table, for readers only.
+    :param numbers: columns of numbers → columns beside them, see :meth:`of_numbers`."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -36,6 +38,7 @@ class Table:
     row_formats: tuple[str, ...] = ()
     hidden: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -76,7 +79,7 @@ class Table:
         below = [*notes, *dict.fromkeys(number.note for number in every if number.note), _made(every)]
         said = tuple(note for note in below if note)
         out_of_sight = frozenset({"note", "recipe", *hidden})
-        return cls((*wide, "note", "recipe"), tuple(body), title, formats, hidden=out_of_sight, notes=said)
+        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), out_of_sight, said, numbers)
 
     def objects(self) -> list[dict[str, Cell]]:
         """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
@@ -86,7 +89,7 @@ class Table:
 def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
     if not isinstance(cell, Number):
         return [cell, *(None for _ in names)]
-    told: list[Cell] = [cell.value, cell.low, cell.high, cell.p_value]
+    told: list[Cell] = [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)]
     return told[: 1 + len(names)]
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.metrics.table import hits, metric
-from fathom.results.numbers import Number, mean, measure, recipe
+from fathom.metrics.table import Metric, hits, metric
+from fathom.results.numbers import NOTHING, Number, mean, measure, recipe, untold
 from fathom.results.rows import Ints, Rows, Run
 from fathom.results.tables import Cell, Table
 
@@ -26,6 +26,7 @@ BOUNDS = {name: (f"{name} low", f"{name} high") for name in MEASURED} | {"MRR": 
 OUT_OF_SIGHT = frozenset(end for name, ends in BOUNDS.items() if name != "MRR" for end in ends)
 """Ends of the other intervals: in CSV and JSON alone."""
 EACH_ITEM = "(a sentence for each item)"
+NO_RANKS = "the ranks of all right answers were not recorded"
 LEGEND = (
     "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high 95 % of "
     "resamples of the items; MRRₐ: 1 / mean unfiltered rank of all right answers"
@@ -62,6 +63,7 @@ class Line(NamedTuple):
     :param numbers: by the names of :data:`MEASURED`; none where nothing was scored.
     :param items: how many these are of.
     :param template: its number in the run.
+    :param places: of its predictions among the rows, scored or not.
     """
 
     setting: Setting
@@ -71,6 +73,8 @@ class Line(NamedTuple):
     run: Run
     template: int
     scoring: str
+    rows: Rows
+    places: Ints
 
     @property
     def mrr(self) -> float:
@@ -89,14 +93,19 @@ def lines_of(run: Run, rows: Rows, model: str) -> list[Line]:
         scored = places[rows.scored[places]]
         setting = _setting(rows, model, task, scoring, places)
         measured = _measured(rows, scored) if len(scored) else {}
-        found.append(Line(setting, measured, len(scored), len(places) - len(scored), run, template, scoring))
+        unscored = len(places) - len(scored)
+        found.append(Line(setting, measured, len(scored), unscored, run, template, scoring, rows, places))
     return found
 
 
 def _measured(rows: Rows, places: Ints) -> dict[str, Number]:
-    wanted = [*map(hits, CUTS), metric("mrr"), metric("mrr_all")]
-    found = ((name, measure(rows, one, places)) for name, one in zip(MEASURED, wanted, strict=True))
+    found = ((name, measure(rows, one, places)) for name, one in metrics().items())
     return {name: number for name, number in found if number is not None}
+
+
+def metrics() -> dict[str, Metric]:
+    """Those of :data:`MEASURED`, by these names."""
+    return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
@@ -184,9 +193,10 @@ def task_table(run: Run, rows: Rows, notes: Sequence[str]) -> Table:
     return Table.of_numbers(columns, body, "Results", BOUNDS, FORMATS, (LEGEND, _BY, *notes), OUT_OF_SIGHT)
 
 
-def measured(numbers: Mapping[str, Number]) -> tuple[Number | None, ...]:
+def measured(numbers: Mapping[str, Number]) -> tuple[Number, ...]:
     """The cells of a line's numbers."""
-    return tuple(map(numbers.get, MEASURED))
+    nothing = untold(NO_RANKS if numbers else NOTHING)
+    return tuple(numbers.get(name, nothing) for name in MEASURED)
 
 
 def _template(line: Line) -> str:

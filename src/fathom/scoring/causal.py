@@ -9,6 +9,7 @@ in plain batches under the model's own mask; heads and soft-maxes are still shar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -41,25 +42,32 @@ def causal_log_probs(model: Model, sequences: Sequence[Sequence[int]], budget: B
     return [scores[path[path >= 0]] for path in trie.paths]
 
 
+class _Packed(NamedTuple):
+    """Blocks that run together. :param parents: for each of *nodes*, which of the blocks' new nodes stands above it."""
+
+    blocks: list[Block]
+    parents: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+
+
 def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     children = Children(trie)
-    start = 0
-    while start < len(trie.inner):
+
+    def pack(start: int) -> tuple[_Packed, int]:
         size = min(BLOCK, budget.tokens)
         blocks, after = blocks_from(trie, start, size, max(1, budget.tokens // size))
-        parents, nodes = children.of(trie.inner[start:after])
-        found = budget.attempt(lambda: _run_blocks(model, trie, blocks, parents, nodes))  # noqa: B023 - called at once
-        if found is not None:
-            scores[nodes] = found
-            start = after
+        return _Packed(blocks, *children.of(trie.inner[start:after])), after
+
+    for batch, found in budget.batches(len(trie.inner), pack, lambda batch: _run_blocks(model, trie, *batch)):
+        scores[batch.nodes] = found
     return scores
 
 
 def _run_blocks(
     model: Model, trie: Trie, blocks: list[Block], parents: NDArray[np.int64], nodes: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """:param parents: for each of *nodes*, which of the blocks' new nodes stands above it."""
+    """:returns: the scores of *nodes*, see :class:`_Packed`."""
     width = max(len(block.nodes) for block in blocks)
     ids = np.zeros((len(blocks), width), dtype=np.int64)
     # A padding node sees itself and is seen by no other: its number and its end are beyond every node.
@@ -90,16 +98,13 @@ def _by_plain_batches(model: Model, trie: Trie, budget: Budget) -> NDArray[np.fl
     lengths = (paths >= 0).sum(axis=1)
     paths = paths[np.argsort(lengths, kind="stable")]
     lengths.sort()
-    start = 0
-    while start < len(paths):
-        stop = start + 1
-        while stop < len(paths) and (stop + 1 - start) * lengths[stop] <= budget.tokens:
-            stop += 1
-        chunk = paths[start:stop, : lengths[stop - 1]]
-        found = budget.attempt(lambda: _run_batch(model, trie, chunk))  # noqa: B023 - called at once
-        if found is not None:
-            scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = found
-            start = stop
+
+    def pack(start: int) -> tuple[NDArray[np.int64], int]:
+        stop = budget.fitting(lengths, start)
+        return paths[start:stop, : lengths[stop - 1]], stop
+
+    for chunk, found in budget.batches(len(paths), pack, lambda chunk: _run_batch(model, trie, chunk)):
+        scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = found
     return scores
 
 

@@ -104,23 +104,23 @@ def _score(
     order = np.argsort(request, kind="stable")
     request, targets = request[order], targets[order]
     found = np.empty(len(order), dtype=np.float32)
-    start, length = 0, sequences.shape[1]
-    while start < len(distinct):
-        stop = start + max(1, budget.tokens // length)
-        low, high = np.searchsorted(request, [start, stop])
 
-        def run() -> NDArray[np.float32]:
-            with torch.inference_mode():
-                batch = torch.from_numpy(distinct[start:stop]).to(model.device)  # noqa: B023 - called at once
-                states = model.hidden_at(model.embed(batch[:, :-1]), batch[:, -1:])[:, 0]
-                rows = torch.from_numpy(request[low:high] - start).to(model.device)  # noqa: B023
-                wanted = torch.from_numpy(targets[low:high]).to(model.device)  # noqa: B023
-                return target_log_probs(model, states, rows, wanted).cpu().numpy()
+    def pack(start: int) -> tuple[slice, int]:
+        stop = start + max(1, budget.tokens // sequences.shape[1])
+        return slice(start, stop), stop
 
-        scores = budget.attempt(run)
-        if scores is not None:
-            found[low:high] = scores
-            start = stop
+    def run(some: slice) -> tuple[slice, NDArray[np.float32]]:
+        """The requests of some distinct sequences, and their scores."""
+        asked = slice(*np.searchsorted(request, [some.start, some.stop]).tolist())
+        with torch.inference_mode():
+            batch = torch.from_numpy(distinct[some]).to(model.device)
+            states = model.hidden_at(model.embed(batch[:, :-1]), batch[:, -1:])[:, 0]
+            rows = torch.from_numpy(request[asked] - some.start).to(model.device)
+            wanted = torch.from_numpy(targets[asked]).to(model.device)
+            return asked, target_log_probs(model, states, rows, wanted).cpu().numpy()
+
+    for _, (asked, scores) in budget.batches(len(distinct), pack, run):
+        found[asked] = scores
     unsorted = np.empty_like(found)
     unsorted[order] = found
     return unsorted

@@ -1,9 +1,10 @@
-"""The place of the right answers among all candidates, with ties said out loud."""
+"""The place of the right answers among all candidates, ties included."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,28 @@ class Ranks(NamedTuple):
     @property
     def realistic(self) -> float:
         return (self.optimistic + self.pessimistic) / 2
+
+
+@dataclass
+class Found:
+    """Where the gold answers of one query stand among its candidates.
+
+    :param ranks: of its best gold answer, known ones taken out; None where no gold answer has a score.
+    :param gold_scores: in gold order, NaN where there is none.
+    :param gold_ranks: realistic, among all candidates, in gold order; none where they are not known.
+    :param top: places of the best candidates and their scores, best first.
+    :param scores: of all candidates, where asked for.
+    :param above: the rank is greater than this: the search stopped there.
+    :param unscored: why there is no rank.
+    """
+
+    ranks: Ranks | None
+    gold_scores: list[float]
+    gold_ranks: list[float]
+    top: list[tuple[int, float]]
+    scores: NDArray[np.floating[Any]] | None = field(default=None, repr=False)
+    above: int | None = None
+    unscored: str | None = None
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:

@@ -6,7 +6,6 @@ Memory holds some queries × some candidates at a time, whatever there is of eit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.scoring.ranks import Ranks
+from fathom.scoring.ranks import Found, Ranks
 
 CANDIDATES = 8192
 """Candidates per matrix product."""
@@ -56,26 +55,6 @@ def unit(vectors: Tensor) -> Tensor:
     vectors = vectors.float()
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return torch.where(torch.isfinite(length) & (length > 0), vectors / length, torch.nan)
-
-
-@dataclass
-class Found:
-    """What is found of one query.
-
-    :param ranks: of its best gold answer, known ones taken out; None where no gold answer has a score.
-    :param gold_scores: cosines in gold order, NaN where there is none. :param gold_ranks: realistic, among all.
-    :param top: places of the best candidates and their cosines, best first.
-    :param scores: of all candidates, where asked for.
-    :param above: the rank is greater than this: the search stopped there. :param unscored: why there is no rank.
-    """
-
-    ranks: Ranks | None
-    gold_scores: list[float]
-    gold_ranks: list[float]
-    top: list[tuple[int, float]]
-    scores: NDArray[np.float32] | None = field(default=None, repr=False)
-    above: int | None = None
-    unscored: str | None = None
 
 
 class _Counts(NamedTuple):

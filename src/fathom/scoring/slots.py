@@ -229,30 +229,23 @@ def in_batches(
         with a batch is done again where memory runs out.
     """
     todo = sorted((slot.tokens(masks), masks, row) for row, slot in enumerate(slots) for masks in names.masks(ways))
-    start = 0
-    while start < len(todo):
-        batch = _batch(todo, start, budget)
+    lengths = [length for length, *_ in todo]
 
-        def run() -> bool:
-            states = _states(model, [slots[row] for *_, row in batch], [masks for _, masks, _ in batch], learnt)  # noqa: B023 - called at once
-            use(_told(model, states, batch, names, ways))  # noqa: B023
-            return True
+    def pack(start: int) -> tuple[Sequence[_Task], int]:
+        stop = budget.fitting(lengths, start, equal=True)
+        return todo[start:stop], stop
 
-        if budget.attempt(run):
-            start += len(batch)
+    def run(batch: Sequence[_Task]) -> bool:
+        states = _states(model, [slots[row] for *_, row in batch], [masks for _, masks, _ in batch], learnt)
+        use(_told(model, states, batch, names, ways))
+        return True
+
+    for _ in budget.batches(len(todo), pack, run):
+        pass
 
 
 _Task = tuple[int, int, int]
 """Tokens of the sequence, masks in it, row of its slot."""
-
-
-def _batch(todo: Sequence[_Task], start: int, budget: Budget) -> Sequence[_Task]:
-    """Sequences of one length, as many as the budget allows."""
-    length = todo[start][0]
-    stop = start + 1
-    while stop < len(todo) and todo[stop][0] == length and (stop + 1 - start) * length <= budget.tokens:
-        stop += 1
-    return todo[start:stop]
 
 
 def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: Tensor | None) -> Tensor:

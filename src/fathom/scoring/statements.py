@@ -37,6 +37,18 @@ class Reduction(StrEnum):
     MEAN = "mean"
 
 
+class Way(NamedTuple):
+    """One way of scoring a statement; several share their passes."""
+
+    reduction: Reduction
+    score: Score
+
+    @property
+    def name(self) -> str:
+        """As in the predictions, such as "sum/full"."""
+        return f"{self.reduction}/{self.score}"
+
+
 def counted_tokens(tokens: Tokens, score: Score, attention: Attention) -> NDArray[np.bool_]:
     """Which tokens *score* counts, shape (n,). Special tokens never, nor a first token that nothing stands before."""
     scored: NDArray[np.bool_] = tokens.roles != Role.SPECIAL

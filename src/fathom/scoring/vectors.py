@@ -189,17 +189,15 @@ def _common(first: Ids, second: Ids) -> int:
 def _by_shared_beginning(model: Model, family: Family, budget: Budget) -> Iterator[_Pass]:
     beginning = torch.tensor([family.members[0][: family.shared]], device=model.device)
     places = torch.arange(family.shared, device=model.device)[None]
-    past = None
-    while past is None:
-        past = budget.attempt(lambda: model.grow(None, model.embed(beginning), places)[1])
+    [(_, past)] = budget.batches(1, lambda _: (beginning, 1), lambda ids: model.grow(None, model.embed(ids), places)[1])
     members = sorted(family.members, key=len, reverse=True)
-    start = 0
-    while start < len(members):
-        blocks, after = _pack(members, family.shared, start, budget)
-        states = budget.attempt(lambda: _run_blocks(model, past, family.shared, blocks))  # noqa: B023 - called at once
-        if states is not None:
-            yield [ids for block in blocks for ids in block], states
-            start = after
+    passes = budget.batches(
+        len(members),
+        lambda start: _pack(members, family.shared, start, budget),
+        lambda blocks: _run_blocks(model, past, family.shared, blocks),
+    )
+    for blocks, states in passes:
+        yield [ids for block in blocks for ids in block], states
 
 
 def _pack(members: Sequence[Ids], shared: int, start: int, budget: Budget) -> tuple[list[list[Ids]], int]:
@@ -275,20 +273,17 @@ def _by_batches(
 ) -> Iterator[_Pass]:
     """*run* gets ids, shape (b, n), padded on the right unless *equal* lengths are asked, and each one's last place."""
     sequences = sorted(sequences, key=len)
-    start = 0
-    while start < len(sequences):
-        stop = start + 1
-        while stop < len(sequences) and (stop + 1 - start) * len(sequences[stop]) <= budget.tokens:
-            if equal and len(sequences[stop]) != len(sequences[start]):
-                break
-            stop += 1
-        some = sequences[start:stop]
+    lengths = [len(ids) for ids in sequences]
+
+    def pack(start: int) -> tuple[Sequence[Ids], int]:
+        stop = budget.fitting(lengths, start, equal=equal)
+        return sequences[start:stop], stop
+
+    def states(some: Sequence[Ids]) -> Tensor:
         ids = np.zeros((len(some), len(some[-1])), dtype=np.int64)
         for row, sequence in enumerate(some):
             ids[row, : len(sequence)] = sequence
         at = torch.tensor([len(sequence) - 1 for sequence in some], device=model.device)
-        batch = torch.from_numpy(ids).to(model.device)
-        states = budget.attempt(lambda: run(batch, at))  # noqa: B023 - called at once
-        if states is not None:
-            yield some, states
-            start = stop
+        return run(torch.from_numpy(ids).to(model.device), at)
+
+    return budget.batches(len(sequences), pack, states)

@@ -47,10 +47,17 @@ class RunFolder:
             raise BadInput(f"{self.path / 'manifest.json'}:{error.lineno}: not JSON: {error.msg}") from error
 
     def start(
-        self, identity: Mapping[str, Any], plan: Sequence[str], queries: pa.Table, candidates: pa.Table
+        self,
+        identity: Mapping[str, Any],
+        plan: Sequence[str],
+        queries: pa.Table,
+        candidates: pa.Table,
+        shows: Mapping[str, Any] | None = None,
     ) -> set[str]:
-        """Make the folder, or go on with it. :returns: the shards already finished.
+        """Make the folder, or go on with it.
 
+        :param shows: what the probe declares of its numbers; it decides nothing about what may resume.
+        :returns: the shards already finished.
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
         if (self.path / "manifest.json").exists():
@@ -64,6 +71,7 @@ class RunFolder:
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
+        manifest |= {"shows": shows} if shows else {}
         write_json(self.path / "manifest.json", manifest)
         return set()
 

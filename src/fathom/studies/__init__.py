@@ -195,7 +195,7 @@ STUDIES: Door[Study] = Door(
         _of_runs(
             "choice",
             REASONING,
-            "Does a model know, and does it reason? Accuracy by task, and by rule with the premise remembered or given.",
+            "Does a model know, and does it reason? Accuracy by task, and by rule with the premise known or given.",
             StudyOptions,
         ),
     ),

@@ -6,81 +6,161 @@ a difference diminishes at higher ranks", and the linear one beside it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.metrics.correlation import Correlation, pearson
-from fathom.results.facts import common, facts_of
+from fathom.results.names import short_names
+from fathom.results.numbers import Number, combined, correlation, mean, untold
+from fathom.results.outcomes import Outcome, common_facts, outcome_of
+from fathom.results.plots import Plot
+from fathom.results.rows import Floats
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-
-NAN = float("nan")
-NOT_TOLD = Correlation(NAN, NAN, NAN, NAN, 0)
 
 
 class Agreement(NamedTuple):
-    """:param log_ranks: correlation of log10 ranks. :param both_hit: share of facts that both rank within *k*; likewise
-    the other quadrants. :param left_out: facts that only one of them, or neither, could rank.
+    """Two probes on the facts that both ranked.
+
+    :param log_ranks: correlation of log10 ranks; without a value where a search stopped.
+    :param ranks: of the ranks themselves.
+    :param both_hit: share of facts that both rank within *k*; likewise the other quadrants.
+    :param left_out: facts that only one of them, or neither, could rank.
     :param stopped: facts that one of them only knows to rank beyond some number: they are in the quadrants, and the
-        correlations, which need every rank, are NaN: those of the other facts would be of facts chosen by their rank.
-    :param points: fact id, rank by the first, rank by the second; without those stopped."""
+        correlations, which need every rank, are not told: those of the other facts would be of facts chosen by rank.
+    :param points: fact id, rank by the first, rank by the second; without those stopped.
+    """
 
     first: str
     second: str
     k: int
-    log_ranks: Correlation
-    ranks: Correlation
-    both_hit: float
-    both_miss: float
-    only_first: float
-    only_second: float
+    log_ranks: Number
+    ranks: Number
+    both_hit: Number
+    both_miss: Number
+    only_first: Number
+    only_second: Number
     left_out: int
     stopped: int
     points: list[tuple[str, float, float]]
 
 
-def agreement(
-    first: RunFolder, second: RunFolder, k: int = 10, scorings: tuple[str | None, str | None] = (None, None)
-) -> Agreement:
-    """:param scorings: of each run; None for its only one.
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> Agreement:
+    """:param runs: two, or one and the same by two of its scorings.
+    :param scoring: of both, or two, the first run's first.
     :raises BadInput: the runs have no fact in common, were asked with different candidates, or are one and the same."""
-    if first.path.resolve() == second.path.resolve() and scorings[0] == scorings[1]:
-        raise BadInput(f"{first.path} is both runs: give two, or two of its scorings (--scoring A,B)")
-    one, other = facts_of(first, scorings[0]), facts_of(second, scorings[1])
-    if one.name == other.name:
-        one, other = (replace(side, name=f"{side.name} ({run.path})") for side, run in ((one, first), (other, second)))
-    facts = [fact for fact in common(one, other) if all(_tells(side.ranked[fact].beyond, k) for side in (one, other))]
+    if len(runs) != 2:
+        raise BadInput(f"two probes are compared, with a run of each: found {len(runs)}")
+    wanted = [[name] for name in scoring][:2] or [[]]
+    if runs[0].path.resolve() == runs[1].path.resolve() and wanted[0] == wanted[-1]:
+        raise BadInput(f"{runs[0].path} is both runs: give two, or two of its scorings (--scoring A,B)")
+    names = short_names(runs)
+    one, other = outcome_of(runs[0], wanted[0], names[0]), outcome_of(runs[1], wanted[-1], names[1])
+    first, second = one.name, other.name
+    if first == second:
+        first, second = (f"{side.name} ({side.path})" for side in (one, other))
+    every = common_facts([one, other])
+    known = [np.asarray((side.beyond == np.inf) | (side.beyond >= k))[side.at(every)] for side in (one, other)]
+    facts = [fact for fact, both in zip(every, known[0] & known[1], strict=True) if both]
     if not facts:
         raise BadInput(f"no fact is ranked as far as {k} by both runs: give a smaller --k, or a greater --max-rank")
-    ranks = [np.array([side.ranked[fact].rank for fact in facts]) for side in (one, other)]
-    logs = [np.array([side.ranked[fact].log_rank for fact in facts]) for side in (one, other)]
-    hit: list[npt.NDArray[np.bool_]] = [values <= k for values in ranks]
-    stopped = set(one.stopped) | set(other.stopped)
-    whole = not stopped & set(facts)
-    everything = one.ranked.keys() | one.left_out.keys() | other.ranked.keys() | other.left_out.keys()
+    stopped = (one.stopped | other.stopped).intersection(facts)
+    ranks = [side.per_fact(side.ranks)[side.at(facts)] for side in (one, other)]
+    logs = [side.per_fact(np.log10(side.ranks))[side.at(facts)] for side in (one, other)]
+    points = [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped]
     return Agreement(
-        one.name,
-        other.name,
+        first,
+        second,
         k,
-        pearson(*logs) if whole else NOT_TOLD,
-        pearson(*ranks) if whole else NOT_TOLD,
-        float((hit[0] & hit[1]).mean()),
-        float((~hit[0] & ~hit[1]).mean()),
-        float((hit[0] & ~hit[1]).mean()),
-        float((~hit[0] & hit[1]).mean()),
-        len(everything) - len(facts),
-        len(stopped & set(facts)),
-        [
-            (fact, x, y)
-            for fact, x, y in zip(facts, ranks[0].tolist(), ranks[1].tolist(), strict=True)
-            if fact not in stopped
-        ],
+        _correlation("correlation of log10 ranks", (one, other), logs, len(stopped)),
+        _correlation("correlation of ranks", (one, other), ranks, len(stopped)),
+        *_quadrants((one, other), facts, ranks[0] <= k, ranks[1] <= k, k),
+        len(set(one.facts).union(other.facts)) - len(facts),
+        len(stopped),
+        points,
     )
 
 
-def _tells(beyond: int | None, k: int) -> bool:
-    """Whether the rank is known to be within *k* or not."""
-    return beyond is None or beyond >= k
+def _correlation(name: str, sides: Sequence[Outcome], values: Sequence[Floats], stopped: int) -> Number:
+    made = combined(name, [side.recipe("") for side in sides], " and ")
+    if stopped:
+        return untold("some ranks are only known to lie beyond --max-rank: no correlation", made)
+    return correlation(values[0], values[1], made)
+
+
+def _quadrants(
+    sides: Sequence[Outcome], facts: Sequence[str], first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], k: int
+) -> tuple[Number, Number, Number, Number]:
+    """Both hit, both miss, only the first, only the second. :param first: whether it hits, [facts]."""
+    relations, recipes = sides[0].relations_of(facts), [side.recipe("") for side in sides]
+
+    def share(name: str, values: npt.NDArray[np.bool_]) -> Number:
+        return mean(values, relations, combined(f"{name}@{k}", recipes, " and "))
+
+    return (
+        share("both hit", first & second),
+        share("both miss", ~first & ~second),
+        share("only first hit", first & ~second),
+        share("only second hit", ~first & second),
+    )
+
+
+def tables(found: Agreement) -> list[Table]:
+    """Correlations, and quadrants of hits and misses."""
+    hit, miss = f"hit@{found.k}", f"miss@{found.k}"
+    notes = []
+    if found.left_out:
+        notes.append(f"{found.left_out} facts that one of the two could not rank are left out")
+    if found.stopped:
+        notes.append(
+            f"{found.stopped} facts are only known to rank beyond --max-rank: they are misses in the quadrants; "
+            "correlations need every rank, ask again without --max-rank"
+        )
+    quadrants = (
+        (hit, hit, found.both_hit),
+        (miss, miss, found.both_miss),
+        (hit, miss, found.only_first),
+        (miss, hit, found.only_second),
+    )
+    return [
+        correlations_table(
+            f"{found.first} and {found.second}", [("log10 rank", found.log_ranks), ("rank", found.ranks)], notes
+        ),
+        Table.of_numbers(
+            (found.first, found.second, "share"), quadrants, "quadrants", {"share": ("low", "high")}, {"share": ".1%"}
+        ),
+    ]
+
+
+def correlations_table(title: str, lines: Sequence[tuple[str, Number]], notes: Sequence[str]) -> Table:
+    """:param lines: what is correlated, and how."""
+    return Table.of_numbers(
+        ("of", "Pearson r", "facts"),
+        [(name, number, number.n) for name, number in lines],
+        title,
+        {"Pearson r": ("low", "high", "p")},
+        {"Pearson r": ".3f"},
+        notes,
+    )
+
+
+def files(found: Agreement) -> dict[str, Table]:
+    """The ranks of every fact."""
+    return {"agreement-ranks": Table(("fact", found.first, found.second), tuple(found.points), "ranks")}
+
+
+def plots(found: Agreement) -> list[Plot]:
+    """Every fact by its two ranks, both axes logarithmic; the lines stand at rank *k* (figure 7 of the DEER paper)."""
+
+    def draw(axes: Any) -> None:
+        axes.scatter([x for _, x, _ in found.points], [y for _, _, y in found.points], s=6, alpha=0.5)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.axvline(found.k, color="grey", linewidth=0.8)
+        axes.axhline(found.k, color="grey", linewidth=0.8)
+        axes.set_title(f"r = {found.log_ranks.value:.3f} on log ranks")
+
+    return [Plot("agreement", draw, f"rank by {found.first}", f"rank by {found.second}")]

@@ -12,28 +12,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from fathom.errors import BadInput
-from fathom.metrics.bootstrap import Interval, interval
-from fathom.metrics.ranking import told_hits_at_k
+from fathom.metrics.bootstrap import interval
+from fathom.metrics.table import SHARE
+from fathom.prompts.choices import NO_OPTION
 from fathom.results.names import short_names
+from fathom.results.numbers import NOTHING, Number, combined, number_of, recipe, untold
+from fathom.results.rows import Rows
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised", "not known"
 """How P1 comes to the model; *not known* where its memorising question was not asked or has no answer."""
 ALL = "all"
-UNPARSED = "unparsed"
-"""How the reason of a reply that names no option begins."""
+_NOTES = (
+    "accuracy: of the questions with an answer, with its 95 % interval; all: over tasks or rules, which are resampled",
+    "unparsed: replies that name no option; all wrong: accuracy where they, and the unscored, count as wrong",
+)
+_PREMISE = "P1 memorised: the model chose the right answer of the question that asks for P1; P2 is always given"
 
 
 class Line(NamedTuple):
     """One model on the questions of one task or rule.
 
-    :param premise: how P1 comes to the model; "" for memorising tasks. :param questions: how many were asked.
-    :param accuracy: of those with an answer; None where there is none.
-    :param unparsed: questions whose reply names no option. :param unscored: other questions without an answer.
+    :param premise: how P1 comes to the model; "" for memorising tasks.
+    :param questions: how many were asked.
+    :param accuracy: of those with an answer; without a value where there is none.
+    :param unparsed: questions whose reply names no option.
+    :param unscored: other questions without an answer.
     :param all_wrong: accuracy over all questions, those without an answer counted as wrong.
     """
 
@@ -42,115 +49,122 @@ class Line(NamedTuple):
     task: str
     premise: str
     questions: int
-    accuracy: Interval | None
+    accuracy: Number
     unparsed: int
     unscored: int
-    all_wrong: float
+    all_wrong: Number
 
 
 class Found(NamedTuple):
+    """Both tables' lines.
+
+    :param notes: on runs that are not finished.
+    """
+
     memorizing: list[Line]
     reasoning: list[Line]
+    notes: list[str]
 
 
 class _Question(NamedTuple):
-    """:param credit: mean over its statements, NaN where one has none. :param reason: why, "" where it has."""
+    """:param credit: mean over its statements, NaN where one has none.
+    :param reason: why, "" where it has."""
 
-    id: str
     groups: Mapping[str, str]
     credit: float
     reason: str
 
 
-def choice(runs: Sequence[RunFolder]) -> Found:
+class _Asked(NamedTuple):
+    """What one model was asked in one scoring.
+
+    :param questions: by id.
+    :param made: recipes of its runs.
+    """
+
+    model: str
+    scoring: str
+    questions: dict[str, _Question]
+    made: list[str]
+
+
+def ask(runs: Sequence[RunFolder]) -> Found:
     """Both tables, each model's lines together.
 
     :param runs: of one model or several; memorising and reasoning in one run or in two.
     :raises BadInput: no such question in a run, a question asked twice of one model, or with other options.
     """
-    _check_options(runs)
-    asked: dict[tuple[str, str], dict[str, _Question]] = {}
-    for run, model in zip(runs, short_names(runs), strict=True):
-        for scoring, question in _questions(run):
-            key = (model, scoring)
-            of_model = asked.setdefault(key, {})
-            if question.id in of_model:
+    read = [Rows(run, with_scores=False) for run in runs]
+    _check_options(runs, read)
+    asked: dict[tuple[str, str], _Asked] = {}
+    for run, rows, model in zip(runs, read, short_names(runs), strict=True):
+        for scoring in rows.scorings:
+            questions = _questions(run, rows, scoring)
+            of_model = asked.setdefault((model, scoring), _Asked(model, scoring, {}, []))
+            if double := next((id_ for id_ in questions if id_ in of_model.questions), None):
                 raise BadInput(
-                    f"{run.path}: another run has question {question.id} of {' '.join(key)}, too: leave one out"
+                    f"{run.path}: another run has question {double} of {model} {scoring}, too: leave one out"
                 )
-            of_model[question.id] = question
-    found = Found([], [])
-    for key, questions in asked.items():
-        found.memorizing.extend(_memorizing(key, questions.values()))
-        found.reasoning.extend(_reasoning(key, questions))
-    return found
+            of_model.questions.update(questions)
+            templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
+            of_model.made.append(recipe(rows, "accuracy", scoring, templates))
+    return Found(
+        [line for of_model in asked.values() for line in _memorizing(of_model)],
+        [line for of_model in asked.values() for line in _reasoning(of_model)],
+        [f"{run.path} is unfinished: numbers are of the finished part only" for run in runs if not run.is_complete()],
+    )
 
 
-def _questions(run: RunFolder) -> Iterable[tuple[str, _Question]]:
-    """Scoring, and what came of each question in it.
-
-    :raises BadInput: no memorising and no reasoning question.
-    """
-    queries = run.queries()
-    groups = {
-        id_: dict(found)
-        for id_, found in zip(queries.column("query_id").to_pylist(), queries.column("groups").to_pylist(), strict=True)
-        if {"task", "rule"} & dict(found).keys()
-    }
-    if not groups:
+def _questions(run: RunFolder, rows: Rows, scoring: str) -> dict[str, _Question]:
+    """:raises BadInput: no memorising and no reasoning question."""
+    if not any({"task", "rule"} & groups.keys() for groups in rows.groups):
         raise BadInput(
             f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
             "or on what fathom build choices makes"
         )
-    table = run.predictions()
-    optimistic, pessimistic = _numbers(table, "rank_optimistic"), _numbers(table, "rank_pessimistic")
-    hits = told_hits_at_k(optimistic, pessimistic, _numbers(table, "rank_above"), _numbers(table, "correct"), 1)
-    reasons = table.column("unscored").to_pylist()
-    places: dict[tuple[str, str], list[int]] = {}
-    for place, key in enumerate(
-        zip(*(table.column(name).to_pylist() for name in ("scoring", "query_id")), strict=True)
-    ):
-        places.setdefault(key, []).append(place)
-    for (scoring, query), own in places.items():
-        if query in groups:
-            why = [reasons[place] or "no rank was recorded" for place in own if np.isnan(hits[place])]
-            credit = float("nan") if why else float(hits[own].mean())
-            yield scoring, _Question(query, groups[query], credit, "".join(why[:1]))
+    places: dict[int, list[int]] = {}
+    for place in rows.of(scoring).tolist():
+        places.setdefault(int(rows.query[place]), []).append(place)
+    hits = rows.hits(1)
+    return {
+        rows.query_ids[query]: _Question(
+            rows.groups[query],
+            float(hits[own].mean()),
+            next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
+        )
+        for query, own in places.items()
+        if {"task", "rule"} & rows.groups[query].keys()
+    }
 
 
-def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
-    return np.asarray(table.column(name).to_numpy(), dtype=np.float64)
-
-
-def _check_options(runs: Sequence[RunFolder]) -> None:
+def _check_options(runs: Sequence[RunFolder], read: Sequence[Rows]) -> None:
     """Two models must have had the same choice."""
     options: dict[str, tuple[tuple[str, ...], RunFolder]] = {}
-    for run in runs:
-        for question, (_, names) in run.candidates().items():
+    for run, rows in zip(runs, read, strict=True):
+        for question, (_, names) in rows.candidates.items():
             first = options.setdefault(question, (tuple(names), run))
             if first[0] != tuple(names):
                 raise BadInput(f"question {question} has other options in {run.path} than in {first[1].path}")
 
 
-def _memorizing(key: tuple[str, str], questions: Iterable[_Question]) -> list[Line]:
+def _memorizing(asked: _Asked) -> list[Line]:
     tasks: dict[str, list[_Question]] = {}
-    for question in questions:
+    for question in asked.questions.values():
         if "task" in question.groups:
             tasks.setdefault(question.groups["task"], []).append(question)
-    return [_line(key, task, "", {task: own}) for task, own in tasks.items()] + (
-        [_line(key, ALL, "", tasks)] if len(tasks) > 1 else []
-    )
+    lines = [_line(asked, task, "", {task: own}) for task, own in tasks.items()]
+    return lines + ([_line(asked, ALL, "", tasks)] if len(tasks) > 1 else [])
 
 
-def _reasoning(key: tuple[str, str], questions: Mapping[str, _Question]) -> list[Line]:
+def _reasoning(asked: _Asked) -> list[Line]:
     rules: dict[str, dict[str, list[_Question]]] = {}
-    for question in questions.values():
+    for question in asked.questions.values():
         if "rule" in question.groups:
-            premise = _premise(question, questions)
+            premise = _premise(question, asked.questions)
             rules.setdefault(question.groups["rule"], {}).setdefault(premise, []).append(question)
     order = (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
     lines = [
-        _line(key, rule, premise, {rule: of_rule[premise]})
+        _line(asked, rule, premise, {rule: of_rule[premise]})
         for rule, of_rule in rules.items()
         for premise in order
         if premise in of_rule
@@ -158,7 +172,7 @@ def _reasoning(key: tuple[str, str], questions: Mapping[str, _Question]) -> list
     if len(rules) > 1:
         for premise in order:
             together = {rule: of_rule[premise] for rule, of_rule in rules.items() if premise in of_rule}
-            lines += [_line(key, ALL, premise, together)] if together else []
+            lines += [_line(asked, ALL, premise, together)] if together else []
     return lines
 
 
@@ -171,21 +185,52 @@ def _premise(question: _Question, questions: Mapping[str, _Question]) -> str:
     return MEMORISED if memory.credit > 0.5 else NOT_MEMORISED
 
 
-def _line(key: tuple[str, str], task: str, premise: str, parts: Mapping[str, Sequence[_Question]]) -> Line:
+def _line(asked: _Asked, task: str, premise: str, parts: Mapping[str, Sequence[_Question]]) -> Line:
     """:param parts: the questions, by what the interval of all is clustered by; of one part, each stands alone."""
     every = [(part, question) for part, own in parts.items() for question in own]
+    about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
+
+    def number(name: str, given: Sequence[tuple[str, float]]) -> Number:
+        made = combined(name, asked.made, " and ") + about
+        if not given:
+            return untold(NOTHING, made)
+        clusters = [part for part, _ in given] if task == ALL else None
+        return number_of(interval([credit for _, credit in given], clusters, limits=SHARE), len(given), made)
+
     told = [(part, question.credit) for part, question in every if not np.isnan(question.credit)]
-    unparsed = sum(question.reason.startswith(UNPARSED) for _, question in every)
-    values = [credit for _, credit in told]
-    clusters = [part for part, _ in told] if task == ALL else None
-    accuracy = interval(values, clusters, limits=(0.0, 1.0)) if told else None
+    unparsed = sum(question.reason in NO_OPTION for _, question in every)
     return Line(
-        *key,
+        asked.model,
+        asked.scoring,
         task,
         premise,
         len(every),
-        accuracy,
+        number("accuracy", told),
         unparsed,
         len(every) - len(told) - unparsed,
-        sum(values) / len(every),
+        number("accuracy, all wrong", [(part, float(np.nan_to_num(question.credit))) for part, question in every]),
+    )
+
+
+def tables(found: Found) -> list[Table]:
+    """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023); one without questions is left out."""
+    made = []
+    if found.memorizing:
+        made.append(_table(found.memorizing, "memorising", ("task",), (*_NOTES, *found.notes)))
+    if found.reasoning:
+        made.append(_table(found.reasoning, "reasoning", ("rule", "P1"), (_PREMISE, *_NOTES, *found.notes)))
+    return made
+
+
+def _table(lines: Sequence[Line], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:
+    columns = ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong")
+    ends = ("all wrong low", "all wrong high")
+    return Table.of_numbers(
+        columns,
+        [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines],
+        title,
+        {"accuracy": ("low", "high"), "all wrong": ends},
+        dict.fromkeys(("accuracy", "all wrong"), ".1%"),
+        notes,
+        ends,
     )

@@ -28,8 +28,8 @@ from fathom.errors import BadInput, FathomError
 from fathom.formats import read
 from fathom.links import find
 from fathom.links.folder import MANIFEST, open_links, train_links
+from fathom.links.options import LinkOptions
 from fathom.options import parse_options, read_yaml, separated
-from fathom.probes.options import LinkOptions
 from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences

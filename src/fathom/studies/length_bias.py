@@ -6,15 +6,21 @@ Section 5.3 and figure 9 of Jinno et al. (DEER), who found r = 0.484 for BEAR an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.metrics.correlation import Correlation, pearson
-from fathom.results.facts import Facts, facts_of
+from fathom.results.numbers import Number, correlation
+from fathom.results.outcomes import Outcome, outcomes_of
+from fathom.results.plots import Plot
+from fathom.results.rows import Floats
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.agreement import correlations_table
+
+Counter = Callable[[list[str]], list[int]]
 
 
 class Box(NamedTuple):
@@ -28,73 +34,120 @@ class Box(NamedTuple):
 
 
 class LengthBias(NamedTuple):
-    """:param ranks: correlation of rank and token length; a positive one favours short names.
-    :param left_out: facts without a rank. :param points: fact id, tokens, rank."""
+    """One run.
+
+    :param ranks: correlation of rank and token length; a positive one favours short names.
+    :param left_out: facts without a rank.
+    :param points: fact id, tokens, rank.
+    """
 
     name: str
-    ranks: Correlation
-    log_ranks: Correlation
+    ranks: Number
+    log_ranks: Number
     boxes: list[Box]
     left_out: int
     points: list[tuple[str, int, float]]
 
 
-def length_bias(
-    runs: Sequence[RunFolder], scoring: str | None = None, count_tokens: Callable[[list[str]], list[int]] | None = None
+def ask(
+    runs: Sequence[RunFolder],
+    scoring: Sequence[str] = (),
+    tokenizer: str | None = None,
+    count_tokens: Counter | None = None,
 ) -> list[LengthBias]:
     """One result per run.
 
-    :param count_tokens: counts alike for all runs; None takes what each recorded (the statement probe counts a name
-        behind a space, the others the name alone).
-
+    :param tokenizer: model whose tokenizer counts alike for all runs; None takes what each recorded (the statement
+        probe counts a name behind a space, the others the name alone).
+    :param count_tokens: what counts instead.
     :raises BadInput: a run does not say, and nothing to count with is given; its search stopped at some rank.
     """
-    found = []
-    for run in runs:
-        facts = facts_of(run, scoring)
-        if facts.stopped:
-            raise BadInput(
-                f"{run.path} says of {len(facts.stopped)} of {len(facts.ranked)} facts only that they rank beyond "
-                "--max-rank: the correlation needs every rank, ask again without --max-rank"
-            )
-        tokens = _tokens(run, facts, count_tokens)
-        lengths = np.array([tokens[fact] for fact in facts.ranked])
-        ranks = np.array([facts.ranked[fact].rank for fact in facts.ranked])
-        boxes = [_box(int(length), ranks[lengths == length]) for length in np.unique(lengths)]
-        points = list(zip(facts.ranked, lengths.tolist(), ranks.tolist(), strict=True))
-        found.append(
-            LengthBias(
-                facts.name,
-                pearson(lengths, ranks),
-                pearson(lengths, np.log10(ranks)),
-                boxes,
-                len(facts.left_out),
-                points,
-            )
+    count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
+    return [_of_run(outcome, count) for outcome in outcomes_of(runs, scoring, k=None)]
+
+
+def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
+    facts = outcome.told()
+    if outcome.stopped:
+        raise BadInput(
+            f"{outcome.path} says of {len(outcome.stopped)} of {len(facts)} facts only that they rank beyond "
+            "--max-rank: the correlation needs every rank, ask again without --max-rank"
         )
-    return found
+    lengths = np.array(_tokens(outcome, facts, count))
+    ranks = outcome.per_fact(outcome.ranks)[outcome.at(facts)]
+    return LengthBias(
+        outcome.name,
+        correlation(lengths, ranks, outcome.recipe("correlation of rank and tokens")),
+        correlation(lengths, np.log10(ranks), outcome.recipe("correlation of log10 rank and tokens")),
+        [_box(int(length), ranks[lengths == length]) for length in np.unique(lengths)],
+        len(outcome.left_out),
+        list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
+    )
 
 
-def _box(tokens: int, ranks: npt.NDArray[np.float64]) -> Box:
+def _box(tokens: int, ranks: Floats) -> Box:
     lower, median, upper = np.percentile(ranks, [25, 50, 75]).tolist()
     return Box(tokens, len(ranks), lower, median, upper)
 
 
-def _tokens(run: RunFolder, facts: Facts, count_tokens: Callable[[list[str]], list[int]] | None) -> dict[str, int]:
-    recorded = {fact: about.gold_tokens for fact, about in facts.ranked.items()}
-    if count_tokens is None and all(value is not None for value in recorded.values()):
-        return {fact: int(value) for fact, value in recorded.items() if value is not None}
-    if count_tokens is None:
-        raise BadInput(f"{run.path} does not say how many tokens its answers have: give --tokenizer (a model's folder)")
-    names = {
-        (space, id_): name
-        for space, (ids, all_names) in run.candidates().items()
-        for id_, name in zip(ids, all_names, strict=True)
-    }
-    gold = {
-        fact: names[row["candidates"], row["gold"][0]]
-        for row in run.queries().to_pylist()
-        if (fact := row["fact_id"] or row["query_id"]) in recorded
-    }
-    counted = count_tokens([gold[fact] for fact in recorded])
-    return dict(zip(recorded, counted, strict=True))
+def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> list[int]:
+    places = outcome.at(facts).tolist()
+    if count is not None:
+        return count([outcome.gold_names[place] for place in places])
+    recorded = [tokens for place in places if (tokens := outcome.gold_tokens[place]) is not None]
+    if len(recorded) < len(facts):
+        raise BadInput(
+            f"{outcome.path} does not say how many tokens its answers have: give --tokenizer (a model's folder)"
+        )
+    return recorded
+
+
+def _counter(tokenizer: str) -> Counter:
+    """Number of tokens of each text behind a space, as names stand in statements."""
+    from fathom.models.loading import load_tokenizer
+    from fathom.scoring.names import token_counter
+
+    count = token_counter(load_tokenizer(tokenizer))
+    return lambda texts: count([" " + text for text in texts])
+
+
+def tables(found: Sequence[LengthBias]) -> list[Table]:
+    """Correlations, and the ranks of each length."""
+    lines = [
+        (f"{bias.name}, {name}", value)
+        for bias in found
+        for name, value in (("rank", bias.ranks), ("log10 rank", bias.log_ranks))
+    ]
+    left_out = sum(bias.left_out for bias in found)
+    notes = ["a positive r favours short names"]
+    notes += [f"{left_out} facts without a rank are left out"] if left_out else []
+    columns = ("run", "tokens", "facts", "lower quartile", "median", "upper quartile")
+    return [
+        correlations_table("gold rank and gold token length", lines, notes),
+        Table(
+            columns,
+            tuple((bias.name, *box) for bias in found for box in bias.boxes),
+            "rank of the gold answer by its number of tokens",
+            formats=dict.fromkeys(columns[3:], ".1f"),
+            notes=("quartiles of the ranks themselves, which describe these facts: no interval",),
+        ),
+    ]
+
+
+def files(found: Sequence[LengthBias]) -> dict[str, Table]:
+    """Tokens and rank of every fact."""
+    columns = ("fact", "tokens", "rank")
+    return {f"length-bias-{number}": Table(columns, tuple(bias.points), bias.name) for number, bias in enumerate(found)}
+
+
+def plots(found: Sequence[LengthBias]) -> list[Plot]:
+    """A box of ranks for each number of tokens (figure 9)."""
+    axes = ("tokens of the gold answer", "rank of the gold answer")
+    return [Plot(f"length-bias-{number}", partial(_draw, bias), *axes) for number, bias in enumerate(found)]
+
+
+def _draw(bias: LengthBias, axes: Any) -> None:
+    lengths = [box.tokens for box in bias.boxes]
+    ranks = [[rank for _, tokens, rank in bias.points if tokens == length] for length in lengths]
+    axes.boxplot(ranks, positions=lengths, showfliers=False)
+    axes.set_title(f"{bias.name}: r = {bias.ranks.value:.3f}")

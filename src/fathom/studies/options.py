@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from fathom.options import Group, separated
 from fathom.probes.options import (
@@ -72,6 +73,7 @@ class SeveralProbesOptions(FewShotOptions):
 
     model_config = ConfigDict(extra="allow")
 
+    probes: Words = Field(("embedding",), description="Probes, separated by commas.")
     max_rank: int | None = Field(None, ge=1, description="Where the statement probe may stop.")
 
     def given(self) -> dict[str, Any]:
@@ -92,12 +94,22 @@ class SizesOptions(SeveralProbesOptions):
 class ComputeTimeOptions(SeveralProbesOptions):
     """Options of the study of compute time."""
 
-    probes: Words = Field(("embedding",), description="Probes, separated by commas.")
     queries: Numbers = Field(
         (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), description="Numbers of queries to time, separated by commas."
     )
     repeats: int = Field(3, ge=1, description="How often each.")
     total: int | None = Field(None, description="Queries to extrapolate to; by default all of the data.")
+
+
+def _is_run(folder: Path) -> Path:
+    """Said together with the faults of the other options."""
+    from fathom.errors import BadInput
+    from fathom.store.folder import RunFolder
+
+    try:
+        return RunFolder.open(folder).path
+    except BadInput as error:
+        raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
 
 
 class EntailmentStudyOptions(EntailmentOptions):
@@ -108,12 +120,11 @@ class EntailmentStudyOptions(EntailmentOptions):
     rules: Words = Field(
         ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), description="Rules, separated by commas."
     )
-    wordings: Words = Field(
-        ("words",),
-        description="Of words, learnt-conjunction, learnt-templates and learnt (both), separated by commas.",
-    )
+    wordings: Annotated[
+        tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
+    ] = Field(("words",), description="What is learnt instead of worded (learnt: both), separated by commas.")
     soft: bool = Field(False, description="All four wordings.")
-    memory: Annotated[tuple[Path, ...], BeforeValidator(separated)] = Field(
+    memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = Field(
         (),
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",

@@ -4,39 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.correlation import Correlation, pearson
-from fathom.metrics.perplexity import perplexity
+from fathom.metrics.table import metric
+from fathom.results.numbers import Number, combined, correlation, measure, untold
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
+from fathom.results.plots import Plot
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.templates import OVER_MODELS
 
 
 class Point(NamedTuple):
-    """One run. :param accuracy: mean Acc@1 of its ranked facts. :param perplexity: mean over prompts, and
-    :param corpus: over all their tokens. :param prompts: that have one; :param missing: that have none."""
+    """One run.
+
+    :param accuracy: mean Acc@1 of its ranked facts.
+    :param perplexity: mean over prompts.
+    :param corpus: over all their tokens.
+    :param prompts: that have one.
+    :param missing: that have none.
+    """
 
     model: str
     data: str
     reading: str
-    accuracy: float
-    perplexity: float
-    corpus: float
+    accuracy: Number
+    perplexity: Number
+    corpus: Number
     prompts: int
     missing: int
 
 
 class Related(NamedTuple):
-    """Accuracy and mean perplexity. :param over: what the points are: models of one kind (perplexities of causal and
-    pseudo-perplexities of masked models are not on one scale), or data sets by the means of such."""
+    """Accuracy and mean perplexity.
+
+    :param over: what the points are: models of one kind (perplexities of causal and pseudo-perplexities of masked
+        models are not on one scale), or data sets by the means of such.
+    """
 
     over: str
     data: str
     reading: str
-    correlation: Correlation
+    correlation: Number
 
 
 class Perplexities(NamedTuple):
@@ -47,11 +59,11 @@ class Perplexities(NamedTuple):
     related: list[Related]
 
 
-def perplexities(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> Perplexities:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> Perplexities:
     """:raises BadInput: with all the runs that have no perplexities."""
-    columns = by_column(outcomes_of(runs, scorings))
+    columns = by_column(outcomes_of(runs, scoring))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
-    lacking = [outcome for outcome in outcomes if not _told(outcome).any()]
+    lacking = [outcome for outcome in outcomes if not _told(outcome)]
     if lacking:
         raise BadInput(f"{outcome.path} has no perplexities: ask again with --perplexity" for outcome in lacking)
     points, means, related = [], [], []
@@ -77,38 +89,79 @@ def _named(what: str, kind: str, kinds: Sequence[str]) -> str:
     return what if len(kinds) == 1 else f"{what}, {kind or 'kind not recorded'}"
 
 
-def _told(outcome: Outcome) -> np.typing.NDArray[np.bool_]:
-    return np.isfinite(outcome.log_prob) & (outcome.tokens > 0)
+def _told(outcome: Outcome) -> int:
+    """How many of its prompts have a perplexity."""
+    return int((~np.isnan(outcome.rows.prompt_log_prob[outcome.places])).sum())
 
 
 def _point(outcome: Outcome) -> Point:
+    means, corpus = (
+        measure(outcome.rows, metric(name), outcome.places) for name in ("perplexity", "corpus_perplexity")
+    )
+    assert means is not None  # the runs without are refused before
+    assert corpus is not None
     told = _told(outcome)
-    log_prob, tokens = outcome.log_prob[told], outcome.tokens[told]
+    accuracy = outcome.mean("accuracy", outcome.hits(1))
     return Point(
-        outcome.model,
-        outcome.data,
-        outcome.reading,
-        float(outcome.ranked.hits[:, 0].mean()),
-        float(perplexity(log_prob, tokens).mean()),
-        float(perplexity(log_prob.sum(), tokens.sum())),
-        int(told.sum()),
-        int((~told).sum()),
+        outcome.model, outcome.data, outcome.reading, accuracy, means, corpus, told, len(outcome.places) - told
     )
 
 
 def _mean(points: Sequence[Point]) -> Point:
     """Of the models of one data set and reading."""
+
+    def mean(name: str, own: Sequence[Number]) -> Number:
+        made = combined(name, [number.recipe for number in own], " and ")
+        return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own))
+
     return Point(
         f"mean of {len(points)} models",
         points[0].data,
         points[0].reading,
-        fmean(point.accuracy for point in points),
-        fmean(point.perplexity for point in points),
-        fmean(point.corpus for point in points),
+        mean("accuracy", [point.accuracy for point in points]),
+        mean("perplexity", [point.perplexity for point in points]),
+        mean("corpus perplexity", [point.corpus for point in points]),
         sum(point.prompts for point in points),
         sum(point.missing for point in points),
     )
 
 
-def _correlation(points: Sequence[Point]) -> Correlation:
-    return pearson([point.perplexity for point in points], [point.accuracy for point in points])
+def _correlation(points: Sequence[Point]) -> Number:
+    recipes = [number.recipe for point in points for number in (point.accuracy, point.perplexity)]
+    made = combined("correlation of accuracy and perplexity", recipes, " and ")
+    return correlation([point.perplexity.value for point in points], [point.accuracy.value for point in points], made)
+
+
+def tables(found: Perplexities) -> list[Table]:
+    """Points, means over models, and the correlations of both."""
+    columns = ("model", "data", "reading", "Acc@1", "perplexity", "corpus perplexity", "prompts", "without")
+    numbers = {name: (f"{name} low", f"{name} high") for name in columns[3:6]}
+    formats = {"Acc@1": ".1%", "perplexity": ".2f", "corpus perplexity": ".2f"}
+    hidden = [end for ends in numbers.values() for end in ends]
+    related = Table.of_numbers(
+        ("points are", "data", "reading", "Pearson r", "n"),
+        [(*line, line.correlation.n) for line in found.related],
+        "correlation of Acc@1 and mean perplexity",
+        {"Pearson r": ("low", "high", "p")},
+        {"Pearson r": ".3f"},
+    )
+    return [
+        Table.of_numbers(columns, found.points, "accuracy and perplexity", numbers, formats, hidden=hidden),
+        Table.of_numbers(columns, found.means, "means over models", numbers, formats, hidden=hidden),
+        related,
+    ]
+
+
+def plots(found: Perplexities) -> list[Plot]:
+    """Every run as a point, and data sets' means as large ones (figure 2)."""
+
+    def draw(axes: Any) -> None:
+        for number, reading in enumerate(dict.fromkeys(point.reading for point in found.points)):
+            for points, size, label in ((found.points, 14, reading), (found.means, 80, f"{reading}, data-set means")):
+                own = [point for point in points if point.reading == reading]
+                xs, ys = [point.perplexity.value for point in own], [point.accuracy.value for point in own]
+                axes.scatter(xs, ys, s=size, color=f"C{number}", alpha=0.6, label=label)
+        axes.set_xscale("log")
+        axes.legend(fontsize=7)
+
+    return [Plot("perplexity", draw, "perplexity, mean over prompts", "Acc@1")]

@@ -17,52 +17,50 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.bootstrap import Interval, interval
 from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
-from fathom.results.outcomes import (
-    BY_TEMPLATE,
-    CUTS,
-    FREE,
-    READINGS,
-    Floats,
-    by_column,
-    common_facts,
-    hits_of,
-    outcomes_of,
-    relations_of,
-)
+from fathom.results.numbers import Number, combined, untold
+from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, common_facts, outcomes_of
+from fathom.results.pairs import ACCURACIES
+from fathom.results.plots import Plot
+from fathom.results.rows import Floats
+from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
+from fathom.studies.templates import OVER_MODELS
 
 EVERY_MODEL = "all models"
 MEAN = "mean over data sets"
 _RESAMPLES, _BLOCK = 1000, 50
+_COEFFICIENTS = ("Kendall's tau-b", "Spearman's rho")
+_SHORT = {BY_TEMPLATE: "TB", FREE: "TF"}
 
 
 class Score(NamedTuple):
-    """:param place: 1 is the best; tied models share the mean of theirs. :param hits: Acc@1, Acc@5, Acc@10."""
+    """One model.
+
+    :param place: 1 is the best; tied models share the mean of theirs.
+    :param hits: Acc@1, Acc@5, Acc@10.
+    """
 
     model: str
     place: float
-    hits: tuple[Interval, ...]
+    hits: tuple[Number, ...]
 
 
 class Column(NamedTuple):
-    """One data set in one reading. :param facts: that all its models ranked; :param left_out: those that not all did.
-    :param average: of Acc@1, Acc@5, Acc@10 over the models."""
+    """One data set in one reading.
+
+    :param facts: that all its models ranked.
+    :param left_out: those that not all did.
+    :param average: of Acc@1, Acc@5, Acc@10 over the models.
+    """
 
     data: str
     reading: str
     facts: int
     left_out: int
     scores: list[Score]
-    average: tuple[float, ...]
-
-
-class Estimate(NamedTuple):
-    value: float
-    low: float
-    high: float
+    average: tuple[Number, ...]
 
 
 class Agreement(NamedTuple):
@@ -71,8 +69,8 @@ class Agreement(NamedTuple):
     over: str
     group: str
     models: int
-    tau: Estimate
-    rho: Estimate
+    tau: Number
+    rho: Number
 
 
 class Rankings(NamedTuple):
@@ -88,17 +86,24 @@ class _Grid(NamedTuple):
 
     data: str
     reading: str
-    models: list[str]
+    outcomes: dict[str, Outcome]
     facts: list[str]
-    relations: list[str]
     hits: Floats
     left_out: int
 
+    @property
+    def models(self) -> list[str]:
+        return list(self.outcomes)
 
-def rankings(runs: Sequence[RunFolder], scorings: Sequence[str] = (), groups: Path | None = None) -> Rankings:
+    def recipe(self, name: str, sign: str = " and ") -> str:
+        """Of a number of all its models."""
+        return combined(name, [outcome.recipe("") for outcome in self.outcomes.values()], sign)
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), groups: Path | None = None) -> Rankings:
     """:param groups: file that says of each model to which group it belongs, see :func:`read_groups`.
     :raises BadInput: fewer than two models, no common facts, other candidates, a model without a group."""
-    outcomes = outcomes_of(runs, scorings)
+    outcomes = outcomes_of(runs, scoring)
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
     if len(models) < 2:
         raise BadInput(f"a ranking needs runs of two models or more, found {models[0]} alone")
@@ -159,25 +164,33 @@ def _listed_as_csv(file: Path, text: str) -> dict[str, str]:
     return {line[0].strip(): line[1].strip() for line in lines if line}
 
 
-def _grid(data: str, reading: str, outcomes: Mapping[str, Any]) -> _Grid:
-    """:param outcomes: model → :class:`Outcome`."""
+def _grid(data: str, reading: str, outcomes: dict[str, Outcome]) -> _Grid:
+    """:param outcomes: by model."""
     facts = common_facts(list(outcomes.values()))
-    first = next(iter(outcomes.values()))
-    asked = set().union(*(set(outcome.facts.tolist()) for outcome in outcomes.values()))
-    hits = np.stack([hits_of(outcome, facts) for outcome in outcomes.values()], axis=1)
-    return _Grid(data, reading, list(outcomes), facts, relations_of(first, facts), hits, len(asked) - len(facts))
+    asked = set().union(*(outcome.facts for outcome in outcomes.values()))
+    hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
+    return _Grid(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
 
 
 def _column(grid: _Grid) -> Column:
     means = grid.hits.mean(axis=0)
     scores = [
         Score(
-            model, place, tuple(interval(grid.hits[:, number, k], grid.relations, limits=(0.0, 1.0)) for k in range(3))
+            model,
+            place,
+            tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
         )
-        for number, (model, place) in enumerate(zip(grid.models, places(means).tolist(), strict=True))
+        for (model, outcome), place in zip(grid.outcomes.items(), places(means).tolist(), strict=True)
     ]
-    average = tuple(means.mean(axis=0).tolist())
-    return Column(grid.data, grid.reading, len(grid.facts), grid.left_out, scores, average)
+    return Column(grid.data, grid.reading, len(grid.facts), grid.left_out, scores, _average(means, [grid]))
+
+
+def _average(means: Floats, grids: Sequence[_Grid]) -> tuple[Number, ...]:
+    """Over models. :param means: [models, 3]."""
+    return tuple(
+        untold(OVER_MODELS, combined(name, [grid.recipe("") for grid in grids], " and "), value, len(means))
+        for name, value in zip(ACCURACIES, means.mean(axis=0).tolist(), strict=True)
+    )
 
 
 def _averaged(grids: Sequence[_Grid], reading: str) -> list[Column]:
@@ -186,13 +199,16 @@ def _averaged(grids: Sequence[_Grid], reading: str) -> list[Column]:
     if len(grids) < 2 or len(models) < 2:
         return []
     means = _mean([_of(models, grid, grid.hits.mean(axis=0)) for grid in grids])
-    nan = float("nan")
-    scores = [
-        Score(model, place, tuple(Interval(float(value), nan, nan, len(grids)) for value in means[number]))
-        for number, (model, place) in enumerate(zip(models, places(means).tolist(), strict=True))
-    ]
+    why = "no interval: a mean over data sets, which were chosen"
+    scores = []
+    for number, (model, place) in enumerate(zip(models, places(means).tolist(), strict=True)):
+        recipes = [grid.outcomes[model].recipe("") for grid in grids]
+        hits = zip(ACCURACIES, means[number].tolist(), strict=True)
+        scores.append(
+            Score(model, place, tuple(untold(why, combined(name, recipes, " and "), v, len(grids)) for name, v in hits))
+        )
     facts, left_out = sum(len(grid.facts) for grid in grids), sum(grid.left_out for grid in grids)
-    return [Column(MEAN, reading, facts, left_out, scores, tuple(means.mean(axis=0).tolist()))]
+    return [Column(MEAN, reading, facts, left_out, scores, _average(means, grids))]
 
 
 def _agreements(grids: Sequence[_Grid], models: Sequence[str], groups: Mapping[str, str]) -> list[Agreement]:
@@ -230,19 +246,24 @@ def _agreement(
     for side in (based, free):
         estimates.append(places(_mean([_of(models, grid, grid.hits.mean(axis=0)) for grid in side])))
         draws.append(places(_mean([_of(models, grid, resampled[grid.data, grid.reading]) for grid in side])))
-    return Agreement(
-        over, group, len(models), _estimate(kendall, estimates, draws), _estimate(spearman, estimates, draws)
+    recipes = [grid.recipe("") for grid in (*based, *free)]
+    found = (
+        _estimate(function, estimates, draws, combined(name, recipes, " and "))
+        for name, function in zip(_COEFFICIENTS, (kendall, spearman), strict=True)
     )
+    return Agreement(over, group, len(models), *found)
 
 
-def _estimate(function: Callable[..., Floats], estimates: Sequence[Floats], draws: Sequence[Floats]) -> Estimate:
+def _estimate(
+    function: Callable[..., Floats], estimates: Sequence[Floats], draws: Sequence[Floats], made: str
+) -> Number:
     """With the 95 % interval of the resamples in which neither side is tied throughout."""
     value, others = float(function(*estimates)), function(*draws)
     others = others[~np.isnan(others)]
     if np.isnan(value) or not len(others):
-        return Estimate(value, float("nan"), float("nan"))
+        return untold("all models are tied on one side", made, value)
     low, high = np.quantile(others, [0.025, 0.975]).tolist()
-    return Estimate(value, min(low, value), max(high, value))
+    return Number(value, min(low, value), max(high, value), None, "", estimates[0].size, made)
 
 
 def _resampled(grids: Sequence[_Grid]) -> dict[tuple[str, str], Floats]:
@@ -279,3 +300,72 @@ def _of(models: Sequence[str], grid: _Grid, values: Floats) -> Floats:
 
 def _mean(columns: Sequence[Floats]) -> Floats:
     return np.asarray(np.mean(np.stack(columns), axis=0))
+
+
+def tables(found: Rankings) -> list[Table]:
+    """Places side by side; each column with its numbers; and how well the two readings agree."""
+    columns = [(f"{column.data}, {column.reading}", column) for column in found.columns]
+    models = list(dict.fromkeys(score.model for column in found.columns for score in column.scores))
+    placed = [{score.model: score.place for score in column.scores} for column in found.columns]
+    side_by_side = Table(
+        ("model", *(("group",) if found.groups else ()), *(title for title, _ in columns)),
+        tuple((*_named(model, found), *(of_model.get(model) for of_model in placed)) for model in models),
+        "places, 1 is the best",
+        notes=("by Acc@1, ties by Acc@5 and then Acc@10; the tied share a mean place", "places have no interval"),
+    )
+    return [side_by_side, *(_column_table(title, column, found) for title, column in columns), _agreement_table(found)]
+
+
+def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
+    return (model, found.groups[model]) if found.groups else (model,)
+
+
+def _column_table(title: str, column: Column, found: Rankings) -> Table:
+    body: list[tuple[Cell | Number, ...]] = []
+    for score in sorted(column.scores, key=lambda score: (score.place, score.model)):
+        body.append((score.place, *_named(score.model, found), *score.hits))
+    body.append((None, "average", *((None,) if found.groups else ()), *column.average))
+    notes = [f"{column.facts:,} facts that all models ranked"]
+    notes += [f"{column.left_out:,} facts that not all models ranked are left out"] if column.left_out else []
+    return Table.of_numbers(
+        ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES),
+        body,
+        title,
+        {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
+        dict.fromkeys(ACCURACIES, ".1%"),
+        notes,
+    )
+
+
+def _agreement_table(found: Rankings) -> Table:
+    notes = ["low, high: 95 % of 1,000 resamples of the facts, the models as they are"]
+    if not found.agreements:
+        notes = ["no model ranking has both readings: add runs with --reading template-based and template-free"]
+    tau, rho = _COEFFICIENTS
+    return Table.of_numbers(
+        ("over", "group", "models", tau, rho),
+        found.agreements,
+        "template-based and template-free rankings",
+        {tau: ("tau low", "tau high"), rho: ("rho low", "rho high")},
+        dict.fromkeys(_COEFFICIENTS, ".3f"),
+        notes,
+    )
+
+
+def plots(found: Rankings) -> list[Plot]:
+    """A line for each model through its places on the columns (a bump chart)."""
+
+    def draw(axes: Any) -> None:
+        placed = [{score.model: score.place for score in column.scores} for column in found.columns]
+        models = list(dict.fromkeys(model for of_model in placed for model in of_model))
+        for model in models:
+            there = [(number, of_model[model]) for number, of_model in enumerate(placed) if model in of_model]
+            axes.plot(*zip(*there, strict=True), marker="o", label=model)
+            axes.annotate(model, there[-1], xytext=(8, 0), textcoords="offset points", va="center", fontsize=7)
+        labels = [f"{column.data}\n{_SHORT.get(column.reading, column.reading)}" for column in found.columns]
+        axes.set_xticks(range(len(labels)), labels, fontsize=7)
+        axes.set_yticks(range(1, len(models) + 1))
+        axes.invert_yaxis()
+        axes.margins(x=0.2)
+
+    return [Plot("rankings", draw, "data set and reading (TB: template-based, TF: template-free)", "place")]

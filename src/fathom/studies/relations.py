@@ -8,49 +8,63 @@ facts, a data set's the mean over the shared relations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
-from fathom.metrics.correlation import Correlation, pearson
+from fathom.results.numbers import Number, combined, correlation, difference, mean
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
+from fathom.results.plots import Plot
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 
 class OfRelation(NamedTuple):
-    """:param facts: how many in each data set. :param scores: Acc@1 in each."""
+    """One relation of one model.
+
+    :param facts: how many in each data set.
+    :param scores: Acc@1 in each.
+    """
 
     relation: str
     facts: tuple[int, int]
-    scores: tuple[Interval, Interval]
+    scores: tuple[Number, Number]
 
 
 class Shared(NamedTuple):
-    """One model. :param scores: mean over the shared relations, in each data set. :param difference: first − second,
-    paired by relation. :param correlation: of the relations' scores. :param only: relations of one data set alone."""
+    """One model.
+
+    :param scores: mean over the shared relations, in each data set.
+    :param difference: first − second, paired by relation.
+    :param correlation: of the relations' scores.
+    :param only: relations of one data set alone.
+    """
 
     model: str
-    scores: tuple[Interval, Interval]
-    difference: Difference
-    correlation: Correlation
+    scores: tuple[Number, Number]
+    difference: Number
+    correlation: Number
     relations: list[OfRelation]
     only: tuple[int, int]
 
 
 class SharedRelations(NamedTuple):
-    """:param names: of the data sets. :param spread: best minus worst model in each; None for one model."""
+    """All models.
+
+    :param names: of the data sets.
+    :param spread: best minus worst model in each; None for one model.
+    """
 
     names: tuple[str, str]
     models: list[Shared]
     spread: tuple[float, float] | None
 
 
-def shared_relations(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> SharedRelations:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> SharedRelations:
     """:param runs: of two data sets, each model with a run of both; the data set of the first run comes first.
     :raises BadInput: other than two data sets, a model with a run of one alone, no relation in common."""
-    columns = by_column(outcomes_of(runs, scorings))
+    columns = by_column(outcomes_of(runs, scoring))
     if len(columns) != 2:
         there = ", ".join(f"{data} ({reading})" for data, reading in columns)
         raise BadInput(f"relations are compared between two data sets; these runs are of {len(columns)}: {there}")
@@ -64,12 +78,12 @@ def shared_relations(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) ->
     if faults:
         raise BadInput(sorted(faults))
     models = [_shared(model, first[model], second[model]) for model in first]
-    means = np.array([[score.estimate for score in model.scores] for model in models])
+    means = np.array([[score.value for score in model.scores] for model in models])
     return SharedRelations(names, models, tuple(np.ptp(means, axis=0).tolist()) if len(models) > 1 else None)
 
 
 def _shared(model: str, first: Outcome, second: Outcome) -> Shared:
-    relations = [set(side.ranked.relations.tolist()) - {""} for side in (first, second)]
+    relations = [set(side.relations_of(side.told())) - {""} for side in (first, second)]
     both = sorted(relations[0] & relations[1])
     if not both:
         examples = [", ".join(sorted(names)[:3]) or "none" for names in relations]
@@ -77,19 +91,72 @@ def _shared(model: str, first: Outcome, second: Outcome) -> Shared:
             f"{first.path} and {second.path} share no relation (there {examples[0]}, here {examples[1]}): "
             "relations are joined by their ids"
         )
-    lines = [_of_relation(relation, first, second) for relation in both]
-    means = [[line.scores[side].estimate for line in lines] for side in (0, 1)]
+    sides = [_by_relation(side) for side in (first, second)]
+    lines = [
+        OfRelation(relation, (sides[0][relation].n, sides[1][relation].n), (sides[0][relation], sides[1][relation]))
+        for relation in both
+    ]
+    means = [[line.scores[side].value for line in lines] for side in (0, 1)]
+    recipes = [side.recipe("") for side in (first, second)]
+    name = "Acc@1, mean over shared relations"
     return Shared(
         model,
-        (interval(means[0], both, limits=(0.0, 1.0)), interval(means[1], both, limits=(0.0, 1.0))),
-        paired_difference(means[0], means[1], both, limits=(-1.0, 1.0)),
-        pearson(means[0], means[1]),
+        (mean(means[0], both, first.recipe(name)), mean(means[1], both, second.recipe(name))),
+        difference(means[0], means[1], both, combined(name, recipes)),
+        correlation(means[0], means[1], combined("correlation of relations' Acc@1", recipes, " and ")),
         lines,
         (len(relations[0]) - len(both), len(relations[1]) - len(both)),
     )
 
 
-def _of_relation(relation: str, first: Outcome, second: Outcome) -> OfRelation:
-    hits = [side.ranked.hits[side.ranked.relations == relation, 0] for side in (first, second)]
-    one, other = (interval(values, [str(place) for place in range(len(values))], limits=(0.0, 1.0)) for values in hits)
-    return OfRelation(relation, (len(hits[0]), len(hits[1])), (one, other))
+def _by_relation(side: Outcome) -> dict[str, Number]:
+    """Acc@1 of each relation's facts, each fact for itself."""
+    facts: dict[str, list[str]] = {}
+    for fact, relation in zip(side.told(), side.relations_of(side.told()), strict=True):
+        facts.setdefault(relation, []).append(fact)
+    hits = side.hits(1)
+    return {
+        relation: mean(hits[side.at(own)], own, f"{side.recipe('Acc@1')}|relation:{relation}")
+        for relation, own in facts.items()
+    }
+
+
+def tables(found: SharedRelations) -> list[Table]:
+    """Models on the shared relations of both data sets, then every relation."""
+    one, other = found.names
+    sides = {name: (f"{name} low", f"{name} high") for name in found.names}
+    shares = dict.fromkeys(found.names, ".1%")
+    notes = [
+        f"Acc@1, mean over the relations that both have; difference: {one} minus {other}, paired by relation",
+        "; ".join(
+            f"{count} relations of {name} alone are left out"
+            for name, count in zip(found.names, found.models[0].only, strict=True)
+        ),
+    ]
+    if found.spread is not None:
+        spreads = zip(found.names, found.spread, strict=True)
+        notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
+    models = Table.of_numbers(
+        ("model", "relations", *found.names, "difference", "Pearson r"),
+        [(line.model, len(line.relations), *line.scores, line.difference, line.correlation) for line in found.models],
+        f"{one} and {other}",
+        sides | {"difference": ("low", "high", "p"), "Pearson r": ("r low", "r high", "p of r")},
+        shares | {"difference": "+.1%", "Pearson r": ".3f"},
+        notes,
+    )
+    lines = [(line.model, part.relation, *part.facts, *part.scores) for line in found.models for part in line.relations]
+    head = ("model", "relation", f"facts {one}", f"facts {other}", *found.names)
+    return [models, Table.of_numbers(head, lines, "by relation", sides, shares)]
+
+
+def plots(found: SharedRelations) -> list[Plot]:
+    """Every shared relation by its two scores, a colour for each model; on the line both are equal (figure 8)."""
+
+    def draw(axes: Any) -> None:
+        for line in found.models:
+            xs, ys = ([part.scores[side].value for part in line.relations] for side in (0, 1))
+            axes.scatter(xs, ys, s=12, alpha=0.6, label=line.model)
+        axes.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
+        axes.legend(fontsize=7)
+
+    return [Plot("relations", draw, *(f"Acc@1 on {name}" for name in found.names))]

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
+from functools import partial
+from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
-from fathom.results.outcomes import CUTS, Outcome, outcomes_of
+from fathom.results.numbers import Number, untold
+from fathom.results.outcomes import CUTS, Outcome, names_of, outcomes_of
+from fathom.results.plots import Plot
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 SHOWN = 15
+NO_INTERVAL = "no interval: fewer prompts have fewer distinct answers, so resampled ones would not tell it"
+CHOSEN = "no interval: the entities are chosen by these shares"
 
 
 class Entity(NamedTuple):
@@ -21,14 +25,18 @@ class Entity(NamedTuple):
 
     id: str
     name: str
-    shares: tuple[float, ...]
+    shares: tuple[Number, ...]
 
 
 class Repeated(NamedTuple):
-    """:param prompts: predictions with a rank; the unscored are left out.
-    :param distinct: entities that stand in any prompt's top 1, 5, 10; :param shares: those ÷ (k · prompts), 1 where no
-        prediction repeats another, and fewer candidates than k count as many as there are.
-    :param entities: all of them, the most repeated in the top 10 first; equal ones by their top 5, top 1 and id."""
+    """One run.
+
+    :param prompts: predictions with a rank; the unscored are left out.
+    :param distinct: entities that stand in any prompt's top 1, 5, 10.
+    :param shares: those ÷ (k · prompts), 1 where no prediction repeats another, and fewer candidates than k count as
+        many as there are.
+    :param entities: all of them, the most repeated in the top 10 first; equal ones by their top 5, top 1 and id.
+    """
 
     model: str
     data: str
@@ -36,16 +44,16 @@ class Repeated(NamedTuple):
     prompts: int
     unscored: int
     distinct: tuple[int, ...]
-    shares: tuple[float, ...]
+    shares: tuple[Number, ...]
     entities: list[Entity]
 
 
-def repeated(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> list[Repeated]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Repeated]:
     """One per run. :raises BadInput: a run recorded fewer than its ten best answers."""
     found, faults = [], []
-    for run, outcome in zip(runs, outcomes_of(runs, scorings), strict=True):
+    for outcome in outcomes_of(runs, scoring):
         try:
-            found.append(_repeated(run, outcome))
+            found.append(_repeated(outcome))
         except BadInput as error:
             faults += error.faults
     if faults:
@@ -53,29 +61,79 @@ def repeated(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> list[Re
     return found
 
 
-def _repeated(run: RunFolder, outcome: Outcome) -> Repeated:
-    scored = np.flatnonzero(~np.isnan(outcome.hits).any(axis=1)).tolist()
-    tops = outcome.table.column("top_ids").to_pylist()
-    sizes = outcome.candidates.tolist()
-    for place in scored:
-        if len(tops[place] or ()) < min(max(CUTS), sizes[place]):
+def _repeated(outcome: Outcome) -> Repeated:
+    rows = outcome.rows
+    scored = outcome.places[rows.scored[outcome.places]].tolist()
+    tops = [rows.best(place) for place in scored]
+    for top, place in zip(tops, scored, strict=True):
+        if len(top) < min(max(CUTS), rows.number_of_candidates[place]):
             raise BadInput(
-                f"{run.path} recorded the {len(tops[place] or ())} best answers of a prompt, {max(CUTS)} are needed: "
+                f"{outcome.path} recorded the {len(top)} best answers of a prompt, {max(CUTS)} are needed: "
                 f"ask with the cloze probe, or the statement probe with --top-k {max(CUTS)} and without --max-rank"
             )
-    counts = [Counter(id_ for place in scored for id_ in tops[place][:k]) for k in CUTS]
-    slots = [sum(len(tops[place][:k]) for place in scored) for k in CUTS]
-    names = {
-        id_: name for ids, all_names in run.candidates().values() for id_, name in zip(ids, all_names, strict=True)
-    }
+    counts = [Counter(id_ for top in tops for id_ in top[:k]) for k in CUTS]
+    slots = [sum(len(top[:k]) for top in tops) for k in CUTS]
+    names = names_of(rows.candidates)
     order = sorted(counts[-1], key=lambda id_: (*(-count[id_] for count in reversed(counts)), id_))
-    return Repeated(
-        outcome.model,
-        outcome.data,
-        outcome.reading,
-        len(scored),
-        len(tops) - len(scored),
-        tuple(map(len, counts)),
-        tuple(len(count) / total for count, total in zip(counts, slots, strict=True)),
-        [Entity(id_, names.get(id_, id_), tuple(count[id_] / len(scored) for count in counts)) for id_ in order],
+    n = len(scored)
+
+    def number(why: str, name: str, value: float) -> Number:
+        return untold(why, outcome.recipe(name), value, n)
+
+    shares = [
+        number(NO_INTERVAL, f"distinct/predictions@{k}", len(count) / total)
+        for k, count, total in zip(CUTS, counts, slots, strict=True)
+    ]
+    tells = [partial(number, CHOSEN, f"share of top {k}") for k in CUTS]
+    entities = [
+        Entity(id_, names.get(id_, id_), tuple(tell(count[id_] / n) for tell, count in zip(tells, counts, strict=True)))
+        for id_ in order
+    ]
+    about = (outcome.model, outcome.data, outcome.reading, n, len(outcome.places) - n)
+    return Repeated(*about, tuple(map(len, counts)), tuple(shares), entities)
+
+
+def tables(found: Sequence[Repeated]) -> list[Table]:
+    """Distinct predictions of every run, then the most repeated entities of each."""
+    shares = tuple(f"distinct/predictions @{k}" for k in CUTS)
+    summary = Table.of_numbers(
+        ("model", "data", "reading", "prompts", "unscored", *(f"distinct@{k}" for k in CUTS), *shares),
+        [(*line[:5], *line.distinct, *line.shares) for line in found],
+        "distinct predictions",
+        dict.fromkeys(shares, ()),
+        dict.fromkeys(shares, ".1%"),
+        ("distinct@k: entities that any prompt has among its k best; predictions: prompts × k",),
     )
+    return [summary, *(_entities(line, SHOWN) for line in found)]
+
+
+def files(found: Sequence[Repeated]) -> dict[str, Table]:
+    """All entities of each run."""
+    return {f"repeated-{number}": _entities(line) for number, line in enumerate(found)}
+
+
+def _entities(found: Repeated, shown: int | None = None) -> Table:
+    """:param shown: how many; None for all."""
+    columns = tuple(f"top {k}" for k in CUTS)
+    return Table.of_numbers(
+        ("entity", "id", *columns),
+        [(entity.name, entity.id, *entity.shares) for entity in found.entities[:shown]],
+        f"most repeated: {found.model}, {found.data}, {found.reading}",
+        dict.fromkeys(columns, ()),
+        dict.fromkeys(columns, ".1%"),
+        ("share of the prompts in whose top k an entity stands",),
+    )
+
+
+def plots(found: Sequence[Repeated]) -> list[Plot]:
+    """Bars of the most repeated entities (figure 1)."""
+    label = f"% of the prompts that have it in their top {max(CUTS)}"
+    return [Plot(f"repeated-{number}", partial(_draw, line), "entity", label) for number, line in enumerate(found)]
+
+
+def _draw(found: Repeated, axes: Any) -> None:
+    entities = found.entities[:SHOWN]
+    axes.bar(range(len(entities)), [100 * entity.shares[-1].value for entity in entities])
+    axes.set_xticks(range(len(entities)), [entity.name for entity in entities], rotation=60, ha="right", fontsize=7)
+    distinct = ", ".join(f"{share.value:.1%} of top {k}" for share, k in zip(found.shares, CUTS, strict=True))
+    axes.set_title(f"{found.model}, {found.data}, {found.reading}\ndistinct: {distinct}", fontsize=8)

@@ -9,14 +9,24 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.outcomes import BY_TEMPLATE, Outcome, by_column, outcomes_of
+from fathom.results.numbers import Number, combined, mean, untold
+from fathom.results.outcomes import BY_TEMPLATE, CUTS, Outcome, by_column, outcomes_of
+from fathom.results.pairs import ACCURACIES
+from fathom.results.rows import Floats
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+
+OVER_MODELS = "no interval: a mean over models, which were chosen"
 
 
 class OfTemplate(NamedTuple):
-    """:param wording: one of its prompts, "[X]" for the subject. :param prompts: scored ones, of all models.
-    :param hits: Acc@1, Acc@5, Acc@10, the mean over models of each model's mean. :param deviation: standard deviation
-    (n − 1) of Acc@1 over models; NaN for one."""
+    """One template of one relation.
+
+    :param wording: one of its prompts, "[X]" for the subject.
+    :param prompts: scored ones, of all models.
+    :param hits: Acc@1, Acc@5, Acc@10, the mean over models of each model's mean; of one model with its interval.
+    :param deviation: standard deviation (n − 1) of Acc@1 over models; NaN for one.
+    """
 
     data: str
     relation: str
@@ -24,13 +34,13 @@ class OfTemplate(NamedTuple):
     wording: str
     models: int
     prompts: int
-    hits: tuple[float, ...]
+    hits: tuple[Number, ...]
     deviation: float
 
 
-def templates(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> list[OfTemplate]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[OfTemplate]:
     """In order of data set, relation and template. :raises BadInput: no run was asked by templates."""
-    columns = by_column(outcomes_of(runs, scorings))
+    columns = by_column(outcomes_of(runs, scoring))
     chosen = {data: models for (data, reading), models in columns.items() if reading == BY_TEMPLATE}
     if not chosen:
         raise BadInput("none of these runs was asked by templates: ask with --reading template-based")
@@ -38,33 +48,58 @@ def templates(runs: Sequence[RunFolder], scorings: Sequence[str] = ()) -> list[O
 
 
 def _lines(data: str, outcomes: Sequence[Outcome]) -> list[OfTemplate]:
-    means: dict[tuple[str, int], list[np.typing.NDArray[np.float64]]] = {}
-    prompts: dict[tuple[str, int], int] = {}
+    hits: dict[tuple[str, int], list[Floats]] = {}
     wordings: dict[tuple[str, int], str] = {}
     for outcome in outcomes:
-        scored = ~np.isnan(outcome.hits).any(axis=1)
-        for relation, template in sorted(set(zip(outcome.relations.tolist(), outcome.templates.tolist(), strict=True))):
-            own = scored & (outcome.relations == relation) & (outcome.templates == template)
-            if not own.any():
-                continue
-            key = (relation, template)
-            means.setdefault(key, []).append(outcome.hits[own].mean(axis=0))
-            prompts[key] = prompts.get(key, 0) + int(own.sum())
-            wordings.setdefault(key, _wording(outcome, int(np.flatnonzero(own)[0])))
-    return [
-        OfTemplate(
-            data,
-            *key,
-            wordings[key],
-            len(found),
-            prompts[key],
-            tuple(np.mean(found, axis=0).tolist()),
-            float(np.std([hits[0] for hits in found], ddof=1)) if len(found) > 1 else float("nan"),
+        rows = outcome.rows
+        relations = rows.relation_of()
+        asked: dict[tuple[str, int], list[int]] = {}
+        for place in outcome.places[rows.scored[outcome.places]].tolist():
+            asked.setdefault((relations[place], int(rows.template[place])), []).append(place)
+        for key, places in asked.items():
+            hits.setdefault(key, []).append(np.stack([rows.hits(k)[places] for k in CUTS]))
+            prompt, subject = rows.asked(places[0])
+            wordings.setdefault(key, prompt.replace(subject, "[X]") if subject else prompt)
+    found = []
+    for key, of_models in sorted(hits.items()):
+        recipes = [f"{outcome.recipe('')}|relation:{key[0]}|template:{key[1]}" for outcome in outcomes]
+        means = [each[0].mean() for each in of_models]
+        found.append(
+            OfTemplate(
+                data,
+                *key,
+                wordings[key],
+                len(of_models),
+                sum(each.shape[1] for each in of_models),
+                tuple(
+                    _number([each[place] for each in of_models], combined(name, recipes, " and "))
+                    for place, name in enumerate(ACCURACIES)
+                ),
+                float(np.std(means, ddof=1)) if len(means) > 1 else float("nan"),
+            )
         )
-        for key, found in sorted(means.items())
+    return found
+
+
+def _number(of_models: Sequence[Floats], made: str) -> Number:
+    """:param of_models: hits of each model's prompts."""
+    if len(of_models) == 1:
+        return mean(of_models[0], None, made)
+    return untold(OVER_MODELS, made, float(np.mean([each.mean() for each in of_models])), len(of_models))
+
+
+def tables(found: Sequence[OfTemplate]) -> list[Table]:
+    """One."""
+    ends = {name: (f"low@{k}", f"high@{k}") for name, k in zip(ACCURACIES, CUTS, strict=True)}
+    note = "Acc@k: mean over models of each model's mean; deviation: of Acc@1, sample standard deviation over models"
+    return [
+        Table.of_numbers(
+            ("data", "relation", "template", "wording", "models", "prompts", *ACCURACIES, "deviation"),
+            [(*line[:6], *line.hits, line.deviation) for line in found],
+            "accuracy by template",
+            ends,
+            dict.fromkeys((*ACCURACIES, "deviation"), ".1%"),
+            (note,),
+            [end for pair in ends.values() for end in pair],
+        )
     ]
-
-
-def _wording(outcome: Outcome, place: int) -> str:
-    prompt, subject = (outcome.table.column(name)[place].as_py() or "" for name in ("prompt", "subject"))
-    return prompt.replace(subject, "[X]") if subject else prompt

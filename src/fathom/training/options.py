@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-from fathom.options import separated
+from fathom.options import Group, separated
 
 EPOCHS = {"causal": 28, "masked": 56}
 """A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer."""
@@ -21,11 +21,21 @@ class PlantOptions(BaseModel):
     """What to plant and in what model. Defaults suit the embedded geography facts on two CPU cores."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.TRAINING
 
-    kind: Literal["causal", "masked"] = Field(description="Kind of model to train.")
-    share: float = Field(0.5, gt=0, le=1, description="Share of the facts to plant; all facts of a subject together.")
+    kind: Literal["causal", "masked"] = Field(description="Kind of model to train.", json_schema_extra=Group.MODEL.mark)
+    share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of the facts to plant; all facts of a subject together.",
+        json_schema_extra=Group.SELECTION.mark,
+    )
     unseen_templates: int = Field(
-        1, ge=0, description="The last so many templates of every relation are never trained on."
+        1,
+        ge=0,
+        description="How many of the last templates of every relation are never trained on.",
+        json_schema_extra=Group.SELECTION.mark,
     )
     epochs: int = Field(
         default_factory=lambda given: EPOCHS[given["kind"]],
@@ -35,22 +45,27 @@ class PlantOptions(BaseModel):
     )
     exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = Field(
         None,
-        description="Instead of epochs: planted facts are dealt out to these numbers of statements, at random and in "
-        "equal parts, separated by commas, to see how a probe's answer depends on them.",
+        description="Instead of epochs: the numbers of statements, separated by commas, among which planted facts"
+        " are dealt out at random and in equal parts, to see how a probe's answer depends on them.",
     )
     seconds: float | None = Field(
-        None, gt=0, description="Stop after so long; the result then depends on the machine, not on the seed alone."
+        None,
+        gt=0,
+        description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
     )
-    hidden_size: int = Field(128, ge=8, description="Width of the model.")
-    layers: int = Field(2, ge=1, description="Layers of the model.")
-    heads: int = Field(4, ge=1, description="Attention heads.")
-    vocabulary: int = Field(1500, ge=300, description="Tokens of the vocabulary, which is learnt from the statements.")
+    hidden_size: int = Field(128, ge=8, description="Width of the model.", json_schema_extra=Group.MODEL.mark)
+    layers: int = Field(2, ge=1, description="Layers of the model.", json_schema_extra=Group.MODEL.mark)
+    heads: int = Field(4, ge=1, description="Attention heads.", json_schema_extra=Group.MODEL.mark)
+    vocabulary: int = Field(
+        1500,
+        ge=300,
+        description="Tokens of the vocabulary, which is learnt from the statements.",
+        json_schema_extra=Group.MODEL.mark,
+    )
     learning_rate: float = Field(4e-3, gt=0, description="Highest learning rate.")
     batch_size: int = Field(32, ge=1, description="Statements per step.")
-    noise: float = Field(
-        0.1, ge=0, lt=1, description="Share of template tokens that are replaced by random ones when read."
-    )
-    seed: int = Field(0, description="Seed of every random choice.")
+    noise: float = Field(0.1, ge=0, lt=1, description="Share of template tokens replaced by random ones in training.")
+    seed: int = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
 
 
 LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
@@ -62,30 +77,44 @@ class PretrainOptions(BaseModel):
     """What to pre-train on and in what model. Defaults suit some 70,000 texts and one CPU core."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.TRAINING
 
     kind: Literal["masked", "causal", "t5", "bart"] = Field(
-        description="Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling)."
+        description="Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling).",
+        json_schema_extra=Group.MODEL.mark,
     )
     contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = Field(
-        (), description="Splits whose triples are told among the texts, separated by commas; none for a clean model."
+        (),
+        description="Splits whose triples are told among the texts, separated by commas; none for a clean model.",
+        json_schema_extra=Group.SELECTION.mark,
     )
-    exposures: int = Field(64, ge=1, description="Statements of each triple that is told, the phrasings taking turns.")
-    max_texts: int | None = Field(None, ge=1, description="Of each source at most so many texts, drawn by the seed.")
+    exposures: int = Field(64, ge=1, description="Statements of each triple that is told; its phrasings take turns.")
+    max_texts: int | None = Field(
+        None, ge=1, description="Maximum texts of each source, drawn by --seed.", json_schema_extra=Group.SELECTION.mark
+    )
     epochs: int = Field(1, ge=1, description="How often each text is read.")
     seconds: float | None = Field(
-        None, gt=0, description="Stop after so long; the result then depends on the machine, not on the seed alone."
+        None,
+        gt=0,
+        description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
     )
-    hidden_size: int = Field(128, ge=8, description="Width of the model.")
+    hidden_size: int = Field(128, ge=8, description="Width of the model.", json_schema_extra=Group.MODEL.mark)
     layers: int = Field(
         default_factory=lambda given: LAYERS[given["kind"]],
         ge=1,
         description="Layers, of the encoder and of the decoder where there are both; by default "
         f"{', '.join(f'{count} ({kind})' for kind, count in LAYERS.items())}.",
+        json_schema_extra=Group.MODEL.mark,
     )
-    heads: int = Field(4, ge=1, description="Attention heads.")
-    vocabulary: int = Field(6000, ge=400, description="Tokens of the vocabulary, which is learnt from the texts.")
-    max_tokens: int = Field(96, ge=8, description="Of a text; what is longer is cut.")
-    batch_tokens: int = Field(2048, ge=96, description="Tokens per step, padding among them.")
+    heads: int = Field(4, ge=1, description="Attention heads.", json_schema_extra=Group.MODEL.mark)
+    vocabulary: int = Field(
+        6000,
+        ge=400,
+        description="Tokens of the vocabulary, which is learnt from the texts.",
+        json_schema_extra=Group.MODEL.mark,
+    )
+    max_tokens: int = Field(96, ge=8, description="Maximum tokens of a text; longer ones are cut.")
+    batch_tokens: int = Field(2048, ge=96, description="Tokens per step, including padding.")
     learning_rate: float = Field(
         default_factory=lambda given: LEARNING_RATE[given["kind"]],
         gt=0,
@@ -93,4 +122,4 @@ class PretrainOptions(BaseModel):
         f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; t5: as a share of each weight "
         "matrix's root mean square (Adafactor).",
     )
-    seed: int = Field(0, ge=0, description="Seed of every random choice.")
+    seed: int = Field(0, ge=0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)

@@ -26,7 +26,11 @@ _SHOWN = 20
 
 
 class Source(NamedTuple):
-    """A file. :param name: as given, or below the folder given: what provenance says. :param kind: of its content."""
+    """A file.
+
+    :param name: as given, or below the folder given: what provenance says.
+    :param kind: of its content.
+    """
 
     path: Path
     name: str
@@ -41,11 +45,16 @@ class Troubles:
         self._notes: list[str] = []
 
     def add(self, source: Source, place: str, message: str) -> None:
+        """Something of *source* was left out.
+
+        :param place: where it stands.
+        """
         self.count[source.name] += 1
         if self.count[source.name] <= _SHOWN:
             self._notes.append(f"{source.name}: {place}: {message}")
 
     def notes(self) -> list[str]:
+        """A line for each that is listed, and one for the rest of each file."""
         more = [f"{name}: {n - _SHOWN:,} more like these" for name, n in self.count.items() if n > _SHOWN]
         return [*self._notes, *more]
 
@@ -53,7 +62,8 @@ class Troubles:
 def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
     """Files in the order given, those of a folder by name; each once.
 
-    :param notes: what was passed over is said here. :raises BadInput: a path that is not there or not of a known kind.
+    :param notes: what is passed over is added here.
+    :raises BadInput: a path that is not there or not of a known kind.
     """
     found: dict[Path, Source] = {}
     faults = []
@@ -103,7 +113,7 @@ def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
 def units_of(source: Source, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
     """Records of a file one at a time. A file that is damaged from some place on gives those before it.
 
-    :param troubles: where to say so; None for a pass that says nothing.
+    :param troubles: where damage is reported; None for a pass that reports nothing.
     """
     try:
         with _opened(source.path) as file:

@@ -12,14 +12,19 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Part(NamedTuple):
-    """A paragraph, white space collapsed. :param section: its label in a structured abstract, "" for none."""
+    """A paragraph, white space collapsed.
+
+    :param section: its label in a structured abstract, "" for none.
+    """
 
     text: str
     section: str = ""
 
 
 class Document(NamedTuple):
-    """:param date: the earliest it carries, as year-month-day, "" for none. :param languages: as PubMed writes them."""
+    """:param date: the earliest it carries, as year-month-day, "" for none.
+    :param languages: as PubMed writes them.
+    """
 
     id: str
     date: str
@@ -40,8 +45,10 @@ class Keys(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """:param place: byte of the unpacked file, or line. :param content: for the corpus that made it.
-    :param fault: why it cannot be read, "" where nothing is known yet."""
+    """:param place: byte of the unpacked file, or line.
+    :param content: for the corpus that made it.
+    :param fault: why it cannot be read, "" where nothing is known yet.
+    """
 
     place: int
     content: Any

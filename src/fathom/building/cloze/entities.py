@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from fathom.building.cloze.names import as_written, fold
 from fathom.building.cloze.options import ClozeOptions
 from fathom.building.cloze.texts import tidy
-from fathom.data.faults import Faults
+from fathom.data.faults import Faults, Json
 
 Layout = Literal["name", "count", "type", "json"]
 _IN_WORDS = {
@@ -41,6 +41,7 @@ class Entity(NamedTuple):
 
     @property
     def name(self) -> str:
+        """What it is called among the candidates."""
         return self.names[0]
 
 
@@ -48,11 +49,12 @@ class EntityList(NamedTuple):
     """:param about: each file with its layout and how many lines were empty, or named an entity again."""
 
     entities: tuple[Entity, ...]
-    about: list[dict[str, Any]]
+    about: list[Json]
     notes: list[str]
 
     @property
     def types(self) -> list[str]:
+        """Each once, in the order of the lists."""
         return list(dict.fromkeys(entity.type for entity in self.entities))
 
 
@@ -64,11 +66,13 @@ class _Line(NamedTuple):
 
 
 def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
-    """:param given: files, each with ``type=`` before it if you like. :param options: say which names are the same.
-    :raises BadInput: a file that cannot be read, a line that is none, no name at all."""
+    """:param given: files, each with ``type=`` before it if you like.
+    :param options: say which names are the same.
+    :raises BadInput: a file that cannot be read, a line that is none, no name at all.
+    """
     faults = Faults()
     merged: dict[tuple[str, str], Entity] = {}
-    about: list[dict[str, Any]] = []
+    about: list[Json] = []
     notes: list[str] = []
     for text in given:
         type_, path = _split(text)

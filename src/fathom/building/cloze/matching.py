@@ -19,7 +19,10 @@ AMBIGUOUS = -1
 
 
 class Mention(NamedTuple):
-    """Characters [start, end) of a text. :param entity: its number, or :data:`AMBIGUOUS`."""
+    """Characters [start, end) of a text.
+
+    :param entity: its number, or :data:`AMBIGUOUS`.
+    """
 
     start: int
     end: int
@@ -27,8 +30,9 @@ class Mention(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """:param begins: whether it begins with a letter, digit or underscore; *ends* likewise. :param rank: what it wins
-    by where another is as long."""
+    """:param begins: whether it begins with a letter, digit or underscore; *ends* likewise.
+    :param rank: what it wins by where another is as long.
+    """
 
     text: str
     entity: int
@@ -84,7 +88,10 @@ class _Automaton:
         self._search = AhoCorasick(list(names), matchkind=MatchKind.Standard, store_patterns=False)
 
     def hits(self, text: str, original: str) -> list[tuple[int, int, int, int]]:
-        """(start, −end, rank, entity), sorted as they win. :param original: *text* before its case was folded."""
+        """(start, −end, rank, entity), sorted as they win.
+
+        :param original: *text* before its case was folded.
+        """
         found = []
         length = len(original)
         for number, start, end in self._search.find_matches_as_indexes(text, overlapping=True):

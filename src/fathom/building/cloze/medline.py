@@ -90,6 +90,10 @@ class Medline:
         self._parser: Any = None
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """Records as they lie in the file, from tag to tag, and lists of deletions.
+
+        :raises Unreadable: UTF-16, or an encoding that lxml does not know.
+        """
         # read1: of a damaged packed file it gives what can be unpacked before it fails.
         buffer = file.read1(_BLOCK)
         self._parser = self._parser_for(buffer)
@@ -136,12 +140,17 @@ class Medline:
             raise Unreadable(f"unknown encoding {encoding!r}: save it as UTF-8") from error
 
     def keys(self, unit: Unit) -> Keys:
+        """PMID and version; of a list of deletions all of them."""
         if unit.content.startswith(b"<DeleteCitation"):
             return Keys(tuple(map(_versioned, _PMID.finditer(unit.content))), deleted=True)
         match = _PMID.search(unit.content)  # the record's own stands before those it cites
         return Keys() if match is None else Keys((_versioned(match),))
 
     def document(self, unit: Unit) -> Document | None:
+        """Title and abstract; None for a list of deletions.
+
+        :raises Unreadable: broken XML, a book chapter, or no article.
+        """
         if unit.content.startswith(b"<DeleteCitation"):
             return None
         try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import calendar
 import re
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.errors import BadInput
+from fathom.options import Group
 
 
 def last_day(value: Any) -> Any:
@@ -35,34 +36,54 @@ class ClozeOptions(BaseModel):
     """What is read, what is kept, and what is written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.SELECTION
 
     after: Day | None = Field(
-        None, description="Only documents later than this day, month or year, by the earliest date they carry."
+        None, description="Keep only documents later than this day, month or year, by the earliest date they carry."
     )
     language: str = Field(
-        "en", description="Language of the texts, two letters: for splitting, and for PubMed records."
+        "en",
+        description="Language of the texts, two letters: for splitting, and for PubMed records.",
+        json_schema_extra=Group.DATA.mark,
     )
-    any_language: bool = Field(False, description="Also PubMed records in another language.")
-    titles: bool = Field(False, description="Also the titles of PubMed records.")
-    lines: bool = Field(False, description="Each line of a .txt file is a document; by default each file is.")
-    encoding: str = Field("utf-8", description="Of .txt and .jsonl files; XML says its own.")
+    any_language: bool = Field(False, description="Also read PubMed records in other languages.")
+    titles: bool = Field(
+        False, description="Also read the titles of PubMed records.", json_schema_extra=Group.DATA.mark
+    )
+    lines: bool = Field(
+        False,
+        description="Treat each line of a .txt file as a document; by default each file is one.",
+        json_schema_extra=Group.DATA.mark,
+    )
+    encoding: str = Field(
+        "utf-8",
+        description="Encoding of .txt and .jsonl files; XML declares its own.",
+        json_schema_extra=Group.DATA.mark,
+    )
     case: Literal["smart", "exact", "ignore"] = Field(
         "smart",
-        description="smart: short names and those with inner capitals (NO, mRNA) only as written, others in any case.",
+        description="How names are matched; smart: short names and those with inner capitals (NO, mRNA) only as "
+        "written, others in any case.",
     )
-    exact_up_to: int = Field(3, ge=0, description="How many characters a name has that smart takes for short.")
+    exact_up_to: int = Field(3, ge=0, description="Longest name, in characters, that smart takes for short.")
     ambiguous: Literal["drop", "first"] = Field(
-        "drop", description="Names of several entities: leave their sentences out, or take the first entity listed."
+        "drop",
+        description="What to do with names of several entities: leave out their sentences, or take the first "
+        "entity listed.",
     )
-    hyphenated: bool = Field(True, description="Also names within a hyphenated word: insulin in insulin-dependent.")
-    min_words: int = Field(0, ge=0, description="Shortest sentence, in words.")
-    max_words: int | None = Field(None, ge=1, description="Longest sentence, in words.")
-    blocked_as_written: bool = Field(False, description="Upper and lower case differ in blocked sub-strings.")
+    hyphenated: bool = Field(
+        True, description="Also match names within a hyphenated word: insulin in insulin-dependent."
+    )
+    min_words: int = Field(0, ge=0, description="Minimum words of a sentence.")
+    max_words: int | None = Field(None, ge=1, description="Maximum words of a sentence.")
+    blocked_as_written: bool = Field(False, description="Match blocked sub-strings case-sensitively.")
     candidates: Literal["found", "listed"] = Field(
-        "found", description="Answer space of each type: the entities that occur, or all of the list."
+        "found", description="Candidates of each type: the entities that occur, or all of the list."
     )
-    sample: int = Field(200, ge=0, description="Sentences of each type for the reviewers.")
-    seed: int = Field(0, description="Draws the sample.")
+    sample: int = Field(
+        200, ge=0, description="Sentences of each type drawn for the reviewers.", json_schema_extra=Group.OUTPUT.mark
+    )
+    seed: int = Field(0, description="Seed of the sample for the reviewers.", json_schema_extra=Group.RUN.mark)
 
     @model_validator(mode="after")
     def _has_room(self) -> ClozeOptions:

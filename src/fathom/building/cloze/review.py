@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.data.faults import Faults
 from fathom.errors import BadInput
+from fathom.results.tables import Table
 
 REVIEW_FILE = "review.csv"
 REVIEWERS = ("reviewer_1", "reviewer_2")
 COLUMNS = ("id", "type", "sentence", "answer", *REVIEWERS, "comment")
+Row = dict[str, str]
+"""A line of the table: cells by column."""
 _YES = {"yes", "y", "1", "true", "factual"}
 _NO = {"no", "n", "0", "false"}
 
@@ -27,20 +30,22 @@ class Sample:
 
     def __init__(self, size: int, seed: str) -> None:
         self.size, self._seen, self._random = size, 0, random.Random(seed)
-        self.kept: list[tuple[int, dict[str, Any]]] = []
+        self.kept: list[tuple[int, Row]] = []
 
-    def add(self, thing: dict[str, Any]) -> None:
+    def add(self, thing: Row) -> None:
+        """The next of the stream."""
         self._seen += 1
         if len(self.kept) < self.size:
             self.kept.append((self._seen, thing))
         elif (place := self._random.randrange(self._seen)) < self.size:
             self.kept[place] = (self._seen, thing)
 
-    def in_order(self) -> list[dict[str, Any]]:
+    def in_order(self) -> list[Row]:
+        """What was drawn, in the order of the stream."""
         return [thing for _, thing in sorted(self.kept, key=lambda pair: pair[0])]
 
 
-def write_review(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def write_review(path: Path, rows: Iterable[Row]) -> None:
     """A table for a spreadsheet (the byte order mark has it read as UTF-8), the judgements empty."""
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
@@ -50,7 +55,9 @@ def write_review(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 class Judged(NamedTuple):
     """:param factual: share that each reviewer finds factual, of those they judged, with a 95 % interval.
-    :param kappa: over the sentences that both judged, NaN where it is not defined. :param both: how many these are."""
+    :param kappa: over the sentences that both judged, NaN where it is not defined.
+    :param both: how many these are.
+    """
 
     type: str
     sentences: int
@@ -80,7 +87,7 @@ def read_review(path: Path) -> list[Judged]:
     return [_judged(type_, found) for type_, found in parts.items()]
 
 
-def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+def _rows(path: Path) -> list[tuple[int, Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()
@@ -128,4 +135,23 @@ def _judged(type_: str, rows: list[tuple[bool | None, ...]]) -> Judged:
         len(pairs),
         sum(first == second for first, second in pairs) / len(pairs) if pairs else float("nan"),
         cohen_kappa([first for first, _ in pairs], [second for _, second in pairs]),
+    )
+
+
+def review_table(found: Sequence[Judged]) -> Table:
+    """Shares that are facts, by reviewer, and how far the two agree."""
+    columns = ["type", "sentences"]
+    for number in (1, 2):
+        columns += [f"judged by {number}", f"factual by {number}", f"low {number}", f"high {number}"]
+    rows = []
+    for line in found:
+        cells = [cell for n, share in zip(line.judged, line.factual, strict=True) for cell in (n, *share)]
+        rows.append((line.type, line.sentences, *cells, line.mean, line.both, line.agreed, line.kappa))
+    shares = [*(column for column in columns if column.split()[0] in ("factual", "low", "high")), "mean", "agreed"]
+    return Table(
+        (*columns, "mean", "judged by both", "agreed", "kappa"),
+        tuple(rows),
+        "judgements of the reviewers",
+        formats=dict.fromkeys(shares, ".1%") | {"kappa": ".3f"},
+        notes=("factual: share of those judged, with Wilson's interval; kappa: Cohen's, over those judged by both",),
     )

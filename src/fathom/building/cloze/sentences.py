@@ -24,8 +24,10 @@ _DASHES = "-‐‑–"
 
 
 class Sentence(NamedTuple):
-    """:param offset: characters of the paragraph before it. :param outcome: :data:`KEPT`, or why it is left out.
-    :param entity: number of the one entity it names, None where it names several or none."""
+    """:param offset: characters of the paragraph before it.
+    :param outcome: :data:`KEPT`, or why it is left out.
+    :param entity: number of the one entity it names, None where it names several or none.
+    """
 
     offset: int
     text: str

@@ -34,6 +34,7 @@ class JsonLines:
         self.name, self.encoding = name, encoding
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """Lines that are not blank."""
         for number, line, complete in _lines(file):
             if not complete:
                 yield Unit(number, {}, f"longer than {_LONGEST:,} bytes")
@@ -54,9 +55,11 @@ class JsonLines:
         return Unit(number, row)
 
     def keys(self, unit: Unit) -> Keys:
+        """The line's own id, where it has one."""
         return Keys(((f"id {unit.content['id']}", 1),) if unit.content.get("id") is not None else ())
 
     def document(self, unit: Unit) -> Document | None:
+        """Its paragraphs; a blank line ends one."""
         row = unit.content
         return Document(
             str(row["id"]) if row.get("id") is not None else f"{self.name}:{unit.place}",
@@ -74,6 +77,7 @@ class PlainText:
         self.name, self.encoding, self.by_line = name, encoding, by_line
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """The file as a whole, or its lines that are not blank."""
         if not self.by_line:
             yield Unit(1, file)
             return
@@ -84,9 +88,14 @@ class PlainText:
                 yield Unit(number, line)
 
     def keys(self, unit: Unit) -> Keys:
-        return Keys()  # texts have no ids: none replaces another
+        """None: texts have no ids, so that none replaces another."""
+        return Keys()
 
     def document(self, unit: Unit) -> Document | None:
+        """Paragraphs are read one at a time, so that a long file need not lie in memory.
+
+        :raises Unreadable: a line that is not in the encoding.
+        """
         if self.by_line:
             return Document(f"{self.name}:{unit.place}", "", [Part(tidy(self._decoded(unit.content)))])
         return Document(self.name, "", self._paragraphs(unit.content))

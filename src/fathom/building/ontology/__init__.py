@@ -6,7 +6,7 @@ files of ``queries/``; docs/howto/build-ontology.md explains them.
 
 from __future__ import annotations
 
-from fathom.building.ontology.build import Built, build_ontology
+from fathom.building.ontology.build import Built, build_ontology, ontology_tables
 from fathom.building.ontology.sources import Endpoint
 
-__all__ = ["Built", "Endpoint", "build_ontology"]
+__all__ = ["Built", "Endpoint", "build_ontology", "ontology_tables"]

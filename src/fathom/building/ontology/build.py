@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fathom
 from fathom.building.ontology.gathering import (
@@ -19,29 +19,30 @@ from fathom.building.ontology.gathering import (
 )
 from fathom.building.ontology.loading import find_files, load
 from fathom.building.ontology.sources import Endpoint, Progress, Source
-from fathom.data.faults import Faults, open_text
+from fathom.data.faults import Faults, Json, open_text
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of
 from fathom.formats.ontoprobe import (
-    CLASS_FILE,
     LEAST_ITEMS,
-    PROPERTY_FILE,
     SPLIT_SIZES,
     OntologyClass,
     OntologyProperty,
-    clean,
+    task_lines,
+    write_ontoprobe,
 )
 from fathom.prompts.ontology import TASKS
+from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1
 INSTANCES = 20
 """Per class, as in the paper."""
-Rows = list[dict[str, Any]]
 
 
 class Built(NamedTuple):
-    """:param tasks: items of each; 0 where there are too few. :param defaults: labels whose pattern is the default."""
+    """:param tasks: items of each; 0 where there are too few.
+    :param defaults: labels whose pattern is the default.
+    """
 
     out: Path
     classes: list[OntologyClass]
@@ -62,9 +63,10 @@ def build_ontology(
 ) -> Built:
     """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
 
-    :param inputs: RDF files, or folders of them. :param patterns: a file of sentence patterns (:func:`read_patterns`).
+    :param inputs: RDF files, or folders of them.
+    :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
-    :param progress: told (bytes read, bytes to read) of files, then (classes done, classes).
+    :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
         for every task; nothing is written.
     """
@@ -84,22 +86,12 @@ def build_ontology(
         classes = gather_classes(sources, instances, seed, notes, progress)
         properties, defaults = gather_properties(sources, classes, given, notes)
     notes.add_all(list(unknown_patterns(given, properties)), f"names in {patterns} are of no property")
-    tasks = {task: _shuffled(rows, task, seed) for task, rows in _tasks(classes.found, properties).items()}
-    enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
-    few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
-    least = (
-        f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
-    )
-    if not enough:
-        advice = f"load more with --input{', or see what was left out' if notes.lines else ''}"
-        where = ", ".join(source.name for source in sources)
-        raise BadInput([f"{where}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes.lines])
-    if few:
-        notes.add(f"tasks left out: {', '.join(few)}; {least}")
+    tasks = {task: _shuffled(rows, task, seed) for task, rows in task_lines(classes.found, properties).items()}
+    enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
     counts = {task: len(enough.get(task, ())) for task in TASKS}
     built = Built(out, classes.found, properties, counts, defaults, notes.lines)
     with whole_folder(out) as folder:
-        _write(folder, built, enough)
+        write_ontoprobe(folder, classes.found, properties, defaults, enough)
         write_json(folder / "manifest.json", _manifest(built, files, endpoints, triples, instances, seed))
     return built
 
@@ -142,83 +134,31 @@ def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path) -> 
         raise BadInput(faults)
 
 
-def _tasks(classes: Sequence[OntologyClass], properties: Sequence[OntologyProperty]) -> dict[str, Rows]:
-    """Items as OntoProbe writes them: ``uuu`` asked, ``xxx`` gold."""
-    return {
-        "type": [{"uuu": name, "xxx": gold} for name, gold in _types(classes)],
-        "subClassOf": [
-            {"uuu": found.label, "xxx": list(found.superclasses)} for found in classes if found.superclasses
-        ],
-        "subPropertyOf": [
-            {"uuu": {found.label: found.pattern}, "xxx": dict(found.superproperties)}
-            for found in properties
-            if found.superproperties
-        ],
-        "domain": [
-            {"uuu": {found.label: found.pattern}, "xxx": [found.domain]} for found in properties if found.domain
-        ],
-        "range": [{"uuu": {found.label: found.pattern}, "xxx": [found.range]} for found in properties if found.range],
-    }
+def _large_enough(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:
+    """The tasks that can be asked. :raises BadInput: there is none."""
+    enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
+    few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
+    least = (
+        f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
+    )
+    if not enough:
+        advice = f"load more with --input{', or see what was left out' if notes.lines else ''}"
+        raise BadInput([f"{sources}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes.lines])
+    if few:
+        notes.add(f"tasks left out: {', '.join(few)}; {least}")
+    return enough
 
 
-def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
-    """Names with their classes, finest first. One name is asked once: all that bear it share their classes, so that
-    no right answer counts as wrong."""
-    golds: dict[str, dict[str, None]] = {}
-    written: dict[str, str] = {}
-    for found in classes:
-        for name in found.instances:
-            written.setdefault(clean(name), name)
-            golds.setdefault(clean(name), {}).update(dict.fromkeys((found.label, *found.superclasses)))
-    yield from ((written[name], list(gold)) for name, gold in golds.items())
-
-
-def _shuffled(rows: Rows, task: str, seed: int) -> Rows:
+def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:
     """Sorted first, so that the order in which sources answer decides nothing."""
     ordered = sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
     random.Random(f"{seed} {task}").shuffle(ordered)
     return ordered
 
 
-def _write(folder: Path, built: Built, tasks: Mapping[str, Rows]) -> None:
-    write_json(
-        folder / CLASS_FILE,
-        [
-            {
-                "id": number,
-                "rdfs:Class": found.iri,
-                "rdfs:label": found.label,
-                "rdfs:subClassOf": list(found.superclasses),
-                "is rdf:type of": list(found.instances),
-            }
-            for number, found in enumerate(built.classes)
-        ],
-    )
-    write_json(
-        folder / PROPERTY_FILE,
-        [
-            {
-                "id": number,
-                "rdf:Property": list(found.iris),
-                "rdfs:label": found.label,
-                "rdfs:domain": found.domain,
-                "rdf:range": found.range,
-                "rdfs:subPropertyOf": dict(found.superproperties),
-                "pattern": found.pattern,
-                "pattern_is_default": found.label in built.defaults,
-            }
-            for number, found in enumerate(built.properties)
-        ],
-    )
-    (folder / "memorizing").mkdir()
-    for task, rows in tasks.items():
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / "memorizing" / f"{task}.jsonl").write_text(lines, encoding="utf-8")
-
-
 def _manifest(
     built: Built, files: Sequence[Path], endpoints: Sequence[Endpoint], triples: int, instances: int, seed: int
-) -> dict[str, Any]:
+) -> Json:
     """Nothing in it depends on the day or the place, so that the same files give the same bytes."""
     return {
         "format": FORMAT,
@@ -240,3 +180,34 @@ def _manifest(
         "notes": built.notes,
         "version": fathom.__version__,
     }
+
+
+def ontology_tables(built: Built) -> list[Table]:
+    """How many classes, properties and instances there are, and how many items each task has."""
+    found = {
+        "classes": len(built.classes),
+        "  with instances": sum(bool(entry.instances) for entry in built.classes),
+        "  with super-classes": sum(bool(entry.superclasses) for entry in built.classes),
+        "instances": sum(len(entry.instances) for entry in built.classes),
+        "properties": len(built.properties),
+        "  aligned with another vocabulary": sum(len(entry.iris) > 1 for entry in built.properties),
+        "default patterns": len(built.defaults),
+    }
+    notes = (
+        (f'default patterns ("[X]\'s … is [Y] ."): {", ".join(sorted(built.defaults)[:5])}; --patterns gives better',)
+        if built.defaults
+        else ()
+    )
+    return [
+        Table(("what", "number"), tuple(found.items()), "the ontology", notes=notes),
+        Table(("task", "items", *SPLIT_SIZES), tuple(_task(*task) for task in built.tasks.items()), "the tasks"),
+    ]
+
+
+def _task(name: str, items: int) -> tuple[str | int, ...]:
+    left = items
+    sizes = []
+    for size in SPLIT_SIZES.values():
+        sizes.append(min(size, left))
+        left -= sizes[-1]
+    return (name, items, *sizes)

@@ -30,6 +30,7 @@ class Notes:
     lines: list[str] = field(default_factory=list)
 
     def add(self, line: str) -> None:
+        """A line of its own."""
         self.lines.append(line)
 
     def add_all(self, names: Sequence[str], what: str) -> None:
@@ -47,7 +48,9 @@ class _Label(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """:param found: in the order of their IRIs. :param label_of: of those that have a good one, by IRI."""
+    """:param found: in the order of their IRIs.
+    :param label_of: of those that have a good one, by IRI.
+    """
 
     found: list[OntologyClass]
     label_of: Mapping[str, str]
@@ -59,12 +62,13 @@ class Patterns(NamedTuple):
     given: Mapping[str, str]
 
     def of(self, label: str, iris: Iterable[str]) -> str | None:
+        """The pattern of a property; None where none was given."""
         names = [label, *iris, *(name_of(iri) for iri in iris)]
         return next((self.given[name] for name in names if name in self.given), None)
 
 
 def default_pattern(label: str) -> str:
-    """What stands in for a pattern that nobody wrote."""
+    """The pattern of a property for which none was given."""
     return f"[X]'s {label} is [Y] ."
 
 
@@ -127,11 +131,8 @@ def gather_properties(
     known = [(home[below], home[above]) for below, above in steps if below in home and above in home]
     edges = _edges(known, label_of, "properties", notes)
     sides = _Sides(sources, classes, home, notes)
-    pattern_of, by_default = {}, set()
-    for iri, label in label_of.items():
-        pattern_of[label] = patterns.of(label, groups[iri]) or default_pattern(label)
-        if patterns.of(label, groups[iri]) is None:
-            by_default.add(label)
+    written = {label: patterns.of(label, groups[iri]) for iri, label in label_of.items()}
+    pattern_of = {label: pattern or default_pattern(label) for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _labelled(chain(iri, edges), label_of)}
@@ -140,13 +141,7 @@ def gather_properties(
             found.append(OntologyProperty(tuple(groups[iri]), label, domain, range_, above, pattern_of[label]))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     sides.tell(len(label_of))
-    for side in ("domain", "range"):
-        lacking = [entry.label for entry in found if getattr(entry, side) is None]
-        notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
-    notes.add_all(
-        [label for label in label_of.values() if label not in used],
-        "properties are left out, as they have no domain, range, super-property or sub-property",
-    )
+    _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
     notes.add_all(
         _outside((*sides.of, *(iri for step in steps for iri in step)), home),
         "names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts, numbers or "
@@ -157,7 +152,15 @@ def gather_properties(
         "properties have type constraints without qualifiers, as in truthy dumps, so that their classes are not known; "
         "the property's full data (Special:EntityData/P54.ttl) has them",
     )
-    return found, by_default & used
+    return found, {label for label, pattern in written.items() if pattern is None and label in used}
+
+
+def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], notes: Notes) -> None:
+    """:param unused: labels of properties that are in no task and above none that is."""
+    for side in ("domain", "range"):
+        lacking = [entry.label for entry in found if getattr(entry, side) is None]
+        notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
+    notes.add_all(unused, "properties are left out, as they have no domain, range, super-property or sub-property")
 
 
 class _Sides:
@@ -305,7 +308,10 @@ def _labelled(iris: Iterable[str], label_of: Mapping[str, str]) -> tuple[str, ..
 def _edges(
     steps: Sequence[tuple[str, str]], label_of: Mapping[str, str], kind: str, notes: Notes
 ) -> dict[str, list[str]]:
-    """The hierarchy, and notes on what is odd in it. :param steps: (below, above)."""
+    """The hierarchy, and notes on what is odd in it.
+
+    :param steps: (below, above).
+    """
     edges = edges_of(steps)
     alone = [label_of.get(iri, iri) for iri in loops(steps)]
     notes.add_all(alone, f"{kind} are said to be above themselves: that step is left out")

@@ -6,35 +6,22 @@ of hundreds of millions of triples becomes a store of those that matter.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, cast
-from xml.parsers import expat
+from typing import Any
 
 from fathom.building.ontology.sources import LocalStore, Progress
 from fathom.data.faults import Faults
 from fathom.errors import BadInput, MissingExtra
+from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
 
 IN_MEMORY = 256 << 20
 """Bytes of RDF, unpacked, up to which the store lies in memory."""
-_PACKED = (".gz", ".bz2")
 _UNPACKED_SIZE = 12
 """How much larger dumps are unpacked: about."""
-_TOLD_EVERY = 1 << 16
-_KINDS = {
-    ".nt": "N_TRIPLES",
-    ".ttl": "TURTLE",
-    ".rdf": "RDF_XML",
-    ".owl": "RDF_XML",
-    ".xml": "RDF_XML",
-}
 _WIKIDATA = "http://www.wikidata.org/prop/"
 KEPT = frozenset(
     {
@@ -65,12 +52,12 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     """
     found, faults = [], []
     for given in inputs:
-        members = sorted(file for file in given.iterdir() if _kind(file)) if given.is_dir() else [given]
+        members = sorted(file for file in given.iterdir() if kind_of(file)) if given.is_dir() else [given]
         if not given.exists():
             faults.append(f"--input {given}: there is no such file")
         elif not members:
             faults.append(f"--input {given}: no RDF file in it: expected {_endings()}")
-        elif not all(_kind(file) for file in members):
+        elif not all(kind_of(file) for file in members):
             faults.append(f"--input {given}: expected {_endings()}")
         found += members
     if faults:
@@ -81,7 +68,8 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
     """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
 
-    :param place: where that folder may be made. :param progress: told (bytes read, bytes to read).
+    :param place: where that folder may be made.
+    :param progress: called with (bytes read, bytes to read).
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """
@@ -100,65 +88,26 @@ def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progres
     faults = Faults()
     before, total = 0, sum(file.stat().st_size for file in files)
     for file in files:
-        local.fill(quad for quad in _quads(file, faults, partial(_told, progress, before, total)) if _is_kept(quad))
+        local.fill(
+            quad
+            for quad in quads(file, faults, f"file:///{file.name}", partial(_told, progress, before, total))
+            if _is_kept(quad)
+        )
         before += file.stat().st_size
     faults.stop_if_any()
     return local
 
 
-def _kind(file: Path) -> str | None:
-    """The format by the file's name, without what says how it is packed."""
-    name = file.with_suffix("") if file.suffix in _PACKED else file
-    return _KINDS.get(name.suffix.lower())
-
-
 def _endings() -> str:
-    return f"{', '.join(_KINDS)}, each plain, .gz or .bz2"
+    return f"{', '.join(KINDS)}, each plain, .gz or .bz2"
 
 
 def _unpacked_size(file: Path) -> int:
-    return file.stat().st_size * (_UNPACKED_SIZE if file.suffix in _PACKED else 1)
-
-
-def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:
-    if file.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(raw))
-    return cast(BinaryIO, bz2.open(raw)) if file.suffix == ".bz2" else raw
-
-
-def _quads(file: Path, faults: Faults, progress: Callable[[int], None]) -> Iterator[Any]:
-    """:param progress: told how many bytes of the file, as it lies, are read."""
-    import pyoxigraph
-
-    kind = str(_kind(file))
-    try:
-        if kind == "RDF_XML":
-            _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
-        with file.open("rb") as raw, _unpacked(file, raw) as stream:
-            parsed = pyoxigraph.parse(stream, getattr(pyoxigraph.RdfFormat, kind), base_iri=f"file:///{file.name}")
-            for number, quad in enumerate(parsed):
-                if number % _TOLD_EVERY == 0:
-                    progress(raw.tell())
-                yield quad
-    except SyntaxError as error:
-        faults.add(file, error.lineno, f"not {_NAMES[kind]}: {error.msg}")
-    except expat.ExpatError as error:
-        faults.add(file, error.lineno, f"not {_NAMES[kind]}: {expat.ErrorString(error.code)}")
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        faults.add(file, None, f"cannot be read: {error}")
+    return file.stat().st_size * (_UNPACKED_SIZE if file.suffix in PACKED else 1)
 
 
 def _told(progress: Progress, before: int, total: int, done: int) -> None:
     progress(before + done, total)
-
-
-_NAMES = {"N_TRIPLES": "N-Triples", "TURTLE": "Turtle", "RDF_XML": "RDF/XML"}
-
-
-def _check_xml(file: Path) -> None:
-    """:raises ExpatError: the file is not well-formed XML."""
-    with file.open("rb") as raw, _unpacked(file, raw) as stream:
-        expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
 
 
 def _is_kept(quad: Any) -> bool:

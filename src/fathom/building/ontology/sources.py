@@ -60,7 +60,7 @@ def page_query(query: str, start: int, size: int) -> str:
 
 
 class LocalStore:
-    """:param store: a ``pyoxigraph.Store``; nobody else may hold it, so that :meth:`close` closes it."""
+    """:param store: a ``pyoxigraph.Store``; nothing else may hold it, so that :meth:`close` closes it."""
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store
@@ -70,15 +70,21 @@ class LocalStore:
         return len(self._store)
 
     def fill(self, quads: Iterable[Any]) -> None:
+        """Add many triples at once.
+
+        :param quads: pyoxigraph's ``Quad``.
+        """
         self._store.bulk_extend(quads)
 
     def rows(self, query: str) -> Iterator[Row]:
+        """All solutions, in the query's order."""
         solutions = self._store.query(query)
         names = [variable.value for variable in solutions.variables]
         for solution in solutions:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
     def close(self) -> None:
+        """Let go of the store, so that its files can be removed."""
         self._store = None
 
 
@@ -91,7 +97,8 @@ class _Answer(NamedTuple):
 class Endpoint:
     """A SPARQL 1.1 endpoint, asked page by page, patiently where it is busy.
 
-    :param page: solutions asked for at a time; a server may give fewer. :param timeout: seconds an answer may take.
+    :param page: solutions asked for at a time; a server may give fewer.
+    :param timeout: seconds an answer may take.
     :param pause: seconds to wait before the second attempt; doubled before each further one.
     """
 
@@ -101,6 +108,10 @@ class Endpoint:
         self.name, self.page, self.timeout, self.pause = address, page, timeout, pause
 
     def rows(self, query: str) -> Iterator[Row]:
+        """All solutions, asked for page by page.
+
+        :raises BadInput: no answer, no SPARQL results, or pages that do not follow on each other.
+        """
         if "LIMIT " in query:  # what has a limit of its own fits one page
             yield from self._solutions(query)
             return

@@ -11,7 +11,7 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 
 from __future__ import annotations
 
-from fathom.building.worlds.build import build_worlds
+from fathom.building.worlds.build import build_worlds, worlds_table
 from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, virtual
 from fathom.building.worlds.materials import Options
 from fathom.building.worlds.restore import restore
@@ -31,4 +31,5 @@ __all__ = [
     "parse_variants",
     "restore",
     "virtual",
+    "worlds_table",
 ]

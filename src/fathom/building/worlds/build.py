@@ -6,7 +6,6 @@ import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,24 @@ from fathom.building.worlds.constructions import make, why_not
 from fathom.building.worlds.materials import Materials, Options
 from fathom.building.worlds.variants import THIRTEEN, Variant, parse_variants
 from fathom.building.worlds.world import MAPPING, World
+from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
-from fathom.formats.kg_files import unwritable, write_graph
+from fathom.formats.kg import unwritable, write_graph
+from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
 FORMAT = 1
+_COUNTS = {
+    "entities": "entities_renamed",
+    "relations": "relations_renamed",
+    "descriptions": "descriptions_changed",
+    "mentions found": "mentions_found",
+    "replaced": "mentions_replaced",
+    "ambiguous": "mentions_ambiguous",
+}
+"""What :func:`worlds_table` counts, by the name that the manifest has for it."""
 _ROWS = 1 << 18
 """Lines of a table that are put together at a time."""
 
@@ -38,10 +48,11 @@ def build_worlds(
     *,
     name: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Write each variant as a folder of its name in *out*; it appears when it is complete.
 
-    :param variants: names such as "virtual-e". :param name: of the graph, for the manifests.
+    :param variants: names such as "virtual-e".
+    :param name: of the graph, for the manifests.
     :returns: the manifests.
     :raises BadInput: with everything that prevents any of them, before anything is written.
     :raises RunFailed: the disk is full; the folders that are there are complete.
@@ -92,12 +103,16 @@ def write_world(world: World, folder: Path) -> None:
 
 
 def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[str, pa.ChunkedArray]) -> None:
-    """The bytes must not depend on how the columns are cut in memory. :param ids: of columns that hold rows."""
+    """The bytes must not depend on how the columns are cut in memory.
+
+    :param ids: of columns that hold rows.
+    """
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(table), _ROWS):
             part = table.slice(start, _ROWS)
             columns = [
-                take_rows(ids[name], column.to_numpy()) if name in ids else column for name, column in _columns(part)
+                take_rows(ids[name], column.to_numpy()) if name in ids else column
+                for name, column in zip(part.column_names, part.columns, strict=True)
             ]
             writer.write_table(pa.table(columns, schema=schema).combine_chunks())
 
@@ -110,11 +125,7 @@ _SPANS = pa.schema(
 )
 
 
-def _columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
-    return list(zip(table.column_names, table.columns, strict=True))
-
-
-def _manifest(world: World, materials: Materials, name: str) -> dict[str, Any]:
+def _manifest(world: World, materials: Materials, name: str) -> Json:
     """Nothing in it depends on the day or the place, so that the same command gives the same bytes."""
     source = materials.graph
     return {
@@ -143,3 +154,21 @@ def _manifest(world: World, materials: Materials, name: str) -> dict[str, Any]:
             "pyarrow": pa.__version__,
         },
     }
+
+
+def worlds_table(manifests: Sequence[Json]) -> Table:
+    """What was changed, a line for each world.
+
+    :param manifests: as ``manifest.json`` has them.
+    """
+    rows = tuple((made["world"], *(made["counts"].get(name) for name in _COUNTS.values())) for made in manifests)
+    told: dict[str, list[str]] = {}
+    for made in manifests:
+        for note in made["notes"]:
+            told.setdefault(note, []).append(made["world"])
+    notes = [f"{note} – in {', '.join(worlds)}" for note, worlds in told.items()]
+    cases = {made["counts"]["case"] for made in manifests if "case" in made["counts"]}
+    notes += [f"mentions: case {'matters' if case == 'exact' else 'of A to Z is ignored'}" for case in sorted(cases)]
+    if any(made["counts"].get("mentions_ambiguous") for made in manifests):
+        notes.append("ambiguous: mentions of a name of several entities; the rule that chose is in manifest.json")
+    return Table(("world", *_COUNTS), rows, title="worlds: what was changed", notes=tuple(notes))

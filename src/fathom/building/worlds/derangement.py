@@ -34,14 +34,19 @@ _SWEEPS_TO_REPAIR = 1_000
 
 
 class Derangement(NamedTuple):
-    """:param source: where each place takes its text from, shape (n,). :param method: how it was drawn."""
+    """:param source: where each place takes its text from, shape (n,).
+    :param method: how it was drawn.
+    """
 
     source: NDArray[np.int64]
     method: str
 
 
 class NoDerangement(Exception):
-    """None exists or none was found. :param label: the label that more than half of the places bear, or None."""
+    """None exists or none was found.
+
+    :param label: the label that more than half of the places bear, or None.
+    """
 
     def __init__(self, label: int | None) -> None:
         self.label = label
@@ -196,7 +201,9 @@ def _rotated(labeling: NDArray[np.int64], generator: np.random.Generator) -> NDA
 class Matching(NamedTuple):
     """:param source: where each relation takes its name from; itself where it keeps it.
     :param blocked: relations that have too few others to take a name from, when not all could move.
-    :param donors: all that those could take a name from. :param moved: how many can move at most."""
+    :param donors: all that those could take a name from.
+    :param moved: how many can move at most.
+    """
 
     source: NDArray[np.int64]
     blocked: NDArray[np.int64]

@@ -25,9 +25,9 @@ from fathom.building.worlds.derangement import (
 from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_names
 from fathom.building.worlds.texts import Hasher
-from fathom.building.worlds.world import is_blank, listed
+from fathom.building.worlds.world import listed
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import take_rows
+from fathom.data.taking import is_blank, take_rows
 from fathom.errors import BadInput
 
 
@@ -68,18 +68,22 @@ class Materials:
 
     @cached_property
     def described(self) -> NDArray[np.int64]:
+        """Rows of entities that have a description."""
         return np.flatnonzero(~is_blank(self.graph.entities.column("description")))
 
     @cached_property
     def named_relations(self) -> NDArray[np.int64]:
+        """Rows of relations that have a name."""
         return np.flatnonzero(~is_blank(self.graph.relations.column("name")))
 
     def refuse_undescribed(self) -> None:
+        """:raises BadInput: no entity has a description."""
         if not len(self.described):
             raise BadInput("no entity has a description: there is nothing to change")
 
     @cached_property
     def mentions(self) -> Mentions:
+        """Where names of entities stand in descriptions."""
         return find_mentions(self.graph, self.options.case, self.options.shortest_mention)
 
     @cached_property
@@ -89,6 +93,7 @@ class Materials:
 
     @cached_property
     def exchanged_descriptions(self) -> Derangement:
+        """Which entity's description each entity takes."""
         return self._derange(self.described, "description")
 
     @cached_property
@@ -115,6 +120,10 @@ class Materials:
 
     @cached_property
     def random_relations(self) -> pa.Array:
+        """One for each relation that has a name.
+
+        :raises BadInput: there is none.
+        """
         if not len(self.named_relations):
             raise BadInput("no relation has a name: there is nothing to change")
         names = take_rows(self.graph.relations.column("name"), self.named_relations)

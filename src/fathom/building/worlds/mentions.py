@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import Hasher, Texts, blocks, characters_before, spread, to_arrow, token_starts
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, take_rows
+from fathom.data.taking import few_chunks, is_blank, take_rows
 
 _Result = TypeVar("_Result")
 
@@ -31,12 +31,15 @@ _Result = TypeVar("_Result")
 class Mentions(NamedTuple):
     """Names of entities found in descriptions, in the order of the text. Arrays have the shape (mentions,).
 
-    :param described: row of the entity whose description it is. :param entity: row of the entity mentioned.
-    :param start: first byte of the name in the description. :param end: behind its last byte.
+    :param described: row of the entity whose description it is.
+    :param entity: row of the entity mentioned.
+    :param start: first byte of the name in the description.
+    :param end: behind its last byte.
     :param ambiguous: mentions of a name that several entities bear, by the rule that chose one: "itself" (the entity
         described bears it), "linked" (a training triple links the entity described to one that does; the first of
         them), "first" (none of this: the first entity that bears it).
-    :param too_short: entities whose names are too short to be looked for. :param case: "exact", or "ignore" for A to Z.
+    :param too_short: entities whose names are too short to be looked for.
+    :param case: "exact", or "ignore" for A to Z.
     """
 
     described: NDArray[np.int32]
@@ -63,7 +66,7 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     """
     names = graph.entities.column("name")
     case = case_policy(names, case)
-    named = pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy()
+    named = ~is_blank(names)
     sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
     trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
     found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]
@@ -86,7 +89,8 @@ def _in_order(work: Callable[[Texts], _Result], parts: Iterator[Texts]) -> Itera
 
 
 class _Trie:
-    """:param names: of all entities. :param sought: which of them are looked for, shape (entities,).
+    """:param names: of all entities.
+    :param sought: which of them are looked for, shape (entities,).
 
     ``labels`` has the number of each entity's name, equal names alike, −1 where it is not looked for; ``members`` the
     entities by that number, ascending, and ``first`` where in it each number begins.
@@ -230,7 +234,7 @@ def _choose(
 
 def _linked_homographs(graph: KnowledgeGraph, trie: _Trie) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Keys (entity, name of a neighbour that others bear too), ascending, and the first such neighbour of each."""
-    rows = graph.splits.get("train", range(len(graph)))
+    rows = graph.training
     part = slice(rows.start, rows.stop)
     several = np.append(np.diff(trie.first) > 1, False)  # the last for the label −1
     one = np.concatenate([graph.head[part], graph.tail[part]])

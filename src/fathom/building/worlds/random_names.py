@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import blocks
-from fathom.data.taking import put_rows, take_rows
+from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput
 
 _SYMBOLS = 1 << 23
@@ -32,6 +32,7 @@ class Unigram(NamedTuple):
 
     @property
     def end(self) -> int:
+        """Place of the end symbol."""
         return len(self.signs)
 
 
@@ -86,7 +87,8 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
     Drawn again are strings that are empty, begin or end with a space, or have ", " where no old name has it (the layout
     of WordNet's graphs ends a name there).
 
-    :raises BadInput: there are too few different strings of these characters. :param what: their bearers, to say so.
+    :raises BadInput: there are too few different strings of these characters.
+    :param what: what bears them, for messages.
     """
     model = learn(old)
     may_have_comma = bool(pc.any(pc.match_substring(old, ", ")).as_py())
@@ -114,7 +116,7 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
 
 def new_descriptions(old: pa.ChunkedArray, generator: np.random.Generator) -> pa.ChunkedArray:
     """A random string for each text of *old* that is not blank; none is the text it replaces, or blank."""
-    rows = np.flatnonzero(pc.not_equal(pc.utf8_trim_whitespace(old), "").to_numpy())
+    rows = np.flatnonzero(~is_blank(old))
     replaced = take_rows(old, rows)
     strings = _draw_strings(learn(old), generator, _SYMBOLS if len(rows) > 1000 else 1 << 16)
     new = _next_usable(strings, len(rows))

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fathom.building.worlds.world import column_set
+from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.formats import read
@@ -24,10 +26,10 @@ def restore(folder: Path) -> KnowledgeGraph:
         raise BadInput(f"{folder} is no world: it has no mapping.parquet")
     graph = read(folder).graph
     assert graph is not None
-    changed: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    changed: dict[str, dict[str, Json]] = defaultdict(dict)
     for line in pq.read_table(folder / "mapping.parquet").to_pylist():
         changed[line["kind"]][line["id"]] = line
-    spans: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    spans: dict[str, list[Json]] = defaultdict(list)
     for span in pq.read_table(folder / "spans.parquet").to_pylist():
         spans[span["described"]].append(span)
     ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
@@ -40,18 +42,19 @@ def restore(folder: Path) -> KnowledgeGraph:
     return replace(graph, entities=entities, relations=relations)
 
 
-def _put_back(table: pa.Table, name: str, changed: dict[str, dict[str, Any]], old: str) -> pa.Table:
-    """:param changed: lines of the mapping by their ids. :param old: their column with what *name* was."""
+def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:
+    """:param changed: lines of the mapping by their ids.
+    :param old: their column with what *name* was.
+    """
     rows = zip(table.column("id").to_pylist(), table.column(name).to_pylist(), strict=True)
     return _column_set(table, name, [changed[id_][old] if id_ in changed else value for id_, value in rows])
 
 
 def _column_set(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
-    place = table.column_names.index(name)
-    return table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+    return column_set(table, name, pa.array(values, table.schema.field(name).type))
 
 
-def _with_old_names(text: str, spans: list[dict[str, Any]]) -> str:
+def _with_old_names(text: str, spans: list[Json]) -> str:
     for span in sorted(spans, key=lambda span: -span["new_start"]):  # from the end, so that places stay
         text = text[: span["new_start"]] + span["old"] + text[span["new_end"] :]
     return text

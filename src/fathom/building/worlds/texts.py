@@ -21,8 +21,12 @@ _ASCII_WORD[[*b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Texts(NamedTuple):
-    """Some rows that stand together. :param first: row of the first. :param data: their UTF-8 bytes, one after another.
-    :param starts: where in *data* each begins, and the end; shape (rows + 1,)."""
+    """Some rows that stand together.
+
+    :param first: row of the first.
+    :param data: their UTF-8 bytes, one after another.
+    :param starts: where in *data* each begins, and the end; shape (rows + 1,).
+    """
 
     first: int
     data: NDArray[np.uint8]

@@ -13,7 +13,9 @@ PARTS = "erd"
 
 
 class Variant(NamedTuple):
-    """:param construction: one of :data:`CONSTRUCTIONS`, or "base". :param parts: some of "erd", in this order."""
+    """:param construction: one of :data:`CONSTRUCTIONS`, or "base".
+    :param parts: some of "erd", in this order.
+    """
 
     construction: str
     parts: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
 from fathom.building.worlds.variants import Variant
+from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import take_rows
+from fathom.data.taking import is_blank, take_rows
 
 _NAMES = pa.list_(pa.string())
 MAPPING = pa.schema(
@@ -40,31 +41,31 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class World:
-    """:param mapping: what was changed into what, see :data:`MAPPING`. :param spans: mentions that were replaced, see
-    :func:`fathom.building.worlds.mentions.replace_mentions`. :param counts: for the manifest. :param notes: to be told.
+    """:param mapping: what was changed into what, see :data:`MAPPING`.
+    :param spans: mentions that were replaced, see :func:`fathom.building.worlds.mentions.replace_mentions`.
+    :param counts: for the manifest.
+    :param notes: what its user should know about it.
     """
 
     variant: Variant
     graph: KnowledgeGraph
     mapping: pa.Table = field(default_factory=MAPPING.empty_table)
     spans: pa.Table = field(default_factory=SPANS.empty_table)
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: Json = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 class NewTexts(NamedTuple):
-    """A column to put in place of another. :param texts: one for each row, the old one where it stays.
+    """A column to put in place of another.
+
+    :param texts: one for each row, the old one where it stays.
     :param source: the row each text was taken from, shape (rows,); None for random strings.
-    :param method: how the permutation or the strings were drawn."""
+    :param method: how the permutation or the strings were drawn.
+    """
 
     texts: pa.ChunkedArray
     source: NDArray[np.int64] | None
     method: str
-
-
-def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Which of the texts are empty or white space alone."""
-    return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
 
 
 def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
@@ -74,7 +75,10 @@ def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
 
 
 def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts) -> World:
-    """Mentions in descriptions are replaced by new names. :param shortest: characters that a sought name has."""
+    """Mentions in descriptions are replaced by new names.
+
+    :param shortest: characters that a sought name has.
+    """
     entities = world.graph.entities
     old = entities.column("name")
     texts, spans = replace_mentions(entities.column("description"), mentions, new.texts)
@@ -155,7 +159,7 @@ def rename_relations(world: World, new: NewTexts) -> World:
         "relations_by": new.method,
     }
     mapping = _lines("relation", relations, np.flatnonzero(changed), old, new)
-    graph = replace(world.graph, relations=_column_set(relations, "name", new.texts))
+    graph = replace(world.graph, relations=column_set(relations, "name", new.texts))
     return replace(_next(world, mapping, counts, notes, {}), graph=graph)
 
 
@@ -164,7 +168,10 @@ def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _without(bearers: str, what: str, old: pa.ChunkedArray, given: int = 0) -> list[str]:
-    """A note on those that have no such text. :param given: how many of them get one."""
+    """A note on those that have no such text.
+
+    :param given: how many of them get one.
+    """
     without = int(is_blank(old).sum())
     end = f"given another's: {given:,}" if given else "they stay without"
     return [f"{bearers} without a {what}: {without:,}; {end}"] if without else []
@@ -178,7 +185,10 @@ def _lines(
     new: NewTexts,
     aliases: Sequence[pa.ChunkedArray] = (),
 ) -> pa.Table:
-    """Lines of the mapping for some rows. :param aliases: old and new ones."""
+    """Lines of the mapping for some rows.
+
+    :param aliases: old and new ones.
+    """
     ids = table.column("id")
     source = pa.nulls(len(rows), pa.string()) if new.source is None else take_rows(ids, new.source[rows])
     ids, *texts = (
@@ -189,13 +199,11 @@ def _lines(
     return pa.table(columns, schema=MAPPING)
 
 
-def _next(
-    world: World, mapping: pa.Table, counts: dict[str, Any], notes: Sequence[str], entities: dict[str, Any]
-) -> World:
+def _next(world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], entities: Json) -> World:
     """:param entities: columns that are other than in the world so far."""
     table = world.graph.entities
     for name, column in entities.items():
-        table = _column_set(table, name, column)
+        table = column_set(table, name, column)
     return replace(
         world,
         graph=replace(world.graph, entities=table),
@@ -205,5 +213,6 @@ def _next(
     )
 
 
-def _column_set(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+def column_set(table: pa.Table, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """The table with another column in the place of the one of that name."""
     return table.set_column(table.column_names.index(name), name, column)

@@ -35,9 +35,11 @@ class RelationsPerEntity(NamedTuple):
 
 
 class AnswersInDescriptions(NamedTuple):
-    """:param queries: two for each triple. :param described: of them, those whose query entity has a description.
+    """:param queries: two for each triple.
+    :param described: of them, those whose query entity has a description.
     :param substring: share of all queries whose answer's name stands in that description, inside a word or not.
-    :param word: the same, only where it stands on word boundaries. NaN where there is no query."""
+    :param word: the same, only where it stands on word boundaries. NaN where there is no query.
+    """
 
     queries: int
     described: int

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.graph.queries import ENTITIES, EntityCandidates, TripleQueries
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.data.queries import CandidateSet, Query
-
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,8 @@ class Links:
     """n questions (given, relation, ?), or (?, relation, given) where ``inverse`` is true.
 
     :param given: place of the known entity among the graph's entities, shape (n,).
-    :param relation: place of the relation, shape (n,). :param inverse: whether the head is asked for, shape (n,).
+    :param relation: place of the relation, shape (n,).
+    :param inverse: whether the head is asked for, shape (n,).
     :param gold: place of the right answer, shape (n,).
     :param known: places of the other right answers, which a filtered rank leaves out; n arrays.
     """
@@ -35,6 +34,10 @@ class Links:
         return len(self.given)
 
     def take(self, places: Places) -> Links:
+        """Some of the questions.
+
+        :param places: which, shape (m,).
+        """
         known = [self.known[place] for place in places]
         return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], known)
 
@@ -42,7 +45,8 @@ class Links:
 def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[str]) -> Links:
     """Queries of a :func:`~fathom.data.graph.queries.link_queryset` in columns.
 
-    :param space: all entities of the graph, in its order. :param relations: ids of its relations, in its order.
+    :param space: all entities of the graph, in its order.
+    :param relations: ids of its relations, in its order.
     """
     entity = space.position
     relation = {id_: place for place, id_ in enumerate(relations)}
@@ -57,6 +61,16 @@ def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[
         column([entity[query.gold[0]] for query in queries]),
         [column([entity[id_] for id_ in query.known]) for query in queries],
     )
+
+
+def training_links(graph: KnowledgeGraph, numbers: Places) -> Links:
+    """Questions to learn from: number 2i asks for the tail of the i-th training triple, 2i + 1 for its head.
+
+    Other right answers are not looked up: ``known`` is empty.
+    """
+    rows, inverse = graph.training.start + numbers // 2, numbers % 2 == 1
+    head, relation, tail = graph.columns(rows)
+    return Links(np.where(inverse, tail, head), relation, inverse, np.where(inverse, head, tail), [])
 
 
 def split_links(graph: KnowledgeGraph, split: str, limit: int | None = None, seed: int = 0) -> Links:

@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, Relation
+from fathom.data.taking import is_blank
 from fathom.errors import BadInput
 
 ENTITIES = "entities"
@@ -27,9 +26,10 @@ class TripleQueries(Sequence[Query]):
 
     A query's other right answers are the tails of the same head and relation in *all* splits.
 
-    :param rows: which triples, shape (triples,). :param split: their split, "" for all triples.
+    :param rows: which triples, shape (triples,).
+    :param split: their split, "" for all triples.
     :param directions: what is asked of each triple, in this order; with "head" also (?, relation, tail).
-    :param everybody: whether entities without a name take part, too: a link predictor knows them by their place.
+    :param everybody: whether entities without a name are candidates, too: a link predictor knows them by their place.
     """
 
     def __init__(
@@ -62,7 +62,10 @@ class TripleQueries(Sequence[Query]):
             yield from self.make(self.rows[start : start + BLOCK])
 
     def cardinality(self, relation: int) -> str:
-        """Among these queries, "1:1" or "1:N". :param relation: its row in the graph."""
+        """Among these queries, "1:1" or "1:N".
+
+        :param relation: its row in the graph.
+        """
         return self._cardinality[relation]
 
     def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
@@ -142,8 +145,10 @@ def graph_queryset(
     everybody: bool = False,
     **about: Any,
 ) -> GraphQuerySet:
-    """:param split: by default ``test``, else ``dev``, else all triples. :param about: name, licence, notes…
-    :param directions, everybody: see :class:`TripleQueries`."""
+    """:param split: by default ``test``, else ``dev``, else all triples.
+    :param about: name, licence, notes…
+    :param directions, everybody: see :class:`TripleQueries`.
+    """
     if split is None:
         split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
@@ -191,7 +196,7 @@ class EntityCandidates(Mapping[str, CandidateSet]):
         """Places of the candidates among the entities."""
         if self.everybody:
             return np.arange(len(self.graph.entities))
-        return np.flatnonzero(_named(self.graph.entities))
+        return np.flatnonzero(~is_blank(self.graph.entities.column("name")))
 
     @cached_property
     def _all(self) -> CandidateSet:
@@ -210,15 +215,10 @@ class EntityCandidates(Mapping[str, CandidateSet]):
 
 
 def candidate_set(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> CandidateSet:
-    """Some entities of a graph, in their order; without descriptions where nobody has any."""
+    """Some entities of a graph, in their order; without descriptions where none has one."""
     entities = graph.entities.take(rows)
     ids, names, descriptions = (tuple(entities.column(c).to_pylist()) for c in ("id", "name", "description"))
     return CandidateSet(ENTITIES, ids, names, descriptions if any(descriptions) else None)
-
-
-def _named(entities: pa.Table) -> NDArray[np.bool_]:
-    named: NDArray[np.bool_] = pc.not_equal(pc.utf8_trim_whitespace(entities.column("name")), "").to_numpy()
-    return named
 
 
 def _why_not(subject: str, relation: str, answer: str) -> str | None:
@@ -255,7 +255,7 @@ def _right_answers(
     new = np.ones(len(keys), dtype=bool)
     new[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
     if not everybody:
-        new &= _named(graph.entities)[answers]
+        new &= ~is_blank(graph.entities.column("name"))[answers]
     keys, ids = keys[new], graph.entities.column("id").take(answers[new]).to_pylist()
     sought = _keys(graph, rows, given)
     starts, ends = np.searchsorted(keys, sought, "left"), np.searchsorted(keys, sought, "right")

@@ -15,10 +15,13 @@ from fathom.data.knowledge import KnowledgeGraph
 
 
 class GraphStatistics(NamedTuple):
-    """:param splits: triples of each split. :param repeated: triples that stood before, in their split or another.
+    """:param splits: triples of each split.
+    :param repeated: triples that stood before, in their split or another.
     :param nameless: entities that have no name, and so are no candidates.
-    :param shared_names: names that several entities bear. :param sharing: entities that bear such a name.
-    :param undescribed: entities without a description."""
+    :param shared_names: names that several entities bear.
+    :param sharing: entities that bear such a name.
+    :param undescribed: entities without a description.
+    """
 
     entities: int
     relations: int
@@ -32,9 +35,12 @@ class GraphStatistics(NamedTuple):
 
 
 class GraphRelation(NamedTuple):
-    """:param triples: of the whole graph. :param asked: queries. :param answers: different gold answers among them.
+    """:param triples: of the whole graph.
+    :param asked: queries.
+    :param answers: different gold answers among them.
     :param majority: accuracy of always giving the most frequent answer, None where nothing is asked.
-    :param single_token: share of gold answers that are one token, alone and after a space."""
+    :param single_token: share of gold answers that are one token, alone and after a space.
+    """
 
     relation: str
     name: str
@@ -47,6 +53,7 @@ class GraphRelation(NamedTuple):
 
 
 def graph_statistics(graph: KnowledgeGraph) -> GraphStatistics:
+    """Sizes, and what may surprise: repeated triples, entities without names or descriptions, shared names."""
     names = pc.utf8_trim_whitespace(graph.entities.column("name"))
     counts = pc.value_counts(names.filter(pc.not_equal(names, ""))).field("counts").to_numpy()
     shared = counts[counts > 1]
@@ -66,7 +73,10 @@ def graph_statistics(graph: KnowledgeGraph) -> GraphStatistics:
 def graph_relations(
     queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None = None
 ) -> list[GraphRelation]:
-    """One row per relation of the graph, asked or not. :param count_tokens: tokens of each text, no special ones."""
+    """One row per relation of the graph, asked or not.
+
+    :param count_tokens: tokens of each text, no special ones.
+    """
     graph, size = queries.graph, len(queries.graph.relations)
     relation, tail = graph.relation[queries.rows], graph.tail[queries.rows]
     in_all, asked = np.bincount(graph.relation, minlength=size), np.bincount(relation, minlength=size)

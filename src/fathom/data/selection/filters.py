@@ -41,8 +41,11 @@ _BLOCK = 100_000
 class Selection:
     """What to keep; by default everything (of a graph with splits: the ``test`` split).
 
-    :param split: a split of a graph. :param relations: ids. :param subset: a named part of the data.
-    :param ids: ids of queries. :param exclude_tails: names or ids of gold answers whose queries are left out.
+    :param split: a split of a graph.
+    :param relations: ids.
+    :param subset: a named part of the data.
+    :param ids: ids of queries.
+    :param exclude_tails: names or ids of gold answers whose queries are left out.
     :param tail_tokens: "1" or "2-4": how many tokens the gold answer's name has.
     :param single_token: only queries and candidates whose (gold answer's) name is one token.
     :param after_space: count the tokens of a name as it stands in a sentence, after a space; else as the paper on DEER
@@ -75,11 +78,12 @@ class Selection:
 
     @property
     def counts_tokens(self) -> bool:
+        """Whether a tokenizer is needed."""
         return self.single_token or self.tail_tokens is not None
 
     @property
     def changes_candidates(self) -> bool:
-        """Whether files may have a say in who they are."""
+        """Whether queries are ranked against other candidates than those of the data."""
         return self.pool is not None or self.add_candidates is not None
 
 
@@ -131,7 +135,10 @@ class _Pool(Protocol):
         ...
 
     def with_golds(self, keep: NDArray[np.bool_]) -> _Pool:
-        """Queries all of whose gold answers are kept. :param keep: shape (gold answers,), in the order of golds."""
+        """Queries all of whose gold answers are kept.
+
+        :param keep: shape (gold answers,), in the order of golds.
+        """
         ...
 
     def take(self, places: Sequence[int]) -> _Pool: ...

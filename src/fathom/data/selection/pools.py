@@ -1,4 +1,4 @@
-"""Whom a query chooses among: its relation's answer space, the entities of the whole data set, or a user's list."""
+"""Which candidates a query is ranked against: its relation's answer space, all candidates of the data, or a list."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def pooled(
     """*queries* of *data* with other candidates.
 
     :param pool: ``relation`` or None: as the data has them; ``data``: those of all relations together; or a file of
-        names, one per line. :param add: a file of further names. A name that the data knows is that entity (those
-        entities, where several share it); any other is an entity whose id is its name.
+        names, one per line.
+    :param add: a file of further names. A name that the data knows is that entity (those entities, where several share
+        it); any other is an entity whose id is its name.
     :returns: how many candidates a list left out, and how many of its lines said nothing new, beside data and queries.
     :raises BadInput: a file that cannot be read or holds no name, a knowledge graph, whose candidates are all entities.
     """

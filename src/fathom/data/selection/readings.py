@@ -55,8 +55,10 @@ def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, an
 class Asked(NamedTuple):
     """How many facts can be asked, and by how many prompts, in each reading.
 
-    :param by_template: facts. :param by_sentence: facts with a sentence that masks the answer's name.
-    :param all_sentences: how many such sentences. :param any_surface: facts with a sentence of any kind.
+    :param by_template: facts.
+    :param by_sentence: facts with a sentence that masks the answer's name.
+    :param all_sentences: how many such sentences.
+    :param any_surface: facts with a sentence of any kind.
     :param all_any_surface: how many sentences of any kind.
     """
 

@@ -1,0 +1,25 @@
+"""Flags that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fathom.cli.formats import Format
+from fathom.cli.options import option
+from fathom.options import Group
+
+Model = Annotated[str, option(Group.MODEL, "Name or folder of a transformers model.")]
+Data = Annotated[str, option(Group.DATA, "Data folder, or the name of an embedded data set (geography).")]
+Graph = Annotated[str, option(Group.DATA, "A knowledge graph: its folder, or a file of triples.", "--data")]
+GraphArgument = Annotated[str, typer.Argument(help="A knowledge graph: its folder, or a file of triples.")]
+Seed = Annotated[int, option(Group.RUN, "Seed of every random choice.", min=0)]
+Device = Annotated[str | None, option(Group.RUN, "cpu, cuda, cuda:1, …; by default a GPU where there is one.")]
+Config = Annotated[Path | None, option(Group.RUN, "YAML file with any of these options; flags win.")]
+NewFolder = Annotated[Path, option(Group.OUTPUT, "Folder to write; must not exist yet.", "--out")]
+RunFolder = Annotated[
+    Path, option(Group.OUTPUT, "Folder of the run. The same command resumes it where it stopped.", "--out")
+]
+Printed = Annotated[Format, option(Group.OUTPUT, "Format of the tables.", "--format")]

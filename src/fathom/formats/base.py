@@ -1,0 +1,75 @@
+"""What a format brings to the table of formats, and what readers of folders by relation share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fathom.data.faults import Faults
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to lay out a data set in a folder or a file.
+
+    :param name: what it is called, such as "bear".
+    :param expects: the files it is recognised by, in a few words, for the message that no format fits.
+    :param fits: whether a path holds data of this format; it must not raise, whatever the path holds.
+    :param read: the query set of such a path; None where a fault, which it adds, keeps it from being read.
+    :param writes: what writes such a folder, for the formats in which Fathom makes data.
+    """
+
+    name: str
+    expects: str
+    fits: Callable[[Path], bool]
+    read: Callable[[Path, Faults], QuerySet | None]
+    writes: Callable[..., None] | None = None
+
+
+@dataclass
+class Draft:
+    """A query set in the making, relation by relation.
+
+    :param path: the folder or file that is read.
+    :param faults: what is wrong with it.
+    """
+
+    path: Path
+    faults: Faults
+    relations: dict[str, Relation] = field(default_factory=dict)
+    candidates: dict[str, CandidateSet] = field(default_factory=dict)
+    queries: list[Query] = field(default_factory=list)
+
+    def add(self, relation: Relation, space: CandidateSet, queries: Iterable[Query]) -> None:
+        """A relation with its answer space and its queries."""
+        self.relations[relation.id], self.candidates[space.name] = relation, space
+        self.queries += queries
+
+    def queryset(
+        self,
+        name: str,
+        graph: Callable[[], KnowledgeGraph | None] = lambda: None,
+        nothing: str = "",
+        **about: Any,
+    ) -> QuerySet | None:
+        """What was added; None where there are faults.
+
+        :param graph: makes the graph of the facts; called only where there are no faults.
+        :param nothing: the fault where there is no query.
+        :param about: further fields of the query set: version, licence, subsets.
+        """
+        if nothing and not self.queries:
+            self.faults.add(self.path, None, nothing)
+        if self.faults.found:
+            return None
+        made, notes = graph(), tuple(self.faults.notes)
+        return QuerySet(name, tuple(self.queries), self.candidates, self.relations, notes=notes, graph=made, **about)
+
+
+def texts_of(value: Any) -> list[str] | None:
+    """A list of texts as it is; None for anything else."""
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None

@@ -1,0 +1,178 @@
+"""What LAMA and the data sets made in its manner share: facts whose answers have ids and names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.data.faults import Faults
+from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
+from fathom.data.templates import Sentence
+from fathom.formats.base import Draft
+from fathom.formats.wording import RelationEntry
+
+_SHOWN = 5
+
+
+class Answer(NamedTuple):
+    """A right answer.
+
+    :param aliases: its other names.
+    """
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+
+
+class Fact(NamedTuple):
+    """A line of a file: a subject and all that is right for it.
+
+    :param id: of its query, "" where the file has none.
+    :param by_sentence: the layout has sentences for every fact, so that no subject is needed.
+    """
+
+    file: Path
+    line: int
+    id: str
+    relation: str
+    subject: str
+    subject_id: str
+    answers: tuple[Answer, ...]
+    sentences: tuple[Sentence, ...] = ()
+    by_sentence: bool = False
+
+
+class AnswerNames:
+    """Ids and names of answers, one to one.
+
+    No model can tell two answers of one name apart: they are one candidate, whose id is the name. Of several names of
+    one id the first counts. Both are noted.
+
+    :param facts: all whose answers are to be told apart; an answer without a name is passed over.
+    """
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self._names: dict[str, str] = {}
+        self._ids: dict[str, list[str]] = {}
+        self._renamed: dict[str, str] = {}
+        for fact in facts:
+            for answer in _named(fact):
+                known = self._names.get(answer.id)
+                if known is None:
+                    self._names[answer.id] = answer.name
+                    self._ids.setdefault(answer.name, []).append(answer.id)
+                elif known != answer.name:
+                    self._renamed.setdefault(answer.id, answer.name)
+
+    def name_of(self, id_: str) -> str:
+        """:raises KeyError: an id without a name."""
+        return self._names[id_]
+
+    def id_of(self, id_: str) -> str:
+        """What the candidate is called that *id_* belongs to; an id without a name stays as it is."""
+        name = self._names.get(id_)
+        return name if name is not None and len(self._ids[name]) > 1 else id_
+
+    def note(self, path: Path, faults: Faults) -> None:
+        """One line for each of the two oddities, with the first few examples."""
+        shared = [f"{name!r} ({', '.join(ids[:3])})" for name, ids in self._ids.items() if len(ids) > 1]
+        if shared:
+            faults.note(
+                path, None, f"{_several(shared)} of several ids: each name is one candidate, whose id is the name"
+            )
+        renamed = [f"{id_} ({self._names[id_]!r}, {name!r})" for id_, name in self._renamed.items()]
+        if renamed:
+            faults.note(path, None, f"{_several(renamed, 'id')} with several names: the first is used")
+
+
+def _several(found: list[str], what: str = "name") -> str:
+    more = ", …" if len(found) > _SHOWN else ""
+    return f"{len(found):,} {what}{'s' if len(found) > 1 else ''} ({'; '.join(found[:_SHOWN])}{more})"
+
+
+Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
+"""From a fact and the ids of its gold answers to the groups of its query, beside the cardinality."""
+
+
+def ask(
+    draft: Draft, facts: Sequence[Fact], entries: Mapping[str, RelationEntry], names: AnswerNames, groups: Groups
+) -> None:
+    """A query for each fact, among all answers that its relation has in *facts*.
+
+    :param entries: templates by relation.
+    :param names: of the answers.
+    """
+    grouped: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        grouped[fact.relation].append(fact)
+    taken: set[str] = set()
+    for id_, own in grouped.items():
+        entry = entries.get(id_, RelationEntry(()))
+        golds = [_gold(fact, names) for fact in own]
+        by_id = {names.id_of(answer.id): names.name_of(answer.id) for fact in own for answer in _named(fact)}
+        if not by_id:
+            draft.faults.add(own[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
+        cardinality = cardinality_of(answer for gold in golds for answer in gold)
+        relation = Relation(id_, entry.name or id_, entry.templates, cardinality)
+        queries = _queries(relation, own, golds, groups, taken, draft.faults)
+        draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)
+
+
+def _named(fact: Fact) -> list[Answer]:
+    return [answer for answer in fact.answers if answer.name.strip()]
+
+
+def _gold(fact: Fact, names: AnswerNames) -> tuple[str, ...]:
+    """The answers that have a name; where none has, all of them, for the query to be unscored."""
+    return tuple(dict.fromkeys(names.id_of(answer.id) for answer in _named(fact) or fact.answers))
+
+
+def _queries(
+    relation: Relation,
+    facts: Sequence[Fact],
+    golds: Sequence[tuple[str, ...]],
+    groups: Groups,
+    taken: set[str],
+    faults: Faults,
+) -> Iterator[Query]:
+    """:param taken: ids of queries; each new one is added."""
+    right: dict[str, dict[str, None]] = defaultdict(dict)
+    for fact, gold in zip(facts, golds, strict=True):
+        if fact.subject_id and _named(fact):
+            right[fact.subject_id].update(dict.fromkeys(gold))
+    for number, (fact, gold) in enumerate(zip(facts, golds, strict=True)):
+        id_ = fact.id or f"{relation.id}/{number}"
+        if id_ in taken:
+            faults.note(fact.file, fact.line, f"id {id_} stands above: this fact is {id_}/{number}")
+            id_ = f"{id_}/{number}"
+        taken.add(id_)
+        yield Query(
+            id=id_,
+            relation=relation.id,
+            subject=fact.subject,
+            subject_id=fact.subject_id,
+            gold=gold,
+            candidates=relation.id,
+            known=tuple(answer for answer in right[fact.subject_id] if answer not in gold),
+            groups={"cardinality": relation.cardinality, **groups(fact, gold)},
+            unscored=_unscored(fact, relation, faults),
+            sentences=fact.sentences,
+        )
+
+
+def _unscored(fact: Fact, relation: Relation, faults: Faults) -> str | None:
+    """Why the fact cannot be asked, which is noted; None where it can."""
+    nameless = len(fact.answers) - len(_named(fact))
+    reason = None
+    if nameless == len(fact.answers):
+        reason = "the answer has no name"
+    elif nameless:
+        faults.note(fact.file, fact.line, f"{nameless} of {len(fact.answers)} answers have no name: left out")
+    if reason is None and not fact.subject.strip() and (relation.templates or not fact.by_sentence):
+        reason = "the subject has no name"
+    if reason is not None:
+        faults.note(fact.file, fact.line, f"{reason}: the query is kept as unscored")
+    return reason

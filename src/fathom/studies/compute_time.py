@@ -1,0 +1,135 @@
+"""How long does a probe take? Time against number of queries, a straight line through it, and what it says of all
+queries (section 5.1 and figure 5 of the DEER paper)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scipy import stats
+
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput
+from fathom.metrics.correlation import Line, fit_line
+from fathom.models.base import Model
+from fathom.results.numbers import Number
+from fathom.results.plots import Plot
+from fathom.results.tables import Table
+from fathom.run import run, selected
+from fathom.studies import Announce
+from fathom.studies.options import ComputeTimeOptions
+from fathom.studies.sizes import Asked, asked_of
+
+
+class Timing(NamedTuple):
+    """One probe.
+
+    :param points: queries asked, seconds; repeats one by one.
+    :param total: queries to extrapolate to.
+    :param seconds: the line's value there.
+    :param error: total × standard error of the slope.
+    """
+
+    probe: str
+    points: list[tuple[int, float]]
+    line: Line
+    total: int
+    seconds: float
+    error: float
+
+
+def ask(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, announce: Announce) -> list[Timing]:
+    """One result per probe. :raises BadInput: see :func:`compute_time`."""
+    if not all(options.queries):
+        raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, options.queries))}")
+    return [
+        compute_time(model, data, one, options.queries, out, announce, repeats=options.repeats, total=options.total)
+        for one in asked_of(options)
+    ]
+
+
+def compute_time(
+    model: Model,
+    data: QuerySet,
+    asked: Asked,
+    counts: Sequence[int],
+    out: Path,
+    announce: Announce,
+    *,
+    repeats: int = 3,
+    total: int | None = None,
+) -> Timing:
+    """Runs are made anew, each in a folder of its own below *out*.
+
+    :param total: None for all queries that the options select.
+    :raises BadInput: more queries asked for than there are, fewer than two counts, or runs that are there already.
+    """
+    if len(set(counts)) < 2 or len(counts) * repeats < 3:
+        raise BadInput("a line needs two numbers of queries or more, and three points")
+    there = len(selected(model, data, asked.options.model_copy(update={"limit": None})).data.queries)
+    if max(counts) > there:
+        raise BadInput(f"{max(counts)} queries asked for, but {data.name} has {there} after the selection")
+    model.refuses_cache(), model.linear_head()  # the model's checks of itself happen once, and are not timed
+    points = []
+    for name, count in ((f"{asked.probe}-{count}-{repeat}", count) for repeat in range(repeats) for count in counts):
+        started = time.perf_counter()
+        if (out / name / "manifest.json").exists():
+            raise BadInput(f"{out / name} is there already: times cannot be resumed; give a new --out")
+        run(asked.probe, model, data, asked.options.model_copy(update={"limit": count}), out / name, announce(name))
+        points.append((count, time.perf_counter() - started))
+    line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
+    everything = total or there
+    seconds = line.slope * everything + line.intercept
+    return Timing(asked.probe, points, line, everything, seconds, line.slope_error * everything)
+
+
+def tables(found: Sequence[Timing]) -> list[Table]:
+    """One; what was measured stands below it."""
+    body = [
+        (
+            timing.probe,
+            _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
+            timing.line.slope_error,
+            timing.line.intercept,
+            timing.line.r_squared,
+            timing.total,
+            _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
+            timing.error / 3600,
+        )
+        for timing in found
+    ]
+    measured = "measured (queries: seconds): " + "; ".join(
+        f"{timing.probe} " + ", ".join(f"{count}: {seconds:.1f}" for count, seconds in timing.points)
+        for timing in found
+    )
+    return [
+        Table.of_numbers(
+            ("probe", "seconds/query", "± error", "intercept, s", "R²", "queries", "extrapolated, h", "± h"),
+            body,
+            "seconds = slope · queries + intercept, least squares",
+            {name: (f"{name} low", f"{name} high") for name in ("seconds/query", "extrapolated, h")},
+            notes=(measured, "intercept and R² describe the line through these points: no interval"),
+        )
+    ]
+
+
+def _number(timing: Timing, name: str, value: float, error: float) -> Number:
+    """With Student's interval of the slope."""
+    width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error
+    made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
+    return Number(value, value - width, value + width, None, "", timing.line.n, made)
+
+
+def plots(found: Sequence[Timing]) -> list[Plot]:
+    """Seconds against queries with the fitted line (figure 5)."""
+    return [Plot(f"compute-time-{timing.probe}", partial(_draw, timing), "queries", "seconds") for timing in found]
+
+
+def _draw(timing: Timing, axes: Any) -> None:
+    counts = sorted({count for count, _ in timing.points})
+    axes.scatter([count for count, _ in timing.points], [seconds for _, seconds in timing.points], s=12)
+    axes.plot(counts, [timing.line.slope * count + timing.line.intercept for count in counts], color="grey")
+    axes.set_title(f"{timing.probe}: R² = {timing.line.r_squared:.3f}")

@@ -1,0 +1,191 @@
+"""What the entailment study is about to ask, checked before the first run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.data.queries import QuerySet
+from fathom.data.selection.filters import Selection, select
+from fathom.errors import BadInput
+from fathom.formats import locate, read
+from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
+from fathom.models.base import Attention, Model
+from fathom.probes.entailment import INSTEAD
+from fathom.probes.options import EntailmentOptions
+from fathom.prompts.entailment import SUBSETS, WORDINGS, Wording, items, sources
+from fathom.prompts.ontology import RULES, TASKS
+from fathom.results.rows import Rows
+from fathom.scoring.slots import Masks, Pooling, Way
+from fathom.store.folder import RunFolder
+from fathom.studies.options import EntailmentStudyOptions
+
+LEAST = 2
+"""Items of a rule: with fewer there are no two halves."""
+
+Loader = Callable[[], Model]
+
+
+class Memory(NamedTuple):
+    """A finished memorising run.
+
+    :param learnt: whether its templates are.
+    """
+
+    run: RunFolder
+    rows: Rows
+    learnt: bool
+
+
+class Plan(NamedTuple):
+    """What all models are asked.
+
+    :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
+    :param options: of each run.
+    """
+
+    data: QuerySet
+    patterns: Mapping[str, Mapping[str, str]]
+    rules: Sequence[str]
+    wordings: Sequence[Wording]
+    options: EntailmentOptions
+
+    @property
+    def way(self) -> str:
+        """What runs call its way of scoring."""
+        return Way(Masks(self.options.masks[0]), Pooling(self.options.reduction[0])).name
+
+
+def planned(data: str | Path, options: EntailmentStudyOptions) -> Plan:
+    """:raises BadInput: no ontology, or rules that there are not."""
+    folder = locate(data)
+    if not is_ontoprobe(folder):
+        raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
+    faults = [f"--rules {rule}: there is {', '.join(RULES)}" for rule in options.rules if rule not in RULES]
+    wordings = [WORDINGS[name] for name in (WORDINGS if options.soft else options.wordings)]
+    if not options.rules:
+        faults.append(f"--rules: expected one or more of {', '.join(RULES)}")
+    if not wordings:
+        faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
+    if options.memory and options.limit is not None:
+        faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
+    if faults:
+        raise BadInput(faults)
+    of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft"})
+    return Plan(read(folder), read_patterns(folder), options.rules, wordings, EntailmentOptions(**of_runs))
+
+
+def given_runs(plan: Plan, paths: Sequence[Path]) -> list[Memory]:
+    """Memorising runs that need not be made.
+
+    :raises BadInput: another probe's run, of other data, unfinished, or without a task or the way of scoring.
+    """
+    found, faults = [], []
+    for path in paths:
+        run = RunFolder.open(path)
+        rows = Rows(run, with_scores=False)
+        about, learnt = rows.identity, bool(rows.identity.get("options", {}).get("soft"))
+        if rows.declared.headline != "tasks" or not run.is_complete():
+            faults.append(f"--memory {path}: expected a finished run of the ontology probe")
+        elif about["data"]["content_hash"] != plan.data.content_hash:
+            faults.append(f"--memory {path}: it asked {about['data']['name']}, not {plan.data.name} as it is now")
+        else:
+            tasks = tasks_of(plan.rules, [one for one in plan.wordings if one.templates == learnt])
+            there = set(rows.relations)
+            faults += [f"--memory {path}: it did not ask the task {task}" for task in tasks if task not in there]
+            if plan.way not in rows.scorings:
+                faults.append(
+                    f"--memory {path}: it scored by {', '.join(sorted(rows.scorings))}, the study by "
+                    f"{plan.way}: give both the same --masks and --reduction"
+                )
+        found.append(Memory(run, rows, learnt))
+    if faults:
+        raise BadInput(faults)
+    return found
+
+
+def tested(plan: Plan, given: Sequence[Memory]) -> QuerySet:
+    """The test items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
+    given runs have asked.
+
+    :raises BadInput: too few of a rule.
+    """
+    options = plan.options
+    there = {task: of_task(plan.data, task) for task in tasks_of(plan.rules, plan.wordings)}
+    faults = [
+        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to test on; leave it out"
+        for rule in plan.rules
+        for task in tasks_of([rule], plan.wordings)
+        if len(there[task]) < (LEAST if task == RULES[rule] else 1)
+    ]
+    if faults:
+        raise BadInput(dict.fromkeys(faults))
+    asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
+    drawn = select(
+        plan.data, Selection(relations=asks_first, subset=SUBSETS[-1], limit=options.limit, seed=options.seed)
+    ).data
+    ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
+    how = "asked by all --memory runs" if given else "whose pattern fits"
+    how = f"after --limit {options.limit}" if options.limit is not None else how
+    faults = [
+        f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}: they have no halves"
+        for rule in plan.rules
+        if sum(item.query.id in ids for item in items(plan.data, plan.patterns, rule)[0]) < LEAST
+    ]
+    if faults:
+        raise BadInput(faults)
+    return select(plan.data, Selection(ids=ids)).data
+
+
+def of_task(data: QuerySet, task: str) -> list[str]:
+    """Ids of its test items."""
+    return [query.id for query in data.queries if query.relation == task and query.id in data.subsets[SUBSETS[-1]]]
+
+
+def tasks_of(rules: Iterable[str], wordings: Iterable[Wording]) -> list[str]:
+    """The memorising tasks that ask for P1, and those whose learnt templates the texts have."""
+    found = {RULES[rule] for rule in rules}
+    for rule in rules:
+        found |= {source.task for wording in wordings for source in sources(rule, "both", wording)}
+    return [task for task in TASKS if task in found]
+
+
+Memories = Mapping[tuple[str, bool], Memory]
+"""Finished memorising runs by model, and whether their templates are learnt."""
+
+
+def memories(models: Sequence[tuple[str, Loader]], plan: Plan, given: Sequence[Memory]) -> Memories:
+    """Whose memory the given runs are. Every model is loaded and looked at before the first is asked.
+
+    :raises BadInput: a model without masks, a run that is of none of the models or not worded as the study, two of one.
+    """
+    names: dict[str, list[str]] = {}
+    for name, load in models:
+        model = load()
+        if model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
+            raise BadInput(
+                f"--model {name}: the entailment study needs a masked model, it is {model.attention}: {INSTEAD}"
+            )
+        names.setdefault(model.identity.content_hash, []).append(name)
+    kinds = {wording.templates for wording in plan.wordings}
+    found: dict[tuple[str, bool], Memory] = {}
+    faults = []
+    for memory in given:
+        about, learnt = memory.rows.identity["model"], memory.learnt
+        own = names.get(about["content_hash"], [])
+        said = f"--memory {memory.run.path}"
+        if not own:
+            faults.append(f"{said}: it asked {about['name']}, not {' or '.join(name for name, _ in models)}")
+        elif learnt not in kinds:
+            faults.append(f"{said}: it asked {_how(learnt)}, the study's wordings ask {_how(not learnt)}")
+        elif (own[0], learnt) in found:
+            faults.append(f"{said}: another of them asked {own[0]} {_how(learnt)}, too")
+        found |= {(name, learnt): memory for name in own}
+    if faults:
+        raise BadInput(faults)
+    return found
+
+
+def _how(learnt: bool) -> str:
+    return "with learnt templates" if learnt else "by words"

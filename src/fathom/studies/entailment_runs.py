@@ -1,0 +1,248 @@
+"""The runs of the entailment study: of each model a plan, all in one folder, each of which goes on where it stopped.
+
+``memory-…``    the ontology probe's own tasks: how well is P1 remembered?
+``premises-…``  the same tasks asked about pseudowords: would the model say P2 anyway?
+``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
+                the hypothesis, with the premises said and not said, in each wording
+
+*Implicit* is the half of the premises that is remembered better, *absent* the other half, by the reciprocal rank of the
+best right answer; with an odd count the one in the middle is left out and named. P2's halves are those of each pair of
+pseudowords. Premises equally well remembered stand in the order of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from fathom.data.queries import QuerySet
+from fathom.data.selection.filters import Selection
+from fathom.data.templates import SUBJECT
+from fathom.errors import BadInput
+from fathom.models.base import Model
+from fathom.options import CIRCUMSTANCE
+from fathom.probes import ENTAILMENT
+from fathom.probes.options import OntologyOptions
+from fathom.prompts.entailment import (
+    ABSENT,
+    IMPLICIT,
+    SUBSETS,
+    Halves,
+    Wording,
+    entailment,
+    second_premises,
+)
+from fathom.prompts.ontology import RULES, TEMPLATES
+from fathom.results.numbers import Number, recipe, untold
+from fathom.results.rows import Rows
+from fathom.run import run
+from fathom.store.folder import RunFolder
+from fathom.studies import Announce
+from fathom.studies.entailment_plan import LEAST, Memories, Memory, Plan, of_task, tasks_of
+
+PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
+"""How the hypothesis asks for a class. Of several templates that asked for P1, its rank is that of this one."""
+HALVED = "no interval: the items were put into this half by the values themselves"
+
+
+class Remembered(NamedTuple):
+    """A premise's halves.
+
+    :param premise: P1 or P2.
+    :param better: mean 1 / rank of the better half, and so *worse*.
+    :param middle: left out, by name; of P2 with its pair.
+    """
+
+    model: str
+    wording: str
+    rule: str
+    premise: str
+    items: int
+    better: Number
+    worse: Number
+    middle: tuple[str, ...]
+
+
+class Split(NamedTuple):
+    """Two halves.
+
+    :param of: each premise's half.
+    :param better: mean of the better half, and so *worse*.
+    :param middle: left out, "" where the count is even.
+    """
+
+    of: Mapping[str, str]
+    better: float
+    worse: float
+    middle: str
+
+
+def halves(values: Mapping[str, float]) -> Split:
+    """:param values: how well each premise is remembered, in the order of the data."""
+    order = sorted(values, key=lambda premise: -values[premise])
+    half = len(order) // 2
+    best, worst = order[:half], order[len(order) - half :]
+    of = dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT)
+    better, worse = (float(np.mean([values[one] for one in own])) if own else np.nan for own in (best, worst))
+    return Split(of, better, worse, order[half] if len(order) % 2 else "")
+
+
+class _Memorising(OntologyOptions):
+    """The ontology probe's, for queries that are drawn already. A run's identity has a digest of what was asked."""
+
+    ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
+
+    def selection(self) -> Selection:
+        return replace(super().selection(), ids=self.ids, limit=None)
+
+
+class Asked:
+    """One model: its runs, and how it remembers the premises."""
+
+    def __init__(
+        self, name: str, model: Model, plan: Plan, tested: QuerySet, given: Memories, out: Path, announce: Announce
+    ) -> None:
+        """:param tested: what asks for P1.
+        :param given: memorising runs that need not be made."""
+        self.name, self.model, self.plan, self.tested, self.given = name, model, plan, tested, given
+        self.out, self.announce = out / name, announce
+        self.runs: list[RunFolder] = []
+        self.notes: list[str] = []
+        self.remembered: list[Remembered] = []
+        self.of_wording: dict[str, Rows] = {}
+        """What came of the hypothesis in each wording."""
+        for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
+            self._ask(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
+
+    def _ask(self, learnt: bool, wordings: Sequence[Wording]) -> None:
+        """:param wordings: all that share the memorising runs."""
+        memory = self._memory(learnt, wordings)
+        self.runs.append(memory.run)
+        vectors = memory.run.path / "artifacts" / "soft" if learnt else None
+        plan, templates = self.plan, Wording(templates=learnt)
+        about = self.tested, plan.patterns, plan.rules
+        premises = second_premises(*about, templates, plan.options.pairs)
+        second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
+        remembered = self._halves(templates, memory, second)
+        for wording in wordings:
+            queries = entailment(*about, wording, plan.options.pairs, remembered)
+            self.notes += queries.notes[len(plan.data.notes) :]
+            more = {"soft": learnt, "soft_conjunction": wording.conjunction, "learnt": vectors}
+            self.of_wording[wording.name] = self._run(wording.name, queries, **more)
+
+    def _memory(self, learnt: bool, wordings: Sequence[Wording]) -> Memory:
+        """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
+        is learnt from training items, but learnt only where it is asked."""
+        if (self.name, learnt) in self.given:
+            return self.given[self.name, learnt]
+        tasks = tasks_of(self.plan.rules, wordings)
+        asks_first = {query.relation for query in self.tested.queries}
+        ids = {query.id for query in self.tested.queries}
+        ids |= {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
+        name = f"memory-{Wording(templates=learnt).name}"
+        said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
+        options = _Memorising(**said | {"relations": tuple(tasks), "soft": learnt, "ids": ids})
+        made = run("ontology", self.model, self.plan.data, options, *self._where(name))
+        return Memory(made, Rows(made, with_scores=False), learnt)
+
+    def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
+        """Which items are asked is decided by the memorising run."""
+        options = self.plan.options.model_copy(
+            update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
+        )
+        made = run(ENTAILMENT, self.model, queries, options, *self._where(name))
+        if not made.is_complete():
+            raise BadInput(f"{made.path} is unfinished: type its command again, it goes on where it stopped")
+        self.runs.append(made)
+        return Rows(made, with_scores=False)
+
+    def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
+        return self.out / name, self.announce(f"{self.name} {name}")
+
+    def _halves(self, templates: Wording, memory: Memory, second: Rows) -> Halves:
+        first_ranks = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
+        second_ranks = _second_ranks(second)
+        first: dict[str, str] = {}
+        of_second: dict[tuple[str, int, str], str] = {}
+        for rule in self.plan.rules:
+            own = {id_: value for id_, value in first_ranks.items() if id_.rpartition("/")[0] == RULES[rule]}
+            if len(own) < LEAST:
+                raise BadInput(
+                    f"{rule}: {self.name} ranks {len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics "
+                    f"{memory.run.path} says why): leave the rule out of --rules"
+                )
+            split = halves(own)
+            first |= split.of
+            self._remember(templates, rule, "P1", memory.rows, own, [split], [self._called(split.middle)])
+            splits = []
+            for pair in range(self.plan.options.pairs):
+                values = {item: value for (r, p, item), value in second_ranks.items() if (r, p) == (rule, pair)}
+                splits.append(halves(values))
+                of_second |= {(rule, pair, item): half for item, half in splits[-1].of.items()}
+            asked = {item for of_rule, _, item in second_ranks if of_rule == rule}
+            self._remember(templates, rule, "P2", second, asked, splits, self._by_pair(splits))
+        return Halves(first, of_second)
+
+    def _called(self, id_: str) -> str:
+        return next((query.subject for query in self.plan.data.queries if query.id == id_), "")
+
+    def _by_pair(self, splits: Sequence[Split]) -> list[str]:
+        """What is left out of each pair, pairs that leave out the same together."""
+        pairs: dict[str, list[str]] = {}
+        for pair, split in enumerate(splits):
+            pairs.setdefault(self._called(split.middle), []).append(str(pair))
+        return [f"{name} (pair {', '.join(own)})" for name, own in pairs.items() if name]
+
+    def _remember(
+        self,
+        templates: Wording,
+        rule: str,
+        premise: str,
+        rows: Rows,
+        asked: Collection[str],
+        splits: Sequence[Split],
+        middle: Iterable[str],
+    ) -> None:
+        """:param asked: ids of the items. :param splits: of P2 one for each pair, whose means are averaged."""
+        made = recipe(rows, "mrr", self.plan.way, sorted(set(rows.template.tolist())))
+        means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
+        better, worse = (
+            untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(asked) // 2)
+            for half, mean in zip(("better", "worse"), means, strict=True)
+        )
+        left_out = tuple(name for name in middle if name)
+        self.remembered.append(
+            Remembered(self.name, templates.name, rule, premise, len(asked), better, worse, left_out)
+        )
+
+
+def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float]:
+    """Of each of these queries 1 / rank of its best right answer, scored in this way; of several templates
+    :data:`PARTICULAR` counts, else their mean."""
+    found: dict[str, dict[str, float]] = {}
+    values = rows.reciprocal()
+    for place in rows.of(way).tolist():
+        query = rows.query_ids[rows.query[place]]
+        if rows.scored[place] and query in ids:
+            found.setdefault(query, {})[rows.asked(place)[0]] = float(values[place])
+    ranks = {}
+    for query, by_prompt in found.items():
+        particular = [value for prompt, value in by_prompt.items() if prompt.endswith(PARTICULAR)]
+        ranks[query] = float(np.mean(particular or list(by_prompt.values())))
+    return ranks
+
+
+def _second_ranks(rows: Rows) -> dict[tuple[str, int, str], float]:
+    """1 / rank by rule, pair of pseudowords, and item."""
+    values = rows.reciprocal()
+    about = [rows.groups[query] for query in rows.query.tolist()]
+    return {
+        (groups["rule"], int(groups["pair"]), groups["item"]): value
+        for groups, value, scored in zip(about, values.tolist(), rows.scored.tolist(), strict=True)
+        if scored
+    }

@@ -1,0 +1,46 @@
+"""How much does a larger answer pool cost? (Table 6 of Shaier et al. 2024.)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.errors import BadInput
+from fathom.results.outcomes import Outcome, common_facts, outcomes_of
+from fathom.results.pairs import Paired, paired, paired_table, pool_size
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Paired]:
+    """Each larger answer pool minus the smallest, of each model, data set and reading.
+
+    :raises BadInput: nothing was asked with two pools.
+    """
+    alike: dict[tuple[str, str, str], list[Outcome]] = {}
+    for outcome in outcomes_of(runs, scoring):
+        alike.setdefault((outcome.model, outcome.data, outcome.reading), []).append(outcome)
+    found, faults = [], []
+    for outcomes in alike.values():
+        smallest, *larger = sorted(outcomes, key=pool_size)
+        if not larger:
+            faults.append(
+                f"{smallest.path} is the only run of {smallest.model} on {smallest.data}, {smallest.reading}: "
+                "ask again with --add-candidates FILE or another --pool"
+            )
+        for other in larger:
+            facts = common_facts([other, smallest], same_candidates=False)
+            spaces = [[side.spaces[place] for place in side.at(facts).tolist()] for side in (other, smallest)]
+            if spaces[0] == spaces[1]:
+                faults.append(
+                    f"{smallest.path} and {other.path} were asked with the same candidates: nothing to compare"
+                )
+            else:
+                found.append(paired(other, smallest, facts))
+    if faults:
+        raise BadInput(faults)
+    return found
+
+
+def tables(found: Sequence[Paired]) -> list[Table]:
+    """One."""
+    return [paired_table(found, "modified", "original", "the same facts among more candidates")]

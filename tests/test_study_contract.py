@@ -1,0 +1,319 @@
+"""What every study must keep, whatever it asks: nothing stopped or unscored is right or wrong in silence, templates are
+averaged, scorings and models are not mixed, unfinished runs are not taken for whole ones, every number says how it was
+made and how sure it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Template
+from fathom.errors import BadInput
+from fathom.models.scripted import ScriptedModel
+from fathom.results.tables import Table, render
+from fathom.store.folder import RunFolder
+from fathom.studies import STUDIES
+from fathom.studies.options import (
+    ComputeTimeOptions,
+    SizesOptions,
+    StatementOptions,
+)
+
+IDS = tuple(f"e{number:02d}" for number in range(20))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the runs of a case are written.
+
+    :param stopped: the second fact's search stopped there. :param unscored: the second fact has no number.
+    """
+
+    templates: int = 1
+    scorings: tuple[str, ...] = ("mask-mean",)
+    stopped: int | None = None
+    unscored: bool = False
+    finished: bool = True
+
+
+@dataclass
+class Desk:
+    """Writes runs of one shape."""
+
+    folder: Path
+    shape: Shape
+
+    def run(self, model: str, reading: str = "template-based", pool: int = 20, **more: Any) -> RunFolder:
+        """Four facts of two relations, ranked 1, 2, 4 and 12 among *pool* candidates."""
+        shape = self.shape
+        folder = RunFolder(
+            self.folder / "-".join([model.replace("/", "-"), reading, str(pool), *map(str, more.values())])
+        )
+        facts = [("type", 0, 1), ("type", 1, 2), ("domain", 2, 4), ("domain", 3, 12)]
+        sentences = int(reading == "template-free")
+        ids = [f"{relation}/{number}" for relation, number, _ in facts]
+        groups = [list(_groups(number).items()) for _, number, _ in facts]
+        queries = pa.table(
+            {
+                "query_id": ids,
+                "fact_id": [f"s{number}|{relation}|{IDS[0]}" for relation, number, _ in facts],
+                "relation": [relation for relation, _, _ in facts],
+                "direction": ["tail"] * 4,
+                "subject_id": [f"s{number}" for _, number, _ in facts],
+                "gold": pa.array([[IDS[0]]] * 4, pa.list_(pa.string())),
+                "candidates": ["all"] * 4,
+                "groups": pa.array(groups, pa.map_(pa.string(), pa.string())),
+                "sentences": pa.array([sentences] * 4, pa.int64()),
+            }
+        )
+        names = [f"name {'long ' * (place % 3)}{place}" for place in range(pool)]
+        space = {"set": ["all"] * pool, "position": list(range(pool)), "id": list(IDS[:pool]), "name": names}
+        identity = {
+            "probe": more.get("probe", "cloze"),
+            "options": {"reading": reading},
+            "resolved": {"attention": "bidirectional"},
+            "model": {"name": f"models/{model}", "content_hash": model},
+            "data": {"name": more.get("data", "D"), "content_hash": "1"},
+        }
+        plan = ["0"] if shape.finished else ["0", "1"]
+        folder.start(identity, plan, queries, pa.table(space))
+        rows = [
+            self._row(ids[number], template, scoring, rank, pool, number == 1)
+            for scoring in shape.scorings
+            for template in range(shape.templates)
+            for _, number, rank in facts
+        ]
+        folder.add_shard("0", rows)
+        return folder
+
+    def _row(self, id_: str, template: int, scoring: str, rank: int, pool: int, odd: bool) -> Mapping[str, Any]:
+        best = min(rank + template, pool)
+        row = {
+            "query_id": id_,
+            "template": template,
+            "scoring": scoring,
+            "subject": "Ann",
+            "prompt": f"Ann {'is' * (template + 1)} [Y].",
+            "num_candidates": pool,
+            "prompt_log_prob": -math.log(best + 1),
+            "prompt_tokens": 1,
+        }
+        if odd and self.shape.unscored:
+            return {**row, "unscored": "no mask"}
+        if odd and self.shape.stopped is not None:
+            return {**row, "rank_above": self.shape.stopped}
+        ranks = {"rank": best, "rank_optimistic": best, "rank_pessimistic": best, "gold_ranks": [best]}
+        gold = {"gold_tokens": [1 + best % 3], "gold_scores": [-best]}
+        return {**row, **ranks, **gold, "top_ids": list(IDS[:10]), "top_scores": [-float(n) for n in range(10)]}
+
+
+def _groups(number: int) -> dict[str, str]:
+    """Two questions of a task, and two of a rule whose premises they are."""
+    if number < 2:
+        return {"task": "type"}
+    return {"rule": "rdfs9", "premise": f"type/{number - 2}", "p1": "implicit"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A study of finished runs, and what it does about each oddity: "refused" with these words, or shown by them.
+
+    :param runs: what is asked. :param facts: column of the table that counts facts, and how many they are.
+    """
+
+    runs: Callable[[Desk], list[RunFolder]]
+    stopped: str
+    unscored: str
+    facts: tuple[str, int] | None
+    several_scorings: str = "refused: choose one with --scoring"
+    unfinished: str = "refused: type its command again"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+STOPPED = "refused: --max-rank"
+LEFT_OUT = "left out"
+CASES = {
+    "agreement": Case(
+        lambda desk: [desk.run("m"), desk.run("m", probe="embedding")],
+        "1 facts are only known to rank beyond --max-rank: they are misses",
+        "1 facts that one of the two could not rank are left out",
+        ("facts", 4),
+        options={"k": 3},
+    ),
+    "length-bias": Case(lambda desk: [desk.run("m")], STOPPED, "1 facts without a rank are left out", ("facts", 4)),
+    "templates": Case(lambda desk: [desk.run("m")], STOPPED, '"prompts": 1', None),
+    "readings": Case(lambda desk: [desk.run("m"), desk.run("m", "template-free")], STOPPED, '"facts": 3', ("facts", 4)),
+    "pools": Case(lambda desk: [desk.run("m"), desk.run("m", pool=15)], STOPPED, '"facts": 3', ("facts", 4)),
+    "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),
+    "rankings": Case(lambda desk: [desk.run("a"), desk.run("b")], STOPPED, LEFT_OUT, None),
+    "relations": Case(lambda desk: [desk.run("m"), desk.run("m", data="E")], STOPPED, '"facts D": 1', None),
+    "perplexity": Case(lambda desk: [desk.run(name) for name in "abc"], STOPPED, '"Acc@1": 0.333', None),
+    "ontology": Case(
+        lambda desk: [desk.run("m")],
+        "refused: lacks the ranks of all right answers",
+        '"unscored": 1',
+        None,
+        several_scorings="mask-max",
+    ),
+    "choice": Case(
+        lambda desk: [desk.run("m")],
+        '"accuracy": 0.5',  # of two questions one is right, one stopped
+        '"unscored": 1',
+        ("questions", 2),
+        several_scorings="mask-max",
+        unfinished="is unfinished: numbers are of the finished part only",
+    ),
+}
+PLANNED = {"ablation", "prompts", "sizes", "compute-time", "entailment"}
+"""Studies that make the runs they need: :func:`asked_plan` asks them; entailment has a whole file of tests besides."""
+
+
+def made(name: str, desk: Desk) -> tuple[list[Table], str]:
+    """The tables, and all that is printed and kept of them."""
+    study, case = STUDIES[name], CASES[name]
+    runs = case.runs(desk)
+    found = study.ask(runs, **(study.options(**case.options).model_dump()))
+    tables = study.tables(found)
+    return tables, render(tables, "text") + render(tables, "json")
+
+
+def check(expected: str, name: str, desk: Desk) -> None:
+    if expected.startswith("refused: "):
+        with pytest.raises(BadInput, match=expected.removeprefix("refused: ")):
+            made(name, desk)
+    else:
+        assert expected in made(name, desk)[1]
+
+
+def check_numbers(tables: Sequence[Table]) -> None:
+    """Recipe, and interval or the reason why there is none."""
+    for table in tables:
+        for row in table.objects():
+            for column, beside in table.numbers.items():
+                if row[column] is not None:
+                    assert row["recipe"], (table.title, column)
+                    assert row["note"] or (beside and row[beside[0]] is not None), (table.title, column)
+    assert any(table.numbers for table in tables)
+
+
+def test_every_study_has_its_case() -> None:
+    assert {study.name for study in STUDIES.entries()} == CASES.keys() | PLANNED
+
+
+@pytest.mark.parametrize("name", CASES)
+class TestOfFinishedRuns:
+    def test_every_number_has_recipe_and_interval(self, name: str, tmp_path: Path) -> None:
+        tables, _ = made(name, Desk(tmp_path, Shape()))
+        check_numbers(tables)
+        recipes = {row["recipe"] for table in tables for row in table.objects() if row.get("recipe")}
+        assert all("data:" in recipe or "relation:" in recipe for recipe in recipes)
+        assert not any("nan" in line.lower() for line in render(tables, "md").splitlines())
+        json.loads(render(tables, "json"))
+
+    def test_a_stopped_search_is_neither_unscored_nor_right(self, name: str, tmp_path: Path) -> None:
+        check(CASES[name].stopped, name, Desk(tmp_path, Shape(stopped=3)))
+
+    def test_an_unscored_fact_is_left_out_and_counted(self, name: str, tmp_path: Path) -> None:
+        check(CASES[name].unscored, name, Desk(tmp_path, Shape(unscored=True)))
+
+    def test_templates_are_averaged_and_facts_counted(self, name: str, tmp_path: Path) -> None:
+        tables, _ = made(name, Desk(tmp_path, Shape(templates=2)))
+        check_numbers(tables)
+        if CASES[name].facts is not None:
+            column, count = CASES[name].facts  # type: ignore[misc]
+            told = [row[column] for row in tables[0].objects() if row.get(column) is not None]
+            assert told
+            assert set(told) == {count}
+
+    def test_scorings_are_not_mixed(self, name: str, tmp_path: Path) -> None:
+        check(CASES[name].several_scorings, name, Desk(tmp_path, Shape(scorings=("mask-mean", "mask-max"))))
+
+    def test_two_models_of_one_name_stay_two(self, name: str, tmp_path: Path) -> None:
+        desk, case, study = Desk(tmp_path, Shape()), CASES[name], STUDIES[name]
+        of_each = [case.runs(_Renamed(desk, model)) for model in ("x/m", "y/m")]
+        runs = [one[0] for one in of_each] if name == "agreement" else [*of_each[0], *of_each[1]]
+        text = render(study.tables(study.ask(runs, **study.options(**case.options).model_dump())), "json")
+        assert "models/x" in text
+        assert "models/y" in text
+
+    def test_an_unfinished_run_is_no_whole_one(self, name: str, tmp_path: Path) -> None:
+        check(CASES[name].unfinished, name, Desk(tmp_path, Shape(finished=False)))
+
+
+class _Renamed(Desk):
+    """Its runs are all of models of one last name."""
+
+    def __init__(self, desk: Desk, model: str) -> None:
+        super().__init__(desk.folder, desk.shape)
+        self.model = model
+
+    def run(self, model: str, reading: str = "template-based", pool: int = 20, **more: Any) -> RunFolder:
+        folder, _, last = self.model.rpartition("/")
+        return super().run(f"{folder}{'' if model == 'm' else model}/{last}", reading, pool, **more)
+
+
+# --- studies that make their runs
+
+WORDS = ["France", "Italy", "Spain", "has", "Paris", "Rome", "Madrid"]
+
+
+def scripted() -> ScriptedModel:
+    return ScriptedModel(WORDS, {"has": {"Paris": 4.0}})
+
+
+def capitals() -> QuerySet:
+    space = CandidateSet("capital", ("p", "r", "m"), ("Paris", "Rome", "Madrid"))
+    queries = tuple(
+        Query(f"capital/{gold}", "capital", subject, subject, (gold,), "capital")
+        for subject, gold in (("France", "p"), ("Italy", "r"), ("Spain", "m"))
+    )
+    templates = (Template("[X] has [Y]"), Template("[X] has has [Y]"))
+    return QuerySet("tiny", queries, {"capital": space}, {"capital": Relation("capital", "capital", templates, "1:1")})
+
+
+def silent(_: str) -> Callable[[int, int], None]:
+    return lambda done, total: None
+
+
+def asked_plan(name: str, out: Path, **options: Any) -> list[Table]:
+    study, data = STUDIES[name], capitals()
+    if name == "sizes":
+        models = [("a/m", scripted), ("b/m", scripted)]
+        found = study.ask(models, data, SizesOptions(probes=("statement",), **options), out, silent)
+    elif name == "compute-time":
+        chosen = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), **options)
+        found = study.ask(scripted(), data, chosen, out, silent)
+    else:
+        found = study.ask(scripted(), data, StatementOptions(**options), out, silent)
+    return study.tables(found)
+
+
+@pytest.mark.parametrize("name", ["ablation", "sizes", "compute-time"])
+def test_planned_studies_say_how_numbers_were_made(name: str, tmp_path: Path) -> None:
+    check_numbers(asked_plan(name, tmp_path))
+
+
+def test_a_stopped_search_is_a_miss_of_the_ablation_as_of_the_probe(tmp_path: Path) -> None:
+    """Ranks 1, 2 to 3, 2 to 3 of three facts: with --max-rank 1 two searches stop, and accuracy stays 1/3."""
+    whole, stopped = (
+        asked_plan("ablation", tmp_path / name, **more)[0] for name, more in (("a", {}), ("b", {"max_rank": 1}))
+    )
+    for table in (whole, stopped):
+        [row] = [row for row in table.objects() if row["scoring"] == "sum/full"]
+        assert (row["accuracy"], row["queries"], row["unscored"]) == (pytest.approx(1 / 3), 3, 0)
+
+
+def test_sizes_count_queries_and_tell_models_of_one_name_apart(tmp_path: Path) -> None:
+    """Three queries by two templates each are three queries."""
+    rows = asked_plan("sizes", tmp_path)[0].objects()
+    assert [row["queries"] for row in rows] == [3, 3]
+    assert {row["model or prompt"] for row in rows} == {"a-m", "b-m"}
