@@ -17,13 +17,15 @@ from typer.testing import CliRunner
 
 from fathom.cli import make_app
 from fathom.errors import BadInput
+from fathom.metrics.bootstrap import interval
 from fathom.metrics.correlation import kendall, pearson, spearman
-from fathom.metrics.perplexity import corpus_perplexity, mean_perplexity, perplexity
+from fathom.metrics.perplexity import perplexity
 from fathom.metrics.ranking import places
+from fathom.metrics.table import metric
 from fathom.results.numbers import Number
 from fathom.results.outcomes import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
 from fathom.results.pairs import paired_table
-from fathom.results.summary import metrics_json, summarise
+from fathom.results.summary import Told, summarise
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -134,10 +136,10 @@ def test_perplexity_by_hand() -> None:
     # exp(−(−2 ln 2)/2) = 2 and exp(−(−ln 16)/1) = 16: mean 9; corpus exp((2 ln 2 + 4 ln 2)/3) = 4
     log_prob, tokens = [-2 * math.log(2), -math.log(16)], [2, 1]
     assert perplexity(log_prob, tokens).tolist() == pytest.approx([2, 16])
-    mean, corpus = mean_perplexity(log_prob, tokens, ["a", "b"]), corpus_perplexity(log_prob, tokens, ["a", "b"])
-    assert (mean.estimate, corpus.estimate) == pytest.approx((9, 4))
-    assert 1 <= mean.low <= 9 <= mean.high
-    assert 1 <= corpus.low <= 4 <= corpus.high
+    corpus = metric("corpus_perplexity")
+    found = interval([log_prob, tokens], ["a", "b"], limits=corpus.limits, fold=corpus.fold)
+    assert found.estimate == pytest.approx(4)
+    assert 1 <= found.low <= 4 <= found.high
     for wrong in ([0.5], [1]), ([math.nan], [1]), ([-1.0], [0]):
         with pytest.raises(ValueError, match="zero or less"):
             perplexity(*wrong)
@@ -173,7 +175,7 @@ def test_a_summary_shows_both_perplexities(make: Make) -> None:
     assert (numbers["perplexity"].value, numbers["corpus_perplexity"].value) == pytest.approx((9, 4))
     assert numbers["perplexity"].n == 2
     assert numbers["perplexity"].note.startswith("of 2 of 3 prompts")
-    assert metrics_json(run)["scorings"]["mask-mean"]["metrics"]["corpus_perplexity"]["value"] == pytest.approx(4)
+    assert Told(run).json()["scorings"]["mask-mean"]["metrics"]["corpus_perplexity"]["value"] == pytest.approx(4)
     assert "perplexity" not in summarise(make("m", "E", BY_TEMPLATE, [1, 2])).headlines[0].numbers
 
 

@@ -19,8 +19,6 @@ from fathom.cli.options import TYPERS_OWN, with_example
 from fathom.options import CIRCUMSTANCE, Group, group_of
 from fathom.probes import PROBES
 
-LATER = {"study"}
-
 
 def words_of(help_: str) -> list[str]:
     """What a shell makes of the example in a help text."""
@@ -34,8 +32,7 @@ def commands(command, path=("fathom",)):
     command = command.load() if hasattr(command, "load") else command
     yield path, command
     for name, one in getattr(command, "commands", {}).items():
-        if name not in LATER:
-            yield from commands(one, (*path, name))
+        yield from commands(one, (*path, name))
 
 
 ALL = {" ".join(path): command for path, command in commands(typer.main.get_command(make_app()))}

@@ -16,11 +16,12 @@ from fathom.data.graph.links import training_links
 from fathom.errors import BadInput
 from fathom.links import LINKS, PYKEEN, Kind, find
 from fathom.links.base import Predictor
-from fathom.links.fit import Stage, shuffled
+from fathom.links.fit import shuffled
 from fathom.links.options import ASKING, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.models.base import Identity
 from fathom.store.predictions import Scoring
+from fathom.training.loop import Stage
 from tests.conftest import write_graph_folder
 
 

@@ -39,6 +39,7 @@ from fathom.prompts.entailment import (
 )
 from fathom.prompts.ontology import RULES
 from fathom.results.names import folder_names
+from fathom.results.numbers import NOTHING
 from fathom.results.plots import save as draw
 from fathom.results.tasks import MEASURED
 from fathom.run import run
@@ -425,6 +426,9 @@ def test_tables_and_maps(done, tmp_path):
         "how premises are remembered",
     ]  # fmt: skip
     assert all(len(table.rows) == 9 for table in tables[:7])
+    for row in (row for table in tables for row in table.objects()):
+        assert row["recipe"] or row["note"] == NOTHING
+        assert row["note"] or all(row[name] is not None for name in row if name.endswith(("low", "high")))
     files = [draw(plot, tmp_path) for plot in entailment.plots(done.found)]
     assert sorted(file.name for file in files) == sorted(
         f"entailment-tiny-words-{rule}.png" for rule in (*RULES, "all-rules")

@@ -19,8 +19,8 @@ from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.formats.kamel import read_kamel
-from fathom.metrics.bootstrap import interval, interval_of
-from fathom.metrics.generation import harmonic_mean, mean_f1, set_score
+from fathom.metrics.bootstrap import interval
+from fathom.metrics.generation import harmonic_mean, set_score
 from fathom.models.base import Attention
 from fathom.models.generation import generate_greedily
 from fathom.models.scripted import ScriptedModel
@@ -146,7 +146,7 @@ def test_scores_by_hand():
 
 def test_f1_is_that_of_the_means():
     """P = (1 + 0) / 2, R = (1/2 + 1/4) / 2 = 3/8: F1 = 2 · (1/2 · 3/8) / (7/8) = 3/7."""
-    found = mean_f1([1, 0], [1 / 2, 1 / 4], ["a", "b"])
+    found = interval([[1, 0], [1 / 2, 1 / 4]], ["a", "b"], limits=(0, 1), fold=harmonic_mean)
     assert found.estimate == pytest.approx(3 / 7)
     assert 0 <= found.low <= found.estimate <= found.high <= 1
 
@@ -154,7 +154,7 @@ def test_f1_is_that_of_the_means():
 def test_the_interval_of_one_column_is_the_plain_one():
     values = np.random.default_rng(1).random(40)
     for clusters in ([f"r{i % 12}" for i in range(40)], ["one"] * 40):
-        found, plain = interval_of(lambda mean: mean, [values], clusters), interval(values, clusters)
+        found, plain = interval([values], clusters, fold=lambda mean: mean), interval(values, clusters)
         assert found[:4] == pytest.approx(plain[:4])
         assert found.note == plain.note
 

@@ -23,7 +23,6 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.links import LINKS, Kind
 from fathom.links.base import Predictor
-from fathom.links.fit import NotANumber
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
@@ -32,6 +31,7 @@ from fathom.store.predictions import Scoring
 from fathom.studies import memory
 from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
 from fathom.studies.memory import Curve, correlations
+from fathom.training.loop import NotANumber
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
 PLAN = """

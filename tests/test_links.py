@@ -32,7 +32,7 @@ from fathom.formats import read
 from fathom.links import LINKS, Kind
 from fathom.links import fit as fitting
 from fathom.links.base import Predictor
-from fathom.links.fit import NotANumber, Stage, shuffled
+from fathom.links.fit import shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.networks import language_model
 from fathom.links.options import ASKING, LinkOptions, TextTraining
@@ -42,6 +42,7 @@ from fathom.models.base import Identity
 from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.predictions import Scoring
+from fathom.training.loop import NotANumber, Stage
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
 
@@ -194,9 +195,9 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
 
     keep, kept = fitting._Fit._keep_checkpoint, []
 
-    def killed(self):
-        keep(self)
-        kept.append(self.at.epoch)
+    def killed(self, loop):
+        keep(self, loop)
+        kept.append(loop.at.epoch)
         if len(kept) == 2:
             raise KeyboardInterrupt
 
@@ -217,15 +218,15 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
 def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypatch):
     options = Options(epochs=4, patience=None, checkpoint_minutes=1e-9)
     train_links("toy", data, options, tmp_path / "whole")
-    steps = []
+    after, steps = fitting._Fit.after_step, []
 
-    def killed(self):
+    def killed(self, loop):
         steps.append(1)
-        if len(steps) == 5:
+        if len(steps) == 5:  # in the second epoch of three steps each
             raise KeyboardInterrupt
-        return False
+        after(self, loop)
 
-    monkeypatch.setattr(fitting._Fit, "_out_of_time", killed)
+    monkeypatch.setattr(fitting._Fit, "after_step", killed)
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     monkeypatch.undo()
@@ -406,7 +407,7 @@ def test_the_command_line(graph_folder, tmp_path):
 def test_a_full_disk_does_not_end_a_training(data, tmp_path, monkeypatch):
     keep = fitting._Fit._keep_checkpoint
 
-    def full(self):
+    def full(self, loop):
         raise RunFailed("cannot write: No space left on device")
 
     monkeypatch.setattr(fitting._Fit, "_keep_checkpoint", full)

@@ -24,10 +24,10 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MissingExtra
 from fathom.links import embedding
-from fathom.links.fit import NotANumber
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring
+from fathom.training.loop import NotANumber
 
 CPU = torch.device("cpu")
 PINNED = pytest.mark.filterwarnings("ignore:'pin_memory' argument")

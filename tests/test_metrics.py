@@ -11,7 +11,7 @@ from scipy import stats
 
 from fathom.metrics import bootstrap, confidence, ranking
 from fathom.metrics.consistency import consistency
-from fathom.metrics.generation import mean_f1
+from fathom.metrics.generation import harmonic_mean
 
 
 @pytest.fixture
@@ -49,17 +49,14 @@ def test_hits_stay_in_bounds_and_better_ranks_never_hurt(draw: np.random.Generat
         assert np.all(ranking.hits_at_k(best, worst, k + 1) >= hits)
 
 
-def test_reciprocal_and_mean_rank() -> None:
+def test_reciprocal_rank() -> None:
     assert ranking.reciprocal_rank([1, 2, 2.5]).tolist() == [1, 0.5, 0.4]
-    assert ranking.mean_rank([1, 2, 6]) == 3
 
 
 @pytest.mark.parametrize(("best", "worst", "k"), [([0], [1], 1), ([2], [1], 1), ([math.nan], [1], 1), ([1], [1], 0)])
 def test_impossible_ranks_are_refused(best: list[float], worst: list[float], k: int) -> None:
     with pytest.raises(ValueError, match=r"rank|k is"):
         ranking.hits_at_k(best, worst, k)
-    with pytest.raises(ValueError, match="rank"):
-        ranking.mean_rank([])
     with pytest.raises(ValueError, match="rank"):
         ranking.reciprocal_rank([math.nan])
 
@@ -263,7 +260,8 @@ def test_equal_values_at_an_end_have_wilsons_interval() -> None:
     assert bootstrap.interval([1] * 13, None, limits=(-1, 1)).low == pytest.approx(1 - 2 * 0.2281, abs=1e-4)
     assert bootstrap.interval([0] * 13, None, 0.9, limits=(0, 1)).high == pytest.approx(0.1723, abs=5e-5)
     # A function of means that is at its end: F1 of nothing right.
-    assert mean_f1([0] * 13, [0] * 13, None)[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
+    found = bootstrap.interval([[0] * 13, [0] * 13], None, limits=(0, 1), fold=harmonic_mean)
+    assert found[:3] == pytest.approx((0, 0, 0.2281), abs=5e-5)
 
 
 def test_wilsons_interval_counts_clusters() -> None:

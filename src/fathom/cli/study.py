@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,29 +12,19 @@ from rich.console import Console
 
 from fathom.cli.flags import Config, Data, Model, Printed
 from fathom.cli.formats import Format
-from fathom.cli.options import add_command, merge, new_group, with_flags
+from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.cli.tables import tell
-from fathom.options import Group
+from fathom.errors import all_of
+from fathom.options import Group, parse_options, separated
 from fathom.studies import STUDIES, Study
 
-Models = Annotated[
-    str,
-    typer.Option(
-        "--models", "--model", help="Names or folders of models, separated by commas.", rich_help_panel=Group.MODEL
-    ),
-]
+Models = Annotated[str, option(Group.MODEL, "Names or folders of models, separated by commas.", "--models", "--model")]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of finished runs.")]
 PlanFolder = Annotated[
     Path,
-    typer.Option(
-        "--out",
-        help="Folder for the runs and the tables. The same command resumes it where it stopped.",
-        rich_help_panel=Group.OUTPUT,
-    ),
+    option(Group.OUTPUT, "Folder for the runs and the tables. The same command resumes it where it stopped.", "--out"),
 ]
-TablesFolder = Annotated[
-    Path | None, typer.Option("--out", help="Folder for tables and pictures.", rich_help_panel=Group.OUTPUT)
-]
+TablesFolder = Annotated[Path | None, option(Group.OUTPUT, "Folder for tables and pictures.", "--out")]
 
 
 def make(does: str) -> typer.Typer:
@@ -63,12 +53,10 @@ def _of_runs(study: Study) -> Callable[..., None]:
         format: Printed = Format.TEXT,
         **given: Any,
     ) -> None:
-        from fathom.errors import all_of
-        from fathom.options import parse_options
         from fathom.store.folder import RunFolder
 
         options, *opened = all_of(
-            lambda: parse_options(study.options, merge(None, given)), *(partial(RunFolder.open, path) for path in runs)
+            partial(_options, study, None, given), *(partial(RunFolder.open, path) for path in runs)
         )
         _tell(study, study.ask(opened, **dict(options)), format, out)
 
@@ -85,12 +73,10 @@ def _of_a_model(study: Study) -> Callable[..., None]:
         **given: Any,
     ) -> None:
         from fathom.formats import read
-        from fathom.models.loading import load
-        from fathom.options import parse_options
 
-        options: Any = parse_options(study.options, merge(config, given))
-        asked = load(model, **options.loading()), read(data), options, out, announced
-        _tell(study, study.ask(*asked), format, out)
+        options = _options(study, config, given)
+        [(_, load)] = _loaders([model], options)
+        _tell(study, study.ask(load(), read(data), options, out, announced), format, out)
 
     return command
 
@@ -104,14 +90,22 @@ def _of_models(study: Study) -> Callable[..., None]:
         format: Printed = Format.TEXT,
         **given: Any,
     ) -> None:
-        from fathom.models.loading import load
-        from fathom.options import parse_options, separated
-
-        options: Any = parse_options(study.options, merge(config, given))
-        loaders = [(name, partial(load, name, **options.loading())) for name in separated(models)]
-        _tell(study, study.ask(loaders, data, options, out, announced), format, out)
+        options = _options(study, config, given)
+        asked = study.ask(_loaders(separated(models), options), data, options, out, announced)
+        _tell(study, asked, format, out)
 
     return command
+
+
+def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
+    return parse_options(study.options, merge(config, given))
+
+
+def _loaders(models: Sequence[str], options: Any) -> list[tuple[str, Callable[[], Any]]]:
+    """Names, and what loads them."""
+    from fathom.models.loading import load
+
+    return [(name, partial(load, name, **options.loading())) for name in models]
 
 
 def _tell(study: Study, found: Any, format: Format, out: Path | None) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
-from fathom.cli.formats import Format
+from fathom.cli.formats import Format, show
 from fathom.results.tables import Table, render
 
 
@@ -18,4 +16,4 @@ def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -
     if out is not None:
         for ending in ("json", "csv", "md"):
             write_text(out / f"{name}.{ending}", render(tables, ending) + "\n")
-    typer.echo(render(tables, str(format)))
+    show(tables, format)

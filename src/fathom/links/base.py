@@ -15,13 +15,14 @@ from transformers import AutoConfig
 
 from fathom.data.graph.links import Links, split_links
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.links.fit import NOT_SCORED, Stage, fit
+from fathom.links.fit import NOT_SCORED, fit
 from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
 from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
+from fathom.training.loop import Stage
 
 Progress = Callable[[int, int], None]
 BLOCK = 256

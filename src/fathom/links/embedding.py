@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import random
 import sys
 import time
 import warnings
@@ -24,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import save_model
 from torch import Tensor
 
 from fathom.data.graph.links import Links
@@ -32,13 +30,14 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
 from fathom.links import base, named
 from fathom.links.base import Progress
-from fathom.links.fit import WATCHED, NotANumber
+from fathom.links.fit import WATCHED, Line
 from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
 from fathom.scoring.ranks import Found
-from fathom.store.files import write_json, write_text
+from fathom.store.files import write_json
 from fathom.store.predictions import Scoring
-from fathom.training.saving import whole_tensors
+from fathom.training.loop import NotANumber
+from fathom.training.saving import TrainingFolder, random_state, set_random_state
 
 try:
     from class_resolver.contrib.torch import optimizer_resolver
@@ -327,15 +326,15 @@ class _Training:
 
     def __init__(self, predictor: Predictor, folder: Path, progress: Progress) -> None:
         self.predictor, self.options = predictor, predictor.options
-        self.folder, self.progress = folder, progress
+        self.folder, self.progress = TrainingFolder(folder), progress
         self.stopper = EarlyStoppingLogic(patience=self.options.patience or sys.maxsize, relative_delta=0.0)
-        self.curve: list[dict[str, Any]] = []
+        self.curve: list[Line] = []
         self.seconds = 0.0
         """Of the calls before this one."""
         self.kept = self.began = time.monotonic()
         self.why = "epochs"
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Line:
         """:returns: why it ended, and the best epoch. :raises NotANumber: the loss is none."""
         predictor = self.predictor
         predictor.network = predictor.make()
@@ -345,8 +344,8 @@ class _Training:
             predictor.sizes = predictor.try_out(self.loop)
         if self._goes_on():
             self._train(resumed)
-        if not self._weights.exists():  # no epoch
-            self._keep_weights()
+        if not self.folder.weights.exists():  # no epoch
+            self.folder.keep_weights(self.predictor.network)
         best = next((line for line in self.curve if line["epoch"] == self.stopper.best_epoch), {})
         return {"why": self.why, "epoch": best.get("epoch"), WATCHED: best.get(WATCHED)}
 
@@ -368,11 +367,11 @@ class _Training:
         except _TimeIsUp:
             self._close_epoch(self.loop._epoch + 1, watch.losses / watch.batches)
         except NonFiniteLossError as error:
-            if not self._weights.exists():
-                self._keep_weights()  # those before the step
+            if not self.folder.weights.exists():
+                self.folder.keep_weights(self.predictor.network)  # those before the step
             raise NotANumber(
                 f"the loss is not finite in epoch {self.loop._epoch + 1}, step {watch.batches + 1}: use a smaller "
-                f"--learning-rate; the best model so far is kept in {self.folder}"
+                f"--learning-rate; the best model so far is kept in {self.folder.path}"
             ) from error
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise _too_large(options) from error
@@ -380,7 +379,7 @@ class _Training:
     def _close_epoch(self, epoch: int, loss: float) -> None:
         """Validate, and keep what there is. A part of an epoch, where the time was up, is an epoch of its own."""
         options, network = self.options, self.predictor.network
-        line: dict[str, Any] = {"stage": "triples", "epoch": epoch, "loss": loss}
+        line: Line = {"stage": "triples", "epoch": epoch, "loss": loss}
         last = epoch == options.epochs or self._out_of_time()
         if last or epoch % options.validate_every == 0:
             network.eval()
@@ -392,7 +391,7 @@ class _Training:
         if WATCHED in line:
             self.stopper.report_result(line[WATCHED], epoch)
         if not self.predictor.validates or self.stopper.best_epoch == epoch:
-            self._keep_weights()
+            self.folder.keep_weights(self.predictor.network)
         self.progress(epoch, options.epochs)
         ends = not self._goes_on()
         self.loop._should_stop = ends
@@ -413,19 +412,11 @@ class _Training:
 
     # ------------------------------------------------------------------------------------------------ keeping
 
-    @property
-    def _weights(self) -> Path:
-        return self.folder / "weights.safetensors"
-
     def _seconds(self) -> float:
         return self.seconds + time.monotonic() - self.began
 
     def _out_of_time(self) -> bool:
         return self.options.seconds is not None and self._seconds() >= self.options.seconds
-
-    def _keep_weights(self) -> None:
-        with whole_tensors(self._weights) as temporary:
-            save_model(self.predictor.network, str(temporary))
 
     def _keep_checkpoint(self) -> None:
         content = {
@@ -437,19 +428,17 @@ class _Training:
             "sizes": self.predictor.sizes,
             "network": self.predictor.network.state_dict(),
             "optimizer": self.loop.optimizer.state_dict(),
-            "random": _random_state(),
+            "random": random_state(),
         }
-        with whole_tensors(self.folder / "checkpoint.pt") as temporary:
-            torch.save(content, temporary)
-        write_text(self.folder / "curve.jsonl", "".join(json.dumps(line) + "\n" for line in self.curve))
+        self.folder.keep_checkpoint(content)
+        self.folder.keep_curve(self.curve)
         self.kept = time.monotonic()
 
     def _resume(self) -> bool:
         """Take back what :meth:`_keep_checkpoint` kept; without executing anything that the file says."""
-        file = self.folder / "checkpoint.pt"
-        if not file.exists():
+        saved = self.folder.checkpoint(self.predictor.device)
+        if saved is None:
             return False
-        saved = torch.load(file, map_location=self.predictor.device, weights_only=True)
         self.seconds, self.curve = saved["seconds"], json.loads(saved["curve"])
         vars(self.stopper).update(saved["stopper"])
         self.predictor.sizes = tuple(saved["sizes"])
@@ -459,21 +448,5 @@ class _Training:
         loop.optimizer.load_state_dict(saved["optimizer"])
         if not loop.optimizer.state:  # plain SGD has none, and PyKEEN takes that for never having been trained
             loop.optimizer.state[next(iter(self.predictor.network.get_grad_params()))] = {}
-        _set_random_state(saved["random"])
+        set_random_state(saved["random"])
         return True
-
-
-def _random_state() -> dict[str, Any]:
-    """Of the three generators that PyKEEN may draw from."""
-    known: Any = np.random.get_state()
-    kind, keys, *rest = known
-    state = {"python": random.getstate(), "numpy": (kind, keys.tolist(), *rest), "torch": torch.get_rng_state()}
-    return state | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
-
-
-def _set_random_state(state: dict[str, Any]) -> None:
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    torch.set_rng_state(state["torch"].cpu())
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"].cpu())

@@ -19,13 +19,13 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.links import Kind, find
 from fathom.links.base import Predictor, Progress
-from fathom.links.fit import NotANumber
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
 from fathom.options import parse_options
 from fathom.store.files import write_json
 from fathom.store.folder import differences
+from fathom.training.loop import NotANumber
 
 MANIFEST = "link.json"
 FORMAT = 1

@@ -25,14 +25,14 @@ from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.decoding import Decoder, Plan, search
-from fathom.links.fit import ADAMW, Stage, shuffled
+from fathom.links.fit import shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
 from fathom.scoring.ranks import Found
 from fathom.scoring.search import Answers
 from fathom.store.predictions import Scoring
-from fathom.training.loop import Optimizer
+from fathom.training.loop import ADAMW, Optimizer, Stage
 
 FULL_UP_TO = 5_000
 """Entities of a graph up to which every rank is searched for, unless told otherwise."""

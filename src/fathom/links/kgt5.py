@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.data.knowledge import Places
-from fathom.links.fit import ADAMW
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Kgt5
-from fathom.training.loop import Optimizer, adafactor
+from fathom.training.loop import ADAMW, Optimizer, adafactor
 
 
 class Predictor(GenerativePredictor):

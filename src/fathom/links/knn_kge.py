@@ -26,7 +26,7 @@ from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.encoding import OTHERWISE, TOKENS, groups
-from fathom.links.fit import Stage, shuffled
+from fathom.links.fit import shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import KnnKge
 from fathom.links.ranking import rank_links
@@ -34,6 +34,7 @@ from fathom.links.texts import graph_texts
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
+from fathom.training.loop import Stage
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""

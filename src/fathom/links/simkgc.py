@@ -27,7 +27,7 @@ from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.encoding import Framing, Ids, Pool, Tokens, encode, first_pool, mean_pool
-from fathom.links.fit import Stage, shuffled
+from fathom.links.fit import shuffled
 from fathom.links.neighbours import TrainingTriples
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import SimKgc
@@ -37,6 +37,7 @@ from fathom.scoring.ranks import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
 from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore
+from fathom.training.loop import Stage
 
 SHORT = 20
 """Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""

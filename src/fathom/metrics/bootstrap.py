@@ -65,37 +65,24 @@ def interval(
     seed: int = 0,
     weights: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
+    fold: Callable[..., Floats] | None = None,
 ) -> Interval:
-    """Percentile interval of the mean of *values* under resampling of whole clusters.
+    """Percentile interval of the mean of *values*, or of what *fold* makes of the means of several columns of them
+    (such as an F1 of means), under resampling of whole clusters.
 
     Percentile intervals of few clusters are too narrow: the deviations from the estimate are widened by
     √(G/(G−1)) · t(G−1)/z, with G clusters. The order of values does not matter.
 
-    :param values: [n]. :param clusters: label of each, [n]; None makes each value a cluster of its own.
+    :param values: [n]; with *fold* one column or more, [columns, n], resampled together.
+    :param clusters: label of each, [n]; None makes each value a cluster of its own.
     :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
     :param limits: what the quantity cannot leave, e.g. (0, 1); the interval is cut there. It is the limits themselves
         where there is one cluster, and Wilson's where all values stand at one of them.
+    :param fold: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
-    return _bootstrap(_itself, [values], clusters, confidence, resamples, seed, weights, limits)[0]
-
-
-def interval_of(
-    function: Callable[..., Floats] | None,
-    columns: Sequence[npt.ArrayLike],
-    clusters: Clusters,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-    weights: npt.ArrayLike | None = None,
-    limits: tuple[float, float] = (-np.inf, np.inf),
-) -> Interval:
-    """:func:`interval` of what *function* makes of the means of several columns, such as an F1 of means.
-
-    :param function: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
-    :param columns: [n] each, resampled together.
-    """
-    return _bootstrap(function or _itself, columns, clusters, confidence, resamples, seed, weights, limits)[0]
+    columns = [values] if fold is None else list(values)  # type: ignore[arg-type]
+    return _bootstrap(fold or _itself, columns, clusters, confidence, resamples, seed, weights, limits)[0]
 
 
 def paired_difference(

@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Clusters, Floats, Interval, interval_of
+from fathom.metrics.bootstrap import Floats
 
 
 class SetScore(NamedTuple):
+    """Shares, each in [0, 1]."""
+
     precision: float
     recall: float
     f1: float
@@ -32,20 +34,7 @@ def set_score(right: int, wrong: int, gold: int) -> SetScore:
 
 
 def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
-    """2PR / (P + R), 0 where both are 0; any shape."""
+    """2PR / (P + R), 0 where both are 0; any shape. Of mean precision and mean recall: the F1 that KAMEL reports."""
     one, other = np.asarray(precision, float), np.asarray(recall, float)
     total = one + other
     return np.asarray(np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0))
-
-
-def mean_f1(
-    precision: npt.ArrayLike,
-    recall: npt.ArrayLike,
-    clusters: Clusters,
-    weights: npt.ArrayLike | None = None,
-) -> Interval:
-    """F1 as KAMEL reports it: the harmonic mean of mean precision and mean recall, not the mean of the queries' F1.
-
-    :param precision: of each query, [n]. :param recall: [n]. :param clusters: relation of each, [n].
-    """
-    return interval_of(harmonic_mean, [precision, recall], clusters, weights=weights, limits=(0.0, 1.0))

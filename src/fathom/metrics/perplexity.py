@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Clusters, Floats, Interval, interval, interval_of
-
-LIMITS = (1.0, np.inf)
+from fathom.metrics.bootstrap import Floats
 
 
 def perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike) -> Floats:
@@ -25,13 +23,3 @@ def perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike) -> Floats:
     if not (np.all(total <= 0) and np.all(count > 0)):
         raise ValueError("log-probabilities are zero or less, of one token or more")
     return np.asarray(np.exp(-total / count))
-
-
-def mean_perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike, clusters: Clusters) -> Interval:
-    """Mean over texts of each one's perplexity (table 5 of Shaier et al.). :param clusters: relation of each, [n]."""
-    return interval(perplexity(log_prob, tokens), clusters, limits=LIMITS)
-
-
-def corpus_perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike, clusters: Clusters) -> Interval:
-    """exp(−Σ log-probabilities / Σ tokens). :param clusters: relation of each text, [n]."""
-    return interval_of(lambda total, count: np.exp(-total / count), [log_prob, tokens], clusters, limits=LIMITS)

@@ -90,14 +90,6 @@ def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) 
     return first + rest
 
 
-def mean_rank(rank: npt.ArrayLike) -> float:
-    """Mean of realistic ranks, shape [n]. :raises ValueError: no rank, one below 1 or NaN."""
-    ranks = _checked(rank)
-    if not ranks.size:
-        raise ValueError("the mean of no ranks is not defined")
-    return float(ranks.mean())
-
-
 def _checked(rank: npt.ArrayLike) -> Floats:
     ranks = np.asarray(rank, float)
     if not np.all(ranks >= 1):

@@ -44,9 +44,9 @@ def readings_table(queryset: QuerySet) -> Table:
 
 
 def _totals(queryset: QuerySet) -> Table:
-    cardinalities = sorted({query.groups["cardinality"] for query in queryset.queries})
+    cardinalities = sorted({query.groups.get("cardinality", "") for query in queryset.queries} - {""})
     parts: list[tuple[str, list[Query]]] = [("all", list(queryset.queries))]
-    parts += [(c, [q for q in queryset.queries if q.groups["cardinality"] == c]) for c in cardinalities]
+    parts += [(c, [q for q in queryset.queries if q.groups.get("cardinality") == c]) for c in cardinalities]
     subsets = [
         (f"subset {name}", [query for query in queryset.queries if query.id in ids])
         for name, ids in queryset.subsets.items()

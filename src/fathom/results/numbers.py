@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Difference, Interval, interval, interval_of, paired_difference
+from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
 from fathom.metrics.correlation import Correlation, pearson
 from fathom.metrics.table import SHARE, Metric
 from fathom.results.rows import Floats, Ints, Rows
@@ -89,7 +89,8 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
         return untold(metric.why_none, line, value, len(places))
     means, weights, queries = _units(rows, metric, places, columns)
     clusters = clusters_of(rows.relations[query] for query in queries.tolist())
-    found = interval_of(metric.fold, means, clusters, weights=weights, limits=metric.limits)
+    values: npt.ArrayLike = means if metric.fold else means[0]
+    found = interval(values, clusters, weights=weights, limits=metric.limits, fold=metric.fold)
     some = metric.partial and len(places) < len(asked)
     partial = f"of {len(places)} of {len(asked)} {metric.partial}" if some else ""
     one = ONE_RELATION if clusters is None and found.clusters > 1 else ""
@@ -178,12 +179,16 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
 # --- recipes
 
 
-def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int]) -> str:
+def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | None = None) -> str:
     """How a number was made, in one line: what must agree before two numbers may be compared.
 
     The data's hash is of the whole data set; what was selected from it stands behind. The model's hash is of its
     weights, configuration and tokenizer.
+
+    :param templates: by default all by which the scoring was asked.
     """
+    if templates is None:
+        templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
     return recipe_of(rows.identity, rows.declared.said, metric, scoring, templates)
 
 

@@ -160,8 +160,7 @@ class Outcome:
 
     def recipe(self, name: str) -> str:
         """Of a number of this run."""
-        templates = sorted(set(self.rows.template[self.places].tolist()))
-        return recipe(self.rows, name, self.scoring, templates)
+        return recipe(self.rows, name, self.scoring)
 
     def mean(self, name: str, values: Floats, facts: Sequence[str] | None = None) -> Number:
         """Mean of shares over facts, by default those that are not left out, with its interval; without a value where

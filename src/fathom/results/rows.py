@@ -25,10 +25,21 @@ class Run(Protocol):
     """What a summary needs of a run folder."""
 
     @property
-    def manifest(self) -> Mapping[str, Any]: ...
-    def predictions(self) -> pa.Table: ...
-    def queries(self) -> pa.Table: ...
-    def candidates(self) -> Mapping[str, tuple[Sequence[str], Sequence[str]]]: ...
+    def manifest(self) -> Mapping[str, Any]:
+        """Identity, what the probe declares, circumstances."""
+        ...
+
+    def predictions(self) -> pa.Table:
+        """A row per query, template and scoring (:mod:`fathom.store.predictions`)."""
+        ...
+
+    def queries(self) -> pa.Table:
+        """A row per query."""
+        ...
+
+    def candidates(self) -> Mapping[str, tuple[Sequence[str], Sequence[str]]]:
+        """Ids and names of each candidate set."""
+        ...
 
 
 class Rows:
@@ -77,6 +88,7 @@ class Rows:
 
     @cached_property
     def scored(self) -> npt.NDArray[np.bool_]:
+        """Of each prediction: whether it has a rank, a bound of it, or credit; shape [n]."""
         return np.array([reason is None for reason in self.reason], dtype=bool)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -14,7 +14,6 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
-from fathom.results import numbers
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, Run
 from fathom.results.tables import Cell, Table, to_json, to_markdown, to_text
@@ -32,8 +31,10 @@ _OF_PARTS = ("accuracy", "mrr", "precision", "recall", "f1")
 class Headline:
     """The numbers of one scoring.
 
-    :param queries: how many distinct queries were asked. :param predictions: queries × templates.
-    :param unscored: how many of these have no number, and :param reasons: why.
+    :param queries: how many distinct queries were asked.
+    :param predictions: queries × templates.
+    :param unscored: how many of these have no number.
+    :param reasons: why, and how often each.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param numbers: by name, as METRICS has them: those that the run's predictions can tell.
     """
@@ -49,6 +50,7 @@ class Headline:
 
     @property
     def accuracy(self) -> Number | None:
+        """None where nothing was scored."""
         return self.numbers.get("accuracy")
 
 
@@ -86,7 +88,10 @@ class Breakdown(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """:param queries: how many the run is of, asked or not. :param notes: on candidates that are left out or tie.
+    """All that ``fathom metrics`` prints.
+
+    :param queries: how many the run is of, asked or not.
+    :param notes: on candidates that are left out or tie.
     :param tasks: of the ontology probe, in place of the headline's numbers: they would mix tasks."""
 
     queries: int
@@ -101,9 +106,11 @@ class Summary:
         return [self.tasks or _headline_table(self), *map(_parts_table, self.breakdowns)]
 
     def to_text(self) -> str:
+        """All tables."""
         return "\n\n".join(map(to_text, self.tables))
 
     def to_markdown(self) -> str:
+        """All tables."""
         return "\n\n".join(map(to_markdown, self.tables))
 
     def to_json(self) -> str:
@@ -135,7 +142,7 @@ class Told:
         return Summary(len(self.rows.query_ids), self.headlines, breakdowns, notes, tasks)
 
     def json(self) -> dict[str, Any]:
-        """See :func:`metrics_json`."""
+        """The content of RUN/metrics.json: per scoring numbers with interval and recipe, and the usual breakdowns."""
         scorings: dict[str, Any] = {}
         for line in self.headlines:
             scorings[line.scoring] = {
@@ -242,16 +249,6 @@ def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
     return Told(run).summary(by)
-
-
-def metrics_json(run: Run) -> dict[str, Any]:
-    """The content of RUN/metrics.json: per scoring the numbers with interval and recipe, and the usual breakdowns."""
-    return Told(run).json()
-
-
-def recipe(run: Run, name: str, scoring: str, templates: Iterable[int]) -> str:
-    """See :func:`fathom.results.numbers.recipe`."""
-    return numbers.recipe(Rows(run), name, scoring, templates)
 
 
 def _values(rows: Rows, query: int, key: str) -> list[str]:

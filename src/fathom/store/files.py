@@ -61,16 +61,19 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, content: Any) -> None:
+    """Indented JSON, whole or not at all. :raises RunFailed: the disk is full."""
     with whole_file(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_table(path: Path, table: pa.Table) -> None:
+    """A Parquet file, whole or not at all. :raises RunFailed: the disk is full."""
     with whole_file(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
 def write_text(path: Path, text: str) -> None:
+    """UTF-8, whole or not at all. :raises RunFailed: the disk is full."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

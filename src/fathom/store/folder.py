@@ -41,6 +41,7 @@ class RunFolder:
 
     @property
     def manifest(self) -> dict[str, Any]:
+        """The content of manifest.json. :raises BadInput: it is not JSON."""
         try:
             return json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
         except json.JSONDecodeError as error:
@@ -84,12 +85,15 @@ class RunFolder:
             raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
     def finished(self) -> set[str]:
+        """Names of the shards whose predictions are there."""
         return {part.stem.removeprefix("part-") for part in (self.path / "predictions").glob("part-*.parquet")}
 
     def is_complete(self) -> bool:
+        """Whether all shards of the plan are finished."""
         return set(self.manifest["plan"]) <= self.finished()
 
     def add_shard(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the predictions of one shard, whole or not at all. :raises RunFailed: the disk is full."""
         write_table(
             self.path / "predictions" / f"part-{shard}.parquet", pa.Table.from_pylist(list(rows), schema=SCHEMA)
         )
@@ -116,6 +120,7 @@ class RunFolder:
         return pa.concat_tables([_read_part(part) for part in parts], promote_options="default")
 
     def queries(self) -> pa.Table:
+        """A row per query, with the groups that :meth:`grouped_by` has added."""
         table = pq.read_table(self.path / "queries.parquet")
         if not self._more_groups:
             return table

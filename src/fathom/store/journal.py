@@ -57,6 +57,7 @@ class Journal:
         return len(self._answers)
 
     def get(self, key: str) -> Answer | None:
+        """The answer of that request, None where there is none."""
         return self._answers.get(key)
 
     def add(self, key: str, answer: Answer) -> None:

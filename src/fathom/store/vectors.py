@@ -25,9 +25,11 @@ class VectorStore:
         self._open = lru_cache(maxsize=256)(self._map)
 
     def rows_of(self, piece: int) -> range:
+        """Numbers of the vectors of one piece."""
         return range(piece * PIECE, min((piece + 1) * PIECE, self.total))
 
     def has(self, piece: int) -> bool:
+        """Whether that piece is on the disk."""
         return self._file(piece).exists()
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:

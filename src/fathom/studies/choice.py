@@ -106,8 +106,7 @@ def ask(runs: Sequence[RunFolder]) -> Found:
                     f"{run.path}: another run has question {double} of {model} {scoring}, too: leave one out"
                 )
             of_model.questions.update(questions)
-            templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
-            of_model.made.append(recipe(rows, "accuracy", scoring, templates))
+            of_model.made.append(recipe(rows, "accuracy", scoring))
     return Found(
         [line for of_model in asked.values() for line in _memorizing(of_model)],
         [line for of_model in asked.values() for line in _reasoning(of_model)],

@@ -189,7 +189,7 @@ def _answers(rows: Rows) -> list[Answer]:
 
 def _made(rows: Rows, rule: str) -> str:
     """The recipe of a number, but for its name and how premises are given."""
-    return f"{recipe(rows, '', rows.scorings[0], sorted(set(rows.template.tolist())))}|rule:{rule}"
+    return f"{recipe(rows, '', rows.scorings[0])}|rule:{rule}"
 
 
 def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[Line]:

@@ -209,7 +209,7 @@ class Asked:
         middle: Iterable[str],
     ) -> None:
         """:param asked: ids of the items. :param splits: of P2 one for each pair, whose means are averaged."""
-        made = recipe(rows, "mrr", self.plan.way, sorted(set(rows.template.tolist())))
+        made = recipe(rows, "mrr", self.plan.way)
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
         better, worse = (
             untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(asked) // 2)

@@ -1,42 +1,325 @@
-"""The one training loop: a short warm-up, a cosine fall, a stop where the loss is no number."""
+"""The one training loop: stages of epochs of steps, with learning-rate schedules, checkpoints and hooks.
+
+The loop draws no random numbers itself. Batches and dropout do, so whoever makes them holds the seed.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fathom.errors import RunFailed
+from fathom.training.saving import State, random_state, set_random_state
 
 Batch = TypeVar("Batch")
-WARM_UP = 0.05
-"""Share of the training over which the learning rate rises from zero."""
 
 
-Optimizer = Callable[[list[dict[str, Any]], float], torch.optim.Optimizer]
-"""Makes an optimizer of groups of parameters and the highest learning rate."""
+class NotANumber(RunFailed):
+    """The loss is NaN or infinite: going on would not help. The weights are those before the step."""
 
 
-def adamw(
-    groups: list[dict[str, Any]], learning_rate: float, betas: tuple[float, float] = (0.9, 0.98)
-) -> torch.optim.Optimizer:
+# ------------------------------------------------------------------------------------------------ optimizers
+
+Optimizer = Callable[[list[State], float], torch.optim.Optimizer]
+"""Makes an optimizer from groups of parameters and the highest learning rate."""
+
+
+def adamw(groups: list[State], learning_rate: float, betas: tuple[float, float] = (0.9, 0.98)) -> torch.optim.Optimizer:
+    """Loshchilov & Hutter 2019, by default with the second beta that small models from scratch do well with."""
     return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
 
 
-def adafactor(groups: list[dict[str, Any]], learning_rate: float) -> torch.optim.Optimizer:
+ADAMW: Optimizer = partial(adamw, betas=(0.9, 0.999))
+"""With PyTorch's own betas, as in the code of the papers whose models are fine-tuned here."""
+
+
+def adafactor(groups: list[State], learning_rate: float) -> torch.optim.Optimizer:
     """Shazeer & Stern 2018: *learning_rate* is relative, a share of each parameter's root mean square (section 8).
 
     A T5 needs it: its word vectors have entries of about 1, its matrices of 0.03 to 0.1; one step for all fits neither.
     """
+    # transformers may load bitsandbytes here, whose optimizers bear the names of torch's. PyKEEN, which lists all that
+    # there are by name, must have done so before.
+    with suppress(ImportError):
+        import class_resolver.contrib.torch  # noqa: F401
     from transformers import Adafactor
 
     made: torch.optim.Optimizer = Adafactor(groups, lr=learning_rate, scale_parameter=True, relative_step=False)
     return made
+
+
+def grouped(weights: Sequence[nn.Parameter], weight_decay: float) -> list[State]:
+    """Groups for an optimizer: biases and norms are left out of the weight decay, as is usual."""
+    groups = [
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": weight_decay},
+        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+# ------------------------------------------------------------------------------------------------ schedules
+
+
+class Share(NamedTuple):
+    """How much of a stage is done, from 0 to 1.
+
+    :param before: steps before the present one. :param after: the present one, too.
+    :param clock: of the seconds that are granted, at the end of the step before; 0 without a limit.
+    """
+
+    before: float
+    after: float
+    clock: float
+
+
+def cosine(share: Share, warm_up: float) -> float:
+    """A straight rise, then half a cosine to zero. Where seconds are granted, zero is reached when they are over.
+
+    Never exactly zero at the start: the first step counts, too.
+    """
+    done = min(1.0, max(share.before, share.clock))
+    if done < warm_up:
+        return max(done, 0.01 * warm_up) / warm_up
+    return 0.5 * (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up)))
+
+
+def linear(share: Share, warm_up: float) -> float:
+    """A straight rise, then a straight fall nearly to zero, as fine-tuning has it."""
+    return share.after / warm_up if share.after < warm_up else max(1 - share.after, 1e-3) / (1 - warm_up)
+
+
+def falling(share: Share, warm_up: float) -> float:
+    """A straight fall from the first step on, without a warm-up."""
+    return 1 - share.before
+
+
+SCHEDULES: dict[str, Callable[[Share, float], float]] = {"cosine": cosine, "linear": linear, "falling": falling}
+"""The learning rate as a share of its highest."""
+
+
+# ------------------------------------------------------------------------------------------------ the loop
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of a training.
+
+    :param name: as the curve and messages call it; "" where it is the only one.
+    :param batches: those of an epoch, counted from 0. To be resumable they depend on a seed and the epoch alone.
+    :param steps: how many batches an epoch has.
+    :param loss: mean loss of a batch, a scalar; a float where its gradients have been sent back already.
+    :param parameters: what is learnt in it; everything else stays as it is.
+    :param learning_rate: at its highest.
+    :param watched: whether validation and early stopping take part.
+    """
+
+    name: str
+    batches: Callable[[int], Iterable[Any]]
+    steps: int
+    loss: Callable[[Any], Tensor | float]
+    parameters: Sequence[nn.Parameter]
+    epochs: int
+    learning_rate: float
+    watched: bool = True
+    optimizer: Optimizer = ADAMW
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How steps are taken, in all stages alike.
+
+    :param schedule: one of :data:`SCHEDULES`. :param warm_up: share of a stage over which the learning rate rises.
+    :param weight_decay: of matrices only. :param clip: longest gradient; None for any.
+    :param accumulate: batches whose gradients are added up to one step.
+    :param precision: of the matrix products; weights stay as they are.
+    :param seconds: end the epoch after so long, those of earlier calls among them.
+    """
+
+    schedule: Literal["cosine", "linear", "falling"] = "cosine"
+    warm_up: float = 0.05
+    weight_decay: float = 0.01
+    clip: float | None = 1.0
+    accumulate: int = 1
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    seconds: float | None = None
+
+
+@dataclass
+class At:
+    """How far a training has come.
+
+    :param step: batches of the epoch that are done. :param losses: their sum.
+    :param seconds: of the calls before, up to the last checkpoint.
+    """
+
+    stage: int = 0
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    losses: float = 0.0
+
+
+class Epoch(NamedTuple):
+    """An epoch that is over.
+
+    :param number: from 1. :param share: of its steps that were taken. :param loss: mean over them, before each step.
+    """
+
+    stage: Stage
+    number: int
+    share: float
+    loss: float
+
+
+class Hooks:
+    """What is done beside the steps. Each method may be overridden."""
+
+    def before_stage(self, stage: Stage) -> None:
+        """The optimizer is made next."""
+
+    def before_epoch(self, loop: Loop) -> str:
+        """:returns: why not to begin it, which ends the training; "" to go on."""
+        return ""
+
+    def after_step(self, loop: Loop) -> None:
+        """``loop.loss`` is the loss before the step."""
+
+    def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
+        """``loop.at`` stands at the beginning of the next. A part of an epoch, where the time was up, is an epoch."""
+
+
+class Loop:
+    """A training that can be left and taken up again.
+
+    :param device: of the weights.
+    """
+
+    def __init__(self, stages: Sequence[Stage], rules: Rules, hooks: Hooks, device: torch.device) -> None:
+        self.stages, self.rules, self.hooks, self.device = stages, rules, hooks, device
+        self.at = At()
+        self.scaler = torch.amp.GradScaler(device.type, enabled=rules.precision == "float16")
+        self.began = time.monotonic()
+        self.loss = self.clock = self.rate = 0.0
+        self._saved: State = {}
+
+    def run(self) -> str:
+        """:returns: why it ended: "epochs", or what a hook said.
+
+        :raises NotANumber: the loss is NaN or infinite.
+        """
+        self.began = time.monotonic()
+        while self.at.stage < len(self.stages):
+            if why := self._run_stage(self.stages[self.at.stage]):
+                return why
+            self.at.stage, self.at.epoch = self.at.stage + 1, 0
+        return "epochs"
+
+    def seconds(self) -> float:
+        """Those of earlier calls among them."""
+        return self.at.seconds + time.monotonic() - self.began
+
+    def out_of_time(self) -> bool:
+        """Whether all the seconds that are granted are over."""
+        return self.rules.seconds is not None and self.seconds() >= self.rules.seconds
+
+    def share(self) -> Share:
+        """How much of the stage is done, the last step being the present one."""
+        stage = self.stages[self.at.stage]
+        whole, step = max(1, stage.epochs * stage.steps), self.at.epoch * stage.steps + self.at.step
+        return Share((step - 1) / whole, step / whole, self.clock)
+
+    def state(self) -> State:
+        """What a checkpoint must hold beside the weights: tensors, numbers and texts."""
+        self.at.seconds, self.began = self.seconds(), time.monotonic()
+        return {
+            "at": dict(vars(self.at)),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "random": random_state(),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Take back what :meth:`state` gave, before :meth:`run`."""
+        self.at = At(**{field.name: state["at"][field.name] for field in fields(At)})
+        self.scaler.load_state_dict(state["scaler"])
+        self._saved = state
+
+    def _run_stage(self, stage: Stage) -> str:
+        self.hooks.before_stage(stage)
+        self.optimizer = stage.optimizer(grouped(stage.parameters, self.rules.weight_decay), stage.learning_rate)
+        if self._saved:
+            self.optimizer.load_state_dict(self._saved["optimizer"])
+        while self.at.epoch < stage.epochs:
+            if why := self.hooks.before_epoch(self):
+                return why
+            self._run_epoch(stage)
+            at, loss = self.at, self.at.losses / max(1, self.at.step)
+            epoch = Epoch(stage, at.epoch + 1, at.step / max(1, stage.steps), loss)
+            at.epoch, at.step, at.losses = at.epoch + 1, 0, 0.0
+            self.hooks.after_epoch(self, epoch)
+        self._saved = {}
+        return ""
+
+    def _run_epoch(self, stage: Stage) -> None:
+        if self._saved and self.at.step:
+            set_random_state(self._saved["random"])
+        self._saved = {}
+        for batch in islice(stage.batches(self.at.epoch), self.at.step, None):
+            self._step(stage, batch)
+            self.clock = self.seconds() / self.rules.seconds if self.rules.seconds is not None else 0.0
+            self.hooks.after_step(self)
+            if self.clock >= 1 or self.at.step >= stage.steps:
+                break
+
+    def _step(self, stage: Stage, batch: Any) -> None:
+        at, accumulate = self.at, self.rules.accumulate
+        with self._precision():
+            loss = stage.loss(batch)
+        self.loss = loss if isinstance(loss, float) else loss.item()
+        if not math.isfinite(self.loss):
+            where = (
+                f"in epoch {at.epoch + 1}, step {at.step + 1} ({stage.name})"
+                if stage.name
+                else f"at step {at.step + 1}"
+            )
+            raise NotANumber(f"the loss is {self.loss} {where}: use a smaller --learning-rate")
+        at.losses += self.loss
+        at.step += 1
+        waiting = (at.step - 1) % accumulate + 1
+        if isinstance(loss, Tensor):
+            together = min(accumulate, stage.steps - (at.step - waiting))
+            self.scaler.scale(loss / together).backward()  # type: ignore[no-untyped-call]
+        if waiting == accumulate or at.step == stage.steps:
+            self._update(stage)
+
+    def _update(self, stage: Stage) -> None:
+        """Change the weights by the gradients that have been added up."""
+        self.rate = stage.learning_rate * SCHEDULES[self.rules.schedule](self.share(), self.rules.warm_up)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate
+        self.scaler.unscale_(self.optimizer)
+        if self.rules.clip is not None:
+            nn.utils.clip_grad_norm_(stage.parameters, self.rules.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.rules.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, self.rules.precision))
+
+
+# ------------------------------------------------------------------------------------------------ one pass
 
 
 @dataclass(frozen=True)
@@ -63,8 +346,26 @@ class Point(NamedTuple):
     learning_rate: float
 
 
+class _Curve(Hooks):
+    """About a hundred points; the last is the last step."""
+
+    def __init__(self, steps: int, on_progress: Callable[[Point, float], None] | None) -> None:
+        self.every, self.on_progress = max(1, steps // 100), on_progress
+        self.points: list[Point] = []
+        self.waiting: list[float] = []
+
+    def after_step(self, loop: Loop) -> None:
+        self.waiting.append(loop.loss)
+        done, step = min(1.0, max(loop.share().after, loop.clock)), loop.at.step
+        if done >= 1 or step % self.every == 0:
+            self.points.append(Point(step, loop.seconds(), sum(self.waiting) / len(self.waiting), loop.rate))
+            self.waiting.clear()
+            if self.on_progress is not None:
+                self.on_progress(self.points[-1], done)
+
+
 def train(
-    parameters: Iterable[torch.nn.Parameter],
+    parameters: Iterable[nn.Parameter],
     batches: Iterable[Batch],
     loss_of: Callable[[Batch], Tensor],
     plan: Plan,
@@ -72,56 +373,16 @@ def train(
 ) -> list[Point]:
     """Fit *parameters* to *batches*, one step each, until the plan is done or they run out.
 
-    Random numbers are drawn by the caller (batches, dropout), who therefore holds the seed.
-
-    :param loss_of: mean loss of a batch, a scalar. :param on_progress: given each point and the share done.
+    :param loss_of: mean loss of a batch, a scalar.
+    :param on_progress: given each point and the share done.
     :returns: about a hundred points; the last is the last step.
-    :raises RunFailed: where the loss is NaN or infinite; the weights are then those before the step.
+    :raises NotANumber: the loss is NaN or infinite; the weights are then those before the step.
     """
     weights = [parameter for parameter in parameters if parameter.requires_grad]
-    optimizer = plan.optimizer(grouped(weights, plan.weight_decay), plan.learning_rate)
-    curve: list[Point] = []
-    waiting: list[float] = []
-    start, done = time.monotonic(), 0.0
-    for step, batch in enumerate(batches, start=1):
-        rate = plan.learning_rate * _rate(done)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        waiting.append(_step(optimizer, weights, loss_of(batch), step))
-        seconds = time.monotonic() - start
-        done = min(1.0, max(step / plan.steps, seconds / plan.seconds if plan.seconds else 0.0))
-        if done >= 1 or step % max(1, plan.steps // 100) == 0:
-            curve.append(Point(step, seconds, sum(waiting) / len(waiting), rate))
-            waiting.clear()
-            if on_progress is not None:
-                on_progress(curve[-1], done)
-        if done >= 1:
-            break
-    return curve
-
-
-def grouped(weights: Sequence[torch.nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Groups for an optimizer: biases and norms are left out of the weight decay, as is usual."""
-    groups = [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": weight_decay},
-        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
-
-
-def _rate(done: float) -> float:
-    """The learning rate as a share of its highest. Never exactly zero at the start: the first step counts, too."""
-    if done < WARM_UP:
-        return max(done, 0.01 * WARM_UP) / WARM_UP
-    return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP)))
-
-
-def _step(optimizer: torch.optim.Optimizer, weights: list[torch.nn.Parameter], loss: Tensor, step: int) -> float:
-    value = loss.item()
-    if not math.isfinite(value):
-        raise RunFailed(f"the loss is {value} at step {step}: use a smaller learning rate")
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(weights, 1.0)
-    optimizer.step()
-    return value
+    curve = _Curve(plan.steps, on_progress)
+    stage = Stage(
+        "", lambda epoch: batches, plan.steps, loss_of, weights, 1, plan.learning_rate, optimizer=plan.optimizer
+    )
+    rules = Rules(weight_decay=plan.weight_decay, seconds=plan.seconds)
+    Loop([stage], rules, curve, weights[0].device).run()
+    return curve.points

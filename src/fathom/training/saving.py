@@ -1,15 +1,29 @@
-"""Files of tensors that are either whole or not there."""
+"""What a training leaves in its folder, each file whole or not there, and the state of random generators.
+
+``weights.safetensors`` holds the best weights, ``curve.jsonl`` a line per epoch, ``checkpoint.pt`` the state of a
+training that has not ended; reading it executes nothing that it says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_model
+from torch import nn
 
 from fathom.errors import RunFailed
-from fathom.store.files import whole_file
+from fathom.store.files import whole_file, write_text
+
+State = dict[str, Any]
+"""Tensors, numbers, texts, and lists and mappings of these: what a checkpoint may hold."""
 
 
 @contextmanager
@@ -23,3 +37,49 @@ def whole_tensors(path: Path) -> Iterator[Path]:
             yield temporary
     except (RuntimeError, SafetensorError) as error:
         raise RunFailed(f"cannot write {path}: {str(error).splitlines()[0]}; what is finished is kept") from error
+
+
+class TrainingFolder:
+    """The files of one training."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.weights, self._checkpoint = path / "weights.safetensors", path / "checkpoint.pt"
+
+    def keep_weights(self, network: nn.Module) -> None:
+        """:raises RunFailed: they cannot be written, such as for a full disk."""
+        with whole_tensors(self.weights) as temporary:
+            save_model(network, str(temporary))
+
+    def keep_curve(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """:raises RunFailed: it cannot be written."""
+        write_text(self.path / "curve.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+    def keep_checkpoint(self, state: State) -> None:
+        """:raises RunFailed: it cannot be written; the one before stays."""
+        with whole_tensors(self._checkpoint) as temporary:
+            torch.save(state, temporary)
+
+    def checkpoint(self, device: torch.device) -> State | None:
+        """What :meth:`keep_checkpoint` kept, its tensors on *device*; None where there is nothing."""
+        if not self._checkpoint.exists():
+            return None
+        return torch.load(self._checkpoint, map_location=device, weights_only=True)  # type: ignore[no-any-return]
+
+
+def random_state() -> State:
+    """Of all generators that a training may draw from."""
+    known: Any = np.random.get_state()
+    kind, keys, *rest = known
+    state = {"python": random.getstate(), "numpy": (kind, keys.tolist(), *rest), "torch": torch.get_rng_state()}
+    return state | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
+
+
+def set_random_state(state: State) -> None:
+    """Take back what :func:`random_state` gave; what a checkpoint of an older version lacks stays as it is."""
+    if "python" in state:
+        random.setstate(state["python"])
+        np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch" if "torch" in state else "cpu"].cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"].cpu())

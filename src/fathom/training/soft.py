@@ -10,10 +10,9 @@ them all.
 from __future__ import annotations
 
 import json
-import math
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -23,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from fathom.errors import BadInput, RunFailed
+from fathom.errors import BadInput
 from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank
 from fathom.models.base import Model
 from fathom.scoring.memory import Budget
@@ -34,6 +33,7 @@ from fathom.scoring.names import name_tokens
 from fathom.scoring.ranks import unfiltered_ranks
 from fathom.scoring.slots import Names, Slot, Told, Way, in_batches, slot_scores
 from fathom.store.files import whole_file, write_text
+from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
 
 
 class Item(NamedTuple):
@@ -54,7 +54,7 @@ class SoftPlan:
     seed: int = 0
 
 
-class Epoch(NamedTuple):
+class SoftEpoch(NamedTuple):
     """A point of the learning curve. :param epoch: from 1. :param loss: mean over its batches, each before its step.
 
     On the validation items after the epoch, all ranks unfiltered:
@@ -74,7 +74,7 @@ class Learnt(NamedTuple):
 
     vectors: Tensor
     epoch: int
-    curve: list[Epoch]
+    curve: list[SoftEpoch]
 
 
 def learn(
@@ -93,33 +93,41 @@ def learn(
     :param names: the candidates as tokens. :param way: how they are scored.
     :param start: the vectors to begin with (random, of words, or learnt before), shape (rows, d).
     :param fixed: further vectors that items refer to behind those, and that stay as they are, shape (more, d).
-    :raises RunFailed: the loss is no number.
+    :raises NotANumber: the loss is NaN or infinite.
     """
-    vectors = start.detach().to(model.device, torch.float32).clone().requires_grad_()
+    vectors = nn.Parameter(start.detach().to(model.device, torch.float32).clone())
     kept = vectors.new_zeros(0, vectors.shape[1]) if fixed is None else fixed.to(vectors)
-    optimizer = torch.optim.AdamW([vectors], lr=plan.learning_rate)
-    batches = [items[first : first + plan.batch_size] for first in range(0, len(items), plan.batch_size)]
-    steps = plan.epochs * len(batches)
     draws = random.Random(plan.seed)
-    best = Learnt(vectors.detach().clone(), 0, [])
-    best_mrr = 0.0
-    for epoch in range(plan.epochs):
-        losses = []
-        for number, batch in enumerate(batches):
-            optimizer.param_groups[0]["lr"] = plan.learning_rate * (1 - (epoch * len(batches) + number) / steps)
-            optimizer.zero_grad(set_to_none=True)
-            goal = _Goal(plan.loss, batch, names, draws)
-            losses.append(_backward(model, names, way, batch, torch.cat([vectors, kept]), goal, budget))
-            if not math.isfinite(losses[-1]):
-                raise RunFailed(f"the loss of a soft template is {losses[-1]}: use a smaller --learning-rate")
-            optimizer.step()
-        found = _validate(model, names, way, validation, torch.cat([vectors, kept]), budget)
-        point = Epoch(epoch + 1, sum(losses) / len(losses), *found)
-        best.curve.append(point)
-        if point.mrr_all > best_mrr:
-            best_mrr = point.mrr_all
-            best = Learnt(vectors.detach().clone(), point.epoch, best.curve)
-    return best
+
+    def loss(batch: Sequence[Item]) -> float:
+        goal = _Goal(plan.loss, batch, names, draws)
+        return _backward(model, names, way, batch, torch.cat([vectors, kept]), goal, budget)
+
+    def validate() -> tuple[float, float]:
+        return _validate(model, names, way, validation, torch.cat([vectors, kept]), budget)
+
+    batches = [items[first : first + plan.batch_size] for first in range(0, len(items), plan.batch_size)]
+    stage = Stage(
+        "soft template", lambda epoch: batches, len(batches), loss, [vectors], plan.epochs, plan.learning_rate
+    )
+    best = _Best(vectors, validate)
+    Loop([stage], Rules("falling", clip=None), best, model.device).run()
+    return best.learnt
+
+
+class _Best(Hooks):
+    """The learning curve, and the vectors of the best epoch."""
+
+    def __init__(self, vectors: nn.Parameter, validate: Callable[[], tuple[float, float]]) -> None:
+        self.vectors, self.validate = vectors, validate
+        self.learnt, self.mrr_all = Learnt(vectors.detach().clone(), 0, []), 0.0
+
+    def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
+        point = SoftEpoch(epoch.number, epoch.loss, *self.validate())
+        self.learnt.curve.append(point)
+        if point.mrr_all > self.mrr_all:
+            self.mrr_all = point.mrr_all
+            self.learnt = Learnt(self.vectors.detach().clone(), point.epoch, self.learnt.curve)
 
 
 class _Goal:

@@ -1,0 +1,128 @@
+"""Toys that Fathom is extended with: a probe, a format, a metric and a study (docs/howto/extend.md).
+
+Installed with the entry points of the pyproject.toml beside it, they stand on the command line like Fathom's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fathom.data.faults import Faults
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Template
+from fathom.formats import Format
+from fathom.metrics.table import Metric
+from fathom.probes import Entry
+from fathom.probes.options import ProbeOptions
+from fathom.results.numbers import Number, mean
+from fathom.results.outcomes import outcomes_of
+from fathom.results.tables import Table
+from fathom.scoring.rows import Asked, of_scores
+from fathom.store.folder import RunFolder
+from fathom.store.predictions import NO_TEMPLATE, Scoring
+from fathom.studies import Study
+
+# --- a probe: the shorter a name, the better it is
+
+
+class BrevityOptions(ProbeOptions):
+    """Options of the toy probe: those of every probe."""
+
+
+class Brevity:
+    """Ranks candidates by the brevity of their names, whatever is asked. A probe that beats it has shown something."""
+
+    scorings = (Scoring("brevity", "score"),)
+
+    def __init__(self, options: BrevityOptions, model: Any, queryset: QuerySet) -> None:
+        self.options, self.model, self.queryset = options, model, queryset
+
+    def resolved(self) -> dict[str, Any]:
+        return {}
+
+    def plan(self) -> list[str]:
+        return ["all"]
+
+    def prepare(self, artifacts: Path, progress: Any) -> None:
+        """Nothing is needed."""
+
+    def circumstances(self) -> dict[str, Any]:
+        return {}
+
+    def ask(self, shard: str) -> list[dict[str, Any]]:
+        return [self._row(query) for query in self.queryset.queries]
+
+    def _row(self, query: Query) -> dict[str, Any]:
+        space = self.queryset.candidates[query.candidates]
+        scores = np.array([-float(len(name)) for name in space.names])
+        answer = of_scores(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
+        return Asked(query, NO_TEMPLATE, None, len(space)).row("brevity", answer)
+
+
+PROBE = Entry(
+    "brevity",
+    "fathom_toys:BrevityOptions",
+    "fathom_toys:Brevity",
+    "Rank candidates by the brevity of their names.",
+    "fathom probe brevity --model gpt2 --data geography --out runs/brevity",
+)
+
+# --- a format: a line "country: capital" for each fact
+
+
+def _read_capitals(path: Path, faults: Faults) -> QuerySet | None:
+    pairs = []
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        country, colon, capital = text.partition(": ")
+        if not colon:
+            faults.add(path, line, f"expected 'country: capital', found {text!r}")
+        pairs.append((country, capital))
+    answers = tuple(dict.fromkeys(capital for _, capital in pairs))
+    queries = tuple(
+        Query(f"capital/{number}", "capital", country, country, (capital,), "capital")
+        for number, (country, capital) in enumerate(pairs)
+    )
+    relation = Relation("capital", "capital", (Template("The capital of [X] is [Y]."),), "1:1")
+    return QuerySet(path.stem, queries, {"capital": CandidateSet("capital", answers, answers)}, {"capital": relation})
+
+
+FORMAT = Format("capitals", "a .capitals file", lambda path: path.suffix == ".capitals", _read_capitals)
+
+# --- a metric: half a point for being close
+
+METRIC = Metric("hits@2-or-half", lambda items: (items.hits(1) + items.hits(2)) / 2, ".1%")
+
+# --- a study: are some relations easier than others?
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[tuple[str, str, Number]]:
+    """Accuracy of each relation of each run."""
+    found = []
+    for outcome in outcomes_of(runs, scoring):
+        hits = outcome.hits(1)
+        for relation in sorted(set(outcome.relations)):
+            facts = [fact for fact, own in zip(outcome.facts, outcome.relations, strict=True) if own == relation]
+            told = [fact for fact in facts if fact not in outcome.left_out]
+            made = f"{outcome.recipe('accuracy')}|relation:{relation}"
+            found.append((outcome.model, relation, mean(hits[outcome.at(told)], None, made)))
+    return found
+
+
+def tables(found: Sequence[tuple[str, str, Number]]) -> list[Table]:
+    """One."""
+    numbers, formats = {"accuracy": ("low", "high")}, {"accuracy": ".1%"}
+    return [Table.of_numbers(("model", "relation", "accuracy"), found, "by relation", numbers, formats)]
+
+
+STUDY = Study(
+    "easy-relations",
+    "How do models compare?",
+    "Are some relations easier than others?",
+    "runs",
+    "fathom_toys",
+    "easy-relations runs/gpt2",
+)
