@@ -28,7 +28,7 @@ from fathom.links.fit import fit
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.links.ranking import rank_links
-from fathom.scoring.search import Answers
+from fathom.scoring.trie import Answers
 from tests.conftest import build
 
 WORDS = ["<pad>", "</s>", "<s>", "<unk>", *(f"w{number}" for number in range(4, 24))]
@@ -156,7 +156,7 @@ def test_what_is_pruned_changes_nothing(family: str, seed: int) -> None:
         whole = search(decoder, encoded, answers, links, Plan(3, 3, None, keep_scores=True))
         full = search(decoder, encoded, answers, links, Plan(3, 3, None))
         narrow = search(decoder, encoded, answers, links, Plan(3, 3, 1, widest=len(NAMES)))
-    assert sum(one.nodes for one in full) < sum(one.nodes for one in whole)
+    assert sum(one.tokens_run for one in full) < sum(one.tokens_run for one in whole)
     for every, ranked, best in zip(whole, full, narrow, strict=True):
         assert ranked.found.ranks == every.found.ranks
         assert best.proven
@@ -174,7 +174,7 @@ def test_a_walk_too_narrow_to_prove_its_answer_says_so() -> None:
         wide = search(decoder, encoded, answers, links, Plan(10, 10, 1, widest=100))
     assert not any(one.proven for one in narrow)  # eleven first tokens, and but one goes on: no ten answers
     assert all(one.proven for one in wide)
-    assert all(one.nodes < other.nodes for one, other in zip(narrow, wide, strict=True))
+    assert all(one.tokens_run < other.tokens_run for one, other in zip(narrow, wide, strict=True))
 
 
 class Spy(Decoder):
@@ -231,7 +231,7 @@ def test_a_single_answer() -> None:
     with torch.inference_mode():
         found = search(decoder, encoded, Answers([[END]]), links, Plan(10, 10, 1, widest=4))
     assert [one.found.ranks for one in found] == [(1, 1), (1, 1)]
-    assert all(one.proven and one.nodes == 0 for one in found)
+    assert all(one.proven and one.tokens_run == 0 for one in found)
 
 
 def test_a_network_that_says_nothing_has_no_rank() -> None:

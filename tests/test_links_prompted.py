@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -419,7 +420,7 @@ def test_replies_are_read_strictly(reply, key):
 
 def votes(texts, names, fault=None):
     sampled = Sampled.__new__(Sampled)
-    sampled.replies = sampled.unparsed = sampled.failed = 0
+    sampled.counts = Counter()
     reply = ChatReply(tuple(texts), (), (), 0, 0, fault)
     return sampled, sampled._votes(Shown("", tuple(range(len(names)))), reply, names)
 
@@ -428,13 +429,13 @@ def test_votes_by_frequency_then_by_who_came_first():
     sampled, scores = votes(["Rome", "Oslo", "oslo", "my Rome", "Lima"], ["Lima", "Oslo", "Rome", "Paris", "Oslo"])
     # Oslo 2 − 1/5, Rome 1 − 0/5, Lima 1 − 4/5; both Oslos alike.
     assert scores.tolist() == pytest.approx([0.2, 1.8, 1.0, -math.inf, 1.8])
-    assert (sampled.replies, sampled.unparsed) == (5, 1)
+    assert (sampled.counts["replies"], sampled.counts["replies_naming_no_candidate"]) == (5, 1)
 
 
 def test_a_call_that_failed_gives_its_reason():
     sampled, scores = votes([], ["Lima"], fault="no answer in time")
     assert scores == "no answer in time"
-    assert sampled.failed == 1
+    assert sampled.counts["calls_failed"] == 1
 
 
 # ------------------------------------------------------------------------------------------------- behind a server

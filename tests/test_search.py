@@ -9,9 +9,10 @@ import torch
 from fathom.models.local import LocalModel
 from fathom.models.scripted import ScriptedModel
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import rank_best
-from fathom.scoring.search import Answers, Found, Plan, Question, search
+from fathom.scoring.ranks import Found, rank_best
+from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Reduction
+from fathom.scoring.trie import Answers
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
 from tests.test_causal import network
 
@@ -64,19 +65,22 @@ def assert_exact(found: Found, expected: np.ndarray, question: Question, names: 
     else:
         assert found.ranks is not None
         assert found.ranks == ranks
-    order = np.argsort(-found.scores, kind="stable")[: plan.top_k]
-    np.testing.assert_allclose(found.scores[order], np.sort(expected)[::-1][: plan.top_k], atol=2e-4)
+    listed = [score for _, score in found.top]
+    np.testing.assert_allclose(listed, np.sort(expected)[::-1][: plan.top_k], atol=2e-4)
+    assert (found.scores is None) == plan.prune
+    if found.scores is not None:
+        np.testing.assert_allclose(found.scores, expected, atol=2e-4)
 
 
 PLANS = {
     "sum": Plan(),
-    "mean": Plan(Reduction.MEAN),
+    "mean": Plan(reduction=Reduction.MEAN),
     "sum of all": Plan(whole=True),
-    "mean of all": Plan(Reduction.MEAN, whole=True),
+    "mean of all": Plan(reduction=Reduction.MEAN, whole=True),
     "all scores": Plan(prune=False),
     "rank alone": Plan(top_k=0),
     "stop at 1": Plan(max_rank=1),
-    "stop at 20": Plan(Reduction.MEAN, max_rank=20, top_k=3),
+    "stop at 20": Plan(reduction=Reduction.MEAN, max_rank=20, top_k=3),
     "stop, rank alone": Plan(max_rank=5, top_k=0),
 }
 
@@ -91,9 +95,9 @@ def test_ranks_are_those_of_scoring_everything(pair: tuple[torch.nn.Module, Loca
     own, model = pair
     names = answer_space(150)
     asked = questions(150)
-    found = search(model, Answers(names), asked, plan, Budget(None, CPU))
-    for question, result in zip(asked, found, strict=True):
-        assert_exact(result, brute_force(own, question, names, plan), question, names, plan)
+    searched = search(model, Answers(names), asked, plan, Budget(None, CPU))
+    for question, one in zip(asked, searched, strict=True):
+        assert_exact(one.found, brute_force(own, question, names, plan), question, names, plan)
 
 
 @pytest.mark.parametrize("tokens", [16, 100, 100_000])
@@ -103,9 +107,9 @@ def test_the_size_of_a_pass_changes_nothing(tokens: int) -> None:
     other = search(model, Answers(names), asked, Plan(), Budget(tokens, CPU))
     alone = [search(model, Answers(names), [question], Plan(), Budget(None, CPU))[0] for question in asked]
     for one, two, three in zip(usual, other, alone, strict=True):
-        assert one.ranks == two.ranks == three.ranks
-        np.testing.assert_allclose(one.gold_scores, two.gold_scores, atol=1e-4)
-        np.testing.assert_allclose(one.gold_scores, three.gold_scores, atol=1e-4)
+        assert one.found.ranks == two.found.ranks == three.found.ranks
+        np.testing.assert_allclose(one.found.gold_scores, two.found.gold_scores, atol=1e-4)
+        np.testing.assert_allclose(one.found.gold_scores, three.found.gold_scores, atol=1e-4)
 
 
 def scripted() -> tuple[ScriptedModel, dict[str, int]]:
@@ -123,15 +127,15 @@ def test_a_branch_below_the_gold_answer_is_never_run() -> None:
     model, ids = scripted()
     names = [[ids["a"]], [ids["b"], ids["c"]], [ids["c"], ids["d"]], [ids["d"], ids["e"], ids["a"]]]
     question = Question([ids["<s>"], ids["is"]], (0,))
-    [found] = search(model, Answers(names), [question], Plan(top_k=0), Budget(None, CPU))
-    assert found.ranks == (1, 1)
-    assert found.tokens_run == 2
-    np.testing.assert_allclose(found.gold_scores, [np.log(0.6)], rtol=1e-6)
+    [one] = search(model, Answers(names), [question], Plan(top_k=0), Budget(None, CPU))
+    assert one.found.ranks == (1, 1)
+    assert one.tokens_run == 2
+    np.testing.assert_allclose(one.found.gold_scores, [np.log(0.6)], rtol=1e-6)
     # Without pruning the inner nodes b, c, d and d e run as well.
     [full] = search(model, Answers(names), [question], Plan(top_k=0, prune=False), Budget(None, CPU))
-    assert full.ranks == (1, 1)
+    assert full.found.ranks == (1, 1)
     assert full.tokens_run == 2 + 4
-    assert len(full.places) == 4
+    assert np.isfinite(full.found.scores).all()
 
 
 def test_the_mean_bound_reckons_with_the_longest_answer_below() -> None:
@@ -143,14 +147,15 @@ def test_the_mean_bound_reckons_with_the_longest_answer_below() -> None:
     question = Question([ids["<s>"], ids["is"]], (0,))
     budget = Budget(None, CPU)
     [by_sum] = search(model, Answers(names), [question], Plan(top_k=0), budget)
-    [by_mean] = search(model, Answers(names), [question], Plan(Reduction.MEAN, top_k=0), budget)
-    assert by_sum.ranks == (1, 1)
-    assert by_mean.ranks == (3, 3)
+    [by_mean] = search(model, Answers(names), [question], Plan(reduction=Reduction.MEAN, top_k=0), budget)
+    assert by_sum.found.ranks == (1, 1)
+    assert by_mean.found.ranks == (3, 3)
 
 
 def test_nan_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     model, ids = scripted()
     model.table[ids["is"]] = torch.nan
     question = Question([ids["<s>"], ids["is"]], (0,))
-    [found] = search(model, Answers([[ids["a"]], [ids["b"], ids["c"]]]), [question], Plan(), Budget(None, CPU))
-    assert not found.is_number
+    [one] = search(model, Answers([[ids["a"]], [ids["b"], ids["c"]]]), [question], Plan(), Budget(None, CPU))
+    assert one.found.ranks is None
+    assert one.found.unscored == "the model gave an answer a score that is not a number"

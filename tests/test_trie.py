@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.scoring.trie import Trie, blocks_from, build_trie
+from fathom.scoring.trie import Answers, Lookup, Trie, blocks_from, build_trie
 
 
 def all_blocks(trie: Trie, size: int, count: int = 3) -> list[tuple[np.ndarray, int]]:
@@ -107,3 +107,21 @@ def test_blocks_own_every_inner_node_once(seed: int, size: int) -> None:
         # Context stands above the first new node, so it is needed.
         first = int(block.nodes[block.context])
         assert all(node <= first < trie.end[node] for node in block.nodes[: block.context].tolist())
+
+
+def test_a_look_up_finds_every_place_of_a_value() -> None:
+    index, places = Lookup(np.array([5, 2, 5, 7])).of(np.array([7, 3, 5]))
+    assert list(zip(index.tolist(), places.tolist(), strict=True)) == [(0, 3), (2, 0), (2, 2)]
+
+
+def test_answers_by_hand() -> None:
+    # The tree of the first test: nodes 1(0) 2(1) 3(2) 4(3) 9(4) 5(5) 7(6) 2(7); two candidates are called alike.
+    answers = Answers([[7, 2], [1, 2, 4, 9], [1, 5], [1, 2], [7, 2], [1, 2, 3]])
+    assert answers.roots.tolist() == [0, 6]
+    assert answers.terminal.tolist() == [7, 4, 5, 1, 7, 2]
+    assert answers.tokens == 2 + 4 + 2 + 2 + 2 + 3
+    assert answers.longest.tolist() == [4, 4, 3, 4, 4, 2, 2, 2]
+    assert answers.is_inner.tolist() == [True, True, False, True, False, False, True, False]
+    index, places = answers.ending.of(np.array([0, 1, 7]))  # no answer ends at the first
+    assert list(zip(index.tolist(), places.tolist(), strict=True)) == [(1, 3), (2, 0), (2, 4)]
+    assert answers.trie.path(1).tolist() == [0, 1, 3, 4]

@@ -20,14 +20,13 @@ from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
+from fathom.probes.base import Facts
 from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom.training.saving import State
 
 Progress = Callable[[int, int], None]
-Noted = dict[str, Any]
-"""Of how asking went: counts, settings and texts by name."""
 BLOCK = 256
 """Questions that are validated on at a time."""
 
@@ -108,7 +107,7 @@ class Predictor(ABC):
         """What its user should know of this graph and this predictor: "12 entities have no description"."""
         return []
 
-    def circumstances(self) -> Noted:
+    def circumstances(self) -> Facts:
         """What to note of how asking went."""
         return {}
 

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +23,14 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
-from fathom.links.decoding import Decoder, Plan, search
+from fathom.links.decoding import Decoder, Plan, padded, search
 from fathom.links.fit import shuffled
 from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
+from fathom.probes.base import Facts
 from fathom.scoring.ranks import Found
-from fathom.scoring.search import Answers
+from fathom.scoring.trie import Answers
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage
 
@@ -48,8 +48,10 @@ WINDOW = 32
 
 
 class Batch(NamedTuple):
-    """:param ids, mask: of the questions, shape (b, source); the mask is 0 at padding.
+    """Questions and the names that answer them.
 
+    :param ids: tokens of the questions, shape (b, source).
+    :param mask: 0 at padding, shape (b, source).
     :param before: tokens of the names, one place to the right, shape (b, target).
     :param labels: tokens of the names and the end token, shape (b, target), −100 at padding.
     """
@@ -83,6 +85,7 @@ class GenerativePredictor(Predictor):
     # -------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
+        """A single one: cross-entropy of the right names."""
         options, count = self.options, 2 * len(self.graph.training)
         return [
             Stage(
@@ -111,14 +114,17 @@ class GenerativePredictor(Predictor):
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
 
     def _read(self, some: Places) -> list[list[int]]:
-        """Tokens of training questions. :param some: their numbers, see ``training_links``."""
+        """Tokens of the training questions of these numbers (see ``training_links``)."""
         links = training_links(self.graph, some)
         return self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
 
     def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
-        """:param some: numbers of training questions. :param read: their tokens."""
+        """:param some: numbers of training questions.
+
+        :param read: their tokens.
+        """
         names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
-        labels = self._padded(names, NO_TARGET)
+        labels = padded(names, NO_TARGET, self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
         return Batch(*self._with_mask(read), before.clamp(min=0), labels)
 
@@ -133,6 +139,10 @@ class GenerativePredictor(Predictor):
     # ---------------------------------------------------------------------------------------------------- asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """By log-likelihood in nats. Questions of like length are searched together.
+
+        :raises RunFailed: this network's cache is not what it is taken for.
+        """
         plan = self._plan(top, keep_scores)
         encoded = self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
         order = np.argsort([len(ids) for ids in encoded], kind="stable")
@@ -146,7 +156,7 @@ class GenerativePredictor(Predictor):
                 found[number] = one.found
                 self._searched += 1
                 self._proven += one.proven
-                self._nodes += one.nodes
+                self._nodes += one.tokens_run
         return [found[number] for number in range(len(links))]
 
     def validate(self) -> dict[str, float]:
@@ -181,13 +191,15 @@ class GenerativePredictor(Predictor):
         return [[*ids[: longest - 1], self._end] for ids in bare]
 
     def notes(self) -> list[str]:
+        """Texts that are missing, and how many entities share their name."""
         shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
         notes = list(self.texts.notes)
         if shared:
             notes.append(f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it")
         return notes
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """How many answers are proven, and what they cost."""
         return {
             "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",
             "nodes_run": self._nodes,
@@ -196,6 +208,7 @@ class GenerativePredictor(Predictor):
     # --------------------------------------------------------------------------------------------------- helpers
 
     def describe(self, folder: Path) -> None:
+        """Write configuration and tokenizer."""
         keep_shape(folder, self.network, self.tokenizer)
 
     def _check(self) -> None:
@@ -231,11 +244,5 @@ class GenerativePredictor(Predictor):
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        padded = self._padded(ids, -1)
-        return padded.clamp(min=0), (padded >= 0).long()
-
-    def _padded(self, sequences: Sequence[Sequence[int]], filler: int) -> Tensor:
-        lengths = np.array([len(sequence) for sequence in sequences])
-        matrix = np.full((len(sequences), lengths.max()), filler, dtype=np.int64)
-        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = list(chain.from_iterable(sequences))
-        return torch.from_numpy(matrix).to(self.device)
+        matrix = padded(ids, -1, self.device)
+        return matrix.clamp(min=0), (matrix >= 0).long()

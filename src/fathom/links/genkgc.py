@@ -34,6 +34,7 @@ class Predictor(GenerativePredictor):
         self.tokenizer.truncation_side = "left"  # the question stands last and must stay
 
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Demonstrations, then the entity that is given with its description, and the relation."""
         triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
         return [
             "".join(f"{shown} {self._separator} " for shown in self._shown(entity, link))
@@ -42,6 +43,7 @@ class Predictor(GenerativePredictor):
         ]
 
     def notes(self) -> list[str]:
+        """Also how many relations go without demonstrations."""
         alone = sum(not pool for pool in self._demonstrations)
         notes = super().notes()
         if alone and self.options.demonstrations:

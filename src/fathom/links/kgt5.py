@@ -25,6 +25,7 @@ class Predictor(GenerativePredictor):
         return adafactor if self.options.optimizer == "adafactor" else ADAMW
 
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """ "predict tail: head | relation | description of the head", and likewise for heads."""
         texts = self.texts
         return [
             f"predict {'head' if asks_head else 'tail'}: {texts.names[entity]} | {texts.relations[link]} | "

@@ -32,6 +32,7 @@ from fathom.links.options import KnnKge
 from fathom.links.ranking import rank_links
 from fathom.links.texts import graph_texts
 from fathom.models.kernels import linear, use_fast_kernels
+from fathom.probes.base import Facts
 from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
@@ -72,7 +73,7 @@ class Predictor(base.Predictor):
         """How many entities lack a name or a description."""
         return list(self.texts.notes)
 
-    def circumstances(self) -> base.Noted:
+    def circumstances(self) -> Facts:
         """How many questions are stored as neighbours."""
         return {} if self.store is None else {"stored_questions": len(self.store.keys)}
 

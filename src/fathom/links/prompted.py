@@ -11,6 +11,7 @@ not among them is only known to be lower. See docs/methods/link-prediction.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,14 +33,15 @@ from fathom.models.base import Attention, Identity, Model
 from fathom.models.generation import encode_prompts
 from fathom.models.loading import load
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.probes.base import Facts
 from fathom.scoring.answers import answer_key
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens
 from fathom.scoring.ranks import Found, rank_best, top, unfiltered_ranks
-from fathom.scoring.search import Answers, Plan, Question, search
+from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.tokens import Bos, resolve_bos
-from fathom.store.journal import Journal
+from fathom.scoring.trie import Answers
 from fathom.store.predictions import Scoring
 
 ANSWERS = 10
@@ -65,7 +67,9 @@ class Asked(Protocol):
         """
         ...
 
-    def circumstances(self) -> dict[str, Any]: ...
+    def circumstances(self) -> Facts:
+        """What to note of how asking went."""
+        ...
 
 
 class Local:
@@ -87,6 +91,7 @@ class Local:
         self.prompts = 0
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        """Nats; equal questions are asked once."""
         found = {one: self._score(one, names) for one in dict.fromkeys(shown)}
         self.prompts += len(found)
         return [found[one] for one in shown]
@@ -103,18 +108,16 @@ class Local:
 
     def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
         """The prompt is read once."""
-        tree = Answers(answers)
-        [found] = search(self.model, tree, [Question(prompt, [0])], Plan(prune=False), self.budget)
-        scores = np.full(len(tree), np.nan)
-        scores[found.places] = found.scores
-        return scores
+        [one] = search(self.model, Answers(answers), [Question(prompt, [0])], Plan(prune=False), self.budget)
+        return np.array(np.nan if one.found.scores is None else one.found.scores, dtype=np.float64)
 
     def _each(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
         """For models that cannot go on from a cache."""
         found = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
         return np.array([one[len(prompt) :].astype(np.float64).sum() for one in found])
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """Distinct prompts, and how they were read."""
         refusal = self.model.refuses_cache()
         return {
             "prompts": self.prompts,
@@ -130,9 +133,10 @@ class Sampled:
 
     def __init__(self, server: ChatServer, options: Prompted) -> None:
         self.server, self.options, self.identity, self.tokenizer = server, options, server.identity, None
-        self.replies = self.unparsed = self.failed = 0
+        self.counts = Counter(replies=0, replies_naming_no_candidate=0, calls_failed=0)
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+        """:raises RunFailed: no further call can work."""
         replies = self.server.ask([self._request(one) for one in shown])
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
@@ -148,22 +152,17 @@ class Sampled:
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:
-            self.failed += 1
+            self.counts["calls_failed"] += 1
             return reply.fault
         keys = [answer_key(names[place]) for place in shown.candidates]
         said = [parsed(text) for text in reply.texts]
-        self.replies += len(said)
-        self.unparsed += sum(answer not in keys for answer in said)
+        self.counts.update(replies=len(said), replies_naming_no_candidate=sum(answer not in keys for answer in said))
         votes = {answer: said.count(answer) - said.index(answer) / len(said) for answer in dict.fromkeys(said)}
         return np.array([votes.get(key, -np.inf) for key in keys])
 
-    def circumstances(self) -> dict[str, Any]:
-        counts = {"replies": self.replies, "replies_naming_no_candidate": self.unparsed, "calls_failed": self.failed}
-        journal = self.server.journal
-        if journal is None:
-            return counts
-        tokens = {name: journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
-        return {**counts, "journal": {"answers": len(journal), **tokens}}  # of all sessions: it does not add up
+    def circumstances(self) -> Facts:
+        """Replies of this session, and what the journal holds."""
+        return {**self.counts, **self.server.kept()}
 
 
 def parsed(reply: str) -> str:
@@ -193,7 +192,8 @@ class Predictor(base.Predictor):
         self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
         self.questions = 0
 
-    def train(self, folder: Path, progress: base.Progress) -> dict[str, Any]:
+    def train(self, folder: Path, progress: base.Progress) -> Facts:
+        """Nothing is learnt: the folder only says what is asked, and how."""
         return {"why": "nothing to train"}
 
     def load(self, folder: Path) -> None:
@@ -206,10 +206,15 @@ class Predictor(base.Predictor):
             )
 
     def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
+        """Keep a server's answers in the run."""
         if isinstance(self.asked, Sampled):
-            self.asked.server.journal = Journal(artifacts / "answers.jsonl")
+            self.asked.server.keep_answers(artifacts)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """Among all entities, as far as the candidates tell: others have no scores, so *keep_scores* gives none.
+
+        :raises RunFailed: a server that no further call can reach, or no memory.
+        """
         shown = self.prompts.make(links)
         self.questions += len(shown)
         scores = self.asked.scores(shown, self.prompts.texts.names)
@@ -237,10 +242,12 @@ class Predictor(base.Predictor):
         return self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()  # type: ignore[no-any-return]
 
     def notes(self) -> list[str]:
+        """Texts that are missing, and whether the right answer is given away."""
         handed = ["the right answer is always put among the candidates, which no other predictor is told"]
         return [*self.prompts.texts.notes, *(handed if self.options.gold_among_candidates else [])]
 
-    def circumstances(self) -> dict[str, Any]:
+    def circumstances(self) -> Facts:
+        """What the candidates held, and how the model was asked."""
         return {
             "questions": self.questions,
             "right_answer_among_candidates": self.prompts.gold_listed,

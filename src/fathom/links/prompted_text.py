@@ -62,7 +62,8 @@ def _words(text: str) -> list[str]:
 class Shown(NamedTuple):
     """A question as a language model reads it.
 
-    :param prompt: candidates, triples and the question. :param candidates: their places among the graph's entities.
+    :param prompt: candidates, triples and the question.
+    :param candidates: their places among the graph's entities, in the order shown.
     """
 
     prompt: str

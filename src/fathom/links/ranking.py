@@ -19,31 +19,34 @@ def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False
 
     :param scores: of every entity for each question, higher is better, shape (n, entities).
     :param top: how many of the best to list, known answers among them.
+    :param keep_scores: give the scores of all entities, too.
     """
-    rows = torch.arange(len(links), device=scores.device)
-    gold = torch.from_numpy(links.gold).to(scores.device)
+    rows, gold = torch.arange(len(links)), torch.from_numpy(links.gold)
     scores = scores.float()
     right = scores[rows, gold][:, None]
-    unfiltered = (scores > right).sum(1), (scores == right).sum(1)
+    among_all = _ranks(scores, right)
     best, place = torch.topk(torch.nan_to_num(scores, nan=-torch.inf), min(top, scores.shape[1]), dim=1)
     rivals = scores.clone()
     for row, known in enumerate(links.known):
         rivals[row, torch.from_numpy(known).to(scores.device)] = torch.nan
-    above, level = (rivals > right).sum(1).tolist(), (rivals == right).sum(1).tolist()
-    answers = right[:, 0].tolist()
-    columns = zip(above, level, answers, *(count.tolist() for count in unfiltered), strict=True)
-    listed = zip(place.tolist(), best.tolist(), strict=True)
+    columns = zip(right[:, 0].tolist(), _ranks(rivals, right), among_all, place.tolist(), best.tolist(), strict=True)
     found = [
         Found(
-            Ranks(higher + 1, higher + same) if np.isfinite(answer) else None,
+            ranks if np.isfinite(answer) else None,
             [answer],
-            [(2 * all_higher + 1 + all_same) / 2],
-            list(zip(*pairs, strict=True)),
+            [unfiltered.realistic],
+            list(zip(*listed, strict=True)),
             unscored=None if np.isfinite(answer) else NOT_A_NUMBER,
         )
-        for (higher, same, answer, all_higher, all_same), pairs in zip(columns, listed, strict=True)
+        for answer, ranks, unfiltered, *listed in columns
     ]
     if keep_scores:
         for one, row in zip(found, scores.cpu().numpy(), strict=True):
             one.scores = row
     return found
+
+
+def _ranks(scores: Tensor, right: Tensor) -> list[Ranks]:
+    """Of the right answer in each row. :param scores: shape (n, m). :param right: its own, among them, shape (n, 1)."""
+    counts = (scores > right).sum(1).tolist(), (scores == right).sum(1).tolist()
+    return [Ranks.below(above, level - 1) for above, level in zip(*counts, strict=True)]

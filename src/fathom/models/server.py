@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -161,6 +162,17 @@ class ChatServer:
                 outcomes[pending[future]] = future.result()
                 report(len(outcomes), len(calls))
         return [_reply([outcomes[key] for key, _ in samples]) for samples in keyed]
+
+    def keep_answers(self, folder: Path) -> None:
+        """Keep every answer in *folder*, and ask nothing that is answered there."""
+        self.journal = Journal(folder / "answers.jsonl")
+
+    def kept(self) -> dict[str, Any]:
+        """What to note of the answers kept, of all sessions: no session's own counts add up to it."""
+        if self.journal is None:
+            return {}
+        tokens = {name: self.journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
+        return {"journal": {"answers": len(self.journal), **tokens}}
 
     def _calls(self, request: ChatRequest) -> Iterator[dict[str, Any]]:
         """Each reply's call: what is sent, and the number of the sample."""

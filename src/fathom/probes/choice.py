@@ -42,7 +42,6 @@ from fathom.scoring.statements import (
     statement_log_probs,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
-from fathom.store.journal import Journal
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
@@ -112,7 +111,7 @@ class Probe(ShardedProbe[_Shard]):
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """Give a server its journal: what it has answered is kept."""
         if self.server is not None:
-            self.server.journal = Journal(artifacts / "answers.jsonl")
+            self.server.keep_answers(artifacts)
 
     def circumstances(self) -> Facts:
         """What the asker counts."""
@@ -183,11 +182,7 @@ class _Chat:
         return [[self._answer(query, reply)] for query, reply in zip(queries, replies, strict=True)]
 
     def circumstances(self) -> Facts:
-        journal = self.server.journal
-        if journal is None:
-            return dict(self.counts)
-        tokens = {name: journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
-        return {**self.counts, "journal": {"answers": len(journal), **tokens}}  # of all sessions: it does not add up
+        return {**self.counts, **self.server.kept()}
 
     def _asked(self, query: Query) -> str:
         question = shown(self.data.questions[query.id], self.data.candidates[query.candidates].names)

@@ -14,12 +14,12 @@ from fathom.models.base import Model
 from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import Found, top, unfiltered_ranks
 from fathom.scoring.rows import Columns, of_found, unscored
-from fathom.scoring.search import Answers, Plan, Question, search
-from fathom.scoring.search import Found as Met
+from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Score, Way
 from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
+from fathom.scoring.trie import Answers
+from fathom.scoring.walk import Searched
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8
@@ -42,12 +42,14 @@ class Space:
     @cached_property
     def whole(self) -> Answers:
         """With what stands behind the answer."""
-        return Answers([continuation.ids for continuation in self.continuations])
+        return Answers([continuation.ids for continuation in self.continuations], self.candidates.ids)
 
     @cached_property
     def bare(self) -> Answers:
         """Without what stands behind the answer."""
-        return Answers([continuation.ids[: continuation.answer_tokens] for continuation in self.continuations])
+        return Answers(
+            [continuation.ids[: continuation.answer_tokens] for continuation in self.continuations], self.candidates.ids
+        )
 
 
 class Searcher:
@@ -71,8 +73,11 @@ class Searcher:
     def ask(
         self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
     ) -> tuple[dict[str, list[Columns]], list[Query]]:
-        """:returns: for each query its answers, one per scoring; and the queries whose statements the search cannot
-        score token for token (a token reaches from the prompt into the answer, or the subject stands behind it)."""
+        """Rank the gold answers of *queries*.
+
+        :returns: for each query its answers, one per scoring; and the queries whose statements the search cannot score
+            token for token (a token reaches from the prompt into the answer, or the subject stands behind it).
+        """
         asked: dict[int, tuple[Space, list[_Asked]]] = {}
         refused = []
         for query in queries:
@@ -126,25 +131,20 @@ class Searcher:
         options = self.options
         # Where all scores are kept, all must be met.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
-        plan = Plan(way.reduction, way.score is Score.FULL, options.top_k, options.max_rank, prunes)
-        fit = [item for item in asked if window is None or len(item.prompt) + longest <= window]
-        questions = [
-            Question(
-                item.prompt,
-                space.candidates.places(item.query.gold),
-                space.candidates.places(item.query.known),
-            )
-            for item in fit
-        ]
-        found = search(self.model, tree, questions, plan, self.budget) if questions else []
-        answers = {
-            item.query.id: _columns(space, tree, plan, question, result)
-            for item, question, result in zip(fit, questions, found, strict=True)
-        }
+        plan = Plan(options.top_k, options.max_rank, prunes, way.reduction, way.score is Score.FULL)
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
-        for item in asked:
-            if item.query.id not in answers:
-                answers[item.query.id] = unscored(too_long.format(len(item.prompt) + longest))
+        reasons = {
+            item.query.id: too_long.format(len(item.prompt) + longest)
+            for item in asked
+            if window is not None and len(item.prompt) + longest > window
+        }
+        fit = [item for item in asked if item.query.id not in reasons]
+        places = space.candidates.places
+        questions = [Question(item.prompt, places(item.query.gold), places(item.query.known)) for item in fit]
+        searched = search(self.model, tree, questions, plan, self.budget)
+        answers = {id_: unscored(reason) for id_, reason in reasons.items()}
+        for item, question, one in zip(fit, questions, searched, strict=True):
+            answers[item.query.id] = _columns(space, tree, plan, question, one)
         return answers
 
 
@@ -155,29 +155,21 @@ def _before(prompt: Prompt) -> int | None:
     return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
 
 
-def _columns(space: Space, tree: Answers, plan: Plan, question: Question, met: Met) -> Columns:
+def _columns(space: Space, tree: Answers, plan: Plan, question: Question, searched: Searched) -> Columns:
     """What the search has met, as it goes into a prediction."""
-    prompt, gold = len(question.prompt), question.gold
+    found, prompt = searched.found, len(question.prompt)
     row: Columns = {
-        "gold_scores": met.gold_scores.tolist(),
-        "gold_tokens": [space.continuations[place].answer_tokens for place in gold],
-        "tokens_run": met.tokens_run,
+        "gold_scores": found.gold_scores,
+        "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
+        "tokens_run": searched.tokens_run,
         "tokens_full": len(tree.trie.inner) + prompt,
         "tokens_naive": tree.tokens + prompt * len(tree),
     }
-    if not met.is_number:
-        return row | unscored("the model gave an answer a score that is not a number")
-    ids, places = space.candidates.ids, met.places.tolist()
-    first = top(met.scores, [ids[place] for place in places], plan.top_k)
-    found = Found(met.ranks, row["gold_scores"], [], [(places[at], float(met.scores[at])) for at in first])
-    if not plan.prune:
-        scores = np.empty(len(tree))
-        scores[places] = met.scores
-        found.gold_ranks = unfiltered_ranks(scores, gold)
-        found.scores = scores if len(tree) <= KEEP_SCORES_UP_TO and plan.max_rank is None else None
-    if met.ranks is None:
-        found.above = plan.max_rank
-    best = gold[int(met.gold_scores.argmax())]
+    if found.unscored is not None:
+        return row | unscored(found.unscored)
+    if len(tree) > KEEP_SCORES_UP_TO or plan.max_rank is not None:
+        found.scores = None
+    best = question.gold[int(np.argmax(found.gold_scores))]
     depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0)
     tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
     return row | of_found(found, space.candidates) | tokens

@@ -19,7 +19,7 @@ from torch import Tensor
 from fathom.models.base import Model
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.trie import Block, Children, Trie, blocks_from, build_trie
+from fathom.scoring.trie import Block, Lookup, Trie, blocks_from, build_trie
 
 BLOCK = 128
 """Nodes per packed sequence: large enough to re-run few shared beginnings, small enough for the quadratic mask."""
@@ -55,7 +55,7 @@ class _Packed(NamedTuple):
 
 def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
-    children = Children(trie)
+    children = Lookup(trie.parent)
 
     def pack(start: int) -> tuple[_Packed, int]:
         size = min(BLOCK, budget.tokens)

@@ -15,11 +15,15 @@ class Ranks(NamedTuple):
 
     :param optimistic: ties below it.
     :param pessimistic: ties above it.
-    :param realistic: mean of the two.
     """
 
     optimistic: int
     pessimistic: int
+
+    @classmethod
+    def below(cls, above: int, level: int) -> Ranks:
+        """The rank below *above* better rivals and beside *level* equal ones."""
+        return cls(above + 1, above + 1 + level)
 
     @property
     def realistic(self) -> float:
@@ -50,16 +54,20 @@ class Found:
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
-    """:param scores: shape (candidates,).
-    :param gold: places of the right answers.
+    """The rank of the best right answer, the others left out.
 
+    :param scores: higher is better, shape (candidates,).
+    :param gold: places of the right answers.
     :param known: places to leave out of the ranking.
     """
-    best = scores[list(gold)].max()
     rivals = np.ones(len(scores), dtype=bool)
     rivals[list(gold)] = rivals[list(known)] = False
-    above = int((scores[rivals] > best).sum())
-    return Ranks(above + 1, above + 1 + int((scores[rivals] == best).sum()))
+    return ranks_among(scores[rivals], scores[list(gold)].max())
+
+
+def ranks_among(rivals: NDArray[np.float64], score: float) -> Ranks:
+    """The rank of a *score* among those of its rivals, shape (rivals,)."""
+    return Ranks.below(int((rivals > score).sum()), int((rivals == score).sum()))
 
 
 def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list[float]:

@@ -174,13 +174,13 @@ class _Pass:
         found = Found(
             None,
             [float(scores[number]) if number in has else float("nan") for number in golds],
-            [float(2 * above[n] + 1 + level[n]) / 2 if n in has else float("nan") for n in golds],
+            [Ranks.below(int(above[n]), int(level[n]) - 1).realistic if n in has else float("nan") for n in golds],
             self._best_of(query),
         )
         if has:
             best = max(has, key=lambda number: scores[number])
             higher = int(above[best] - (scores > scores[best]).sum())
-            found.ranks = Ranks(higher + 1, higher + 1 + int(level[best] - (scores == scores[best]).sum()))
+            found.ranks = Ranks.below(higher, int(level[best] - (scores == scores[best]).sum()))
         if self.kept is not None:
             row = torch.cat([block[query] for block in self.kept]).cpu().numpy()
             found.scores = row[self.space.column]

@@ -35,6 +35,11 @@ class Trie:
         """The nodes that have children: the only ones a model has to run."""
         return np.flatnonzero(self.end > np.arange(len(self.end)) + 1)
 
+    def path(self, sequence: int) -> Ints:
+        """The nodes of the input sequence at this place, first token first, shape (length,)."""
+        path: Ints = self.paths[sequence]
+        return path[path >= 0]
+
 
 def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
     """:param sequences: token ids, none empty; equal sequences share one path."""
@@ -69,25 +74,49 @@ def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
     return np.arange(len(parent)) + sizes
 
 
-class Children:
-    """The nodes below given nodes, found by binary search in the list of parents."""
+class Lookup:
+    """Finds the places of values in an array, by binary search.
 
-    def __init__(self, trie: Trie) -> None:
-        self.order = np.argsort(trie.parent, kind="stable")
-        self.parent = trie.parent[self.order]
+    :param keys: the array, shape (n,).
+    """
 
-    def of(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """:returns: (index into *nodes*, child) pairs, in the order of *nodes*."""
-        return spans(self.parent, self.order, nodes)
+    def __init__(self, keys: Ints) -> None:
+        self.order = np.argsort(keys, kind="stable")
+        self.keys = keys[self.order]
+
+    def of(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """:returns: (index into *wanted*, place of such a value) pairs, in the order of *wanted*."""
+        low, high = np.searchsorted(self.keys, wanted, "left"), np.searchsorted(self.keys, wanted, "right")
+        counts = high - low
+        index = np.repeat(np.arange(len(wanted)), counts)
+        within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return index, self.order[low[index] + within]
 
 
-def spans(keys: Ints, values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """All values of each wanted key. :param keys: ascending. :returns: (index into *wanted*, value) pairs."""
-    low, high = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    counts = high - low
-    index = np.repeat(np.arange(len(wanted)), counts)
-    within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return index, values[low[index] + within]
+class Answers:
+    """An answer space as a trie of what follows a prompt.
+
+    :param continuations: token ids of each candidate, as they follow the prompt; none empty. Equal ones share a leaf.
+    :param ids: of the candidates: equal scores are listed in their order; None for the order of the candidates.
+    """
+
+    def __init__(self, continuations: Sequence[Sequence[int]], ids: Sequence[str] | None = None) -> None:
+        self.ids = np.arange(len(continuations)) if ids is None else np.array(ids, dtype=object)
+        self.trie = build_trie(continuations)
+        self.roots = np.flatnonzero(self.trie.parent < 0)
+        self.is_inner = np.zeros(len(self.trie.tokens), dtype=bool)
+        self.is_inner[self.trie.inner] = True
+        self.terminal: Ints = self.trie.paths.max(axis=1)  # preorder: the last is the highest
+        """The last node of each candidate, shape (candidates,)."""
+        self.children, self.ending = Lookup(self.trie.parent), Lookup(self.terminal)
+        """The nodes below a node, and the candidates that end at it."""
+        self.tokens = int((self.trie.paths >= 0).sum())
+        ends = np.column_stack([np.arange(len(self.trie.end)), self.trie.end]).ravel()
+        self.longest = np.maximum.reduceat(np.append(self.trie.depth + 1, 0), ends)[::2]
+        """Tokens of the longest answer through each node, shape (nodes,)."""
+
+    def __len__(self) -> int:
+        return len(self.terminal)
 
 
 class Block(NamedTuple):
