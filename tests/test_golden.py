@@ -28,7 +28,7 @@ OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
 WRITE = os.environ.get("FATHOM_GOLDEN") == "write"
 
 STOPPED = "a search that stopped is a miss, as for the probe, and not unscored (was 100 % of 5 beside 12.5 % of 40)"
-LIMITS = "an interval of a difference of shares ends at −1 and 1"
+LIMITS = "an interval of a share ends at 0 and 1, that of a difference of shares at −1 and 1"
 COUNTED = "queries are counted and averaged, not their predictions"
 ONE_RELATION = "of one relation the queries are resampled, as in the probe's own table, instead of the whole scale"
 EVERY_NOTE = "the note of a row is that of all its numbers, not of one"
@@ -41,6 +41,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("study-entailment", "*/note/*"): EVERY_NOTE,
     **{(f"study-ablation{kind}", "*/low/*"): LIMITS for kind in ("", "-causal")},
     ("study-ablation-causal", "*/high/*"): LIMITS,
+    ("study-kgc", "*/low/*"): LIMITS,
     ("study-ablation-max-rank", "*/ablation.csv/*"): STOPPED,
     ("study-ablation-max-rank", "*/ablation.json/*"): STOPPED,
     ("study-sizes", "*/sizes-towns/sizes.csv/*"): COUNTED,

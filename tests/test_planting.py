@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import torch
 from pydantic import ValidationError
@@ -14,6 +15,9 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
+from fathom.results.rows import Rows
+from fathom.store.folder import RunFolder
+from fathom.studies.demo import Line, accuracies, text
 from fathom.training import planting
 from fathom.training.loop import Plan, Point, train
 from fathom.training.options import EPOCHS, PlantOptions
@@ -224,3 +228,39 @@ def test_options_know_their_fields() -> None:
     for wrong in ({"kind": "seq2seq"}, {"kind": "causal", "depth": 3}, {"kind": "causal", "exposures": [0]}, {}):
         with pytest.raises(ValidationError):
             PlantOptions.model_validate(wrong)
+
+
+def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
+    """By the first template: planted q0 and q1 right, q3 tied with one other (1/2): 2.5 / 3. Withheld q2 wrong, q4
+    right, q5 unscored and left out: 1 / 2, by frequency (0.5 + 0) / 2. By the second all are wrong."""
+    ids = [f"q{number}" for number in range(6)]
+    queries = [{"query_id": id_, "relation": "rs"[number // 3], "gold": ["a"]} for number, id_ in enumerate(ids)]
+    folder = RunFolder(tmp_path / "run")
+    empty = dict.fromkeys(("fact_id", "direction", "candidates", "groups"))
+    folder.start(
+        {"probe": "statement", "model": {"name": "toy"}, "data": {"name": "six"}},
+        ["0"],
+        pa.Table.from_pylist([query | empty for query in queries]),
+        pa.table({"set": ["all"], "position": [0], "id": ["a"], "name": ["A"]}),
+    )
+    first = {"q0": (1, 1), "q1": (1, 1), "q2": (2, 2), "q3": (1, 2), "q4": (1, 1), "q5": None}
+    ranks = [(id_, 0, rank) for id_, rank in first.items()] + [(id_, 1, (3, 3)) for id_ in ids]
+    folder.add_shard(
+        "0",
+        [
+            {"query_id": id_, "template": template, "scoring": "sum/full"}
+            | ({"unscored": "too long"} if rank is None else {"rank_optimistic": rank[0], "rank_pessimistic": rank[1]})
+            for id_, template, rank in ranks
+        ],
+    )
+    rows, by_frequency = Rows(folder), {"q2": 0.5, "q5": 1.0, **dict.fromkeys(("q0", "q1", "q3", "q4"), 0.0)}
+    found = accuracies(rows, 0, {"q0", "q1", "q3"}, by_frequency)
+    assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25])
+    assert [number.n for number in found] == [3, 2, 2]
+    assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
+    line = Line("causal", "trained on", *found)
+    assert line.withheld_is_chance  # two relations tell so little that its interval is all of [0, 1]
+    said = text([line], tmp_path)
+    assert "0.83 [" in said
+    assert "accuracy|data:six@None|probe:statement|scoring:sum/full|templates:0|" in said
+    assert "facts:planted or withheld" in said

@@ -20,9 +20,8 @@ def demo(
 ) -> None:
     """Train two small models on half of a geography book, and show that a probe tells which half."""
     from fathom.formats import read
-    from fathom.studies.demo import demo as study
-    from fathom.studies.demo_text import demo_text
+    from fathom.studies.demo import ask, text
 
     with stoppable():
-        lines = study(read("geography"), out, lambda line: typer.echo(line, err=True))
-    typer.echo(demo_text(lines, out))
+        lines = ask(read("geography"), out, lambda line: typer.echo(line, err=True))
+    typer.echo(text(lines, out))

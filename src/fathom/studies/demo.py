@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.data.queries import QuerySet
-from fathom.metrics.bootstrap import Interval, interval
-from fathom.metrics.ranking import hits_at_k
 from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
+from fathom.results.numbers import Number, combined, mean, recipe
+from fathom.results.rows import Floats, Rows
+from fathom.results.tables import Table, to_text
 from fathom.run import run
-from fathom.store.folder import RunFolder
 from fathom.training.options import PlantOptions
 from fathom.training.planting import frequency_baseline, plant
 
@@ -24,21 +24,29 @@ ASKED = {"causal": None, "masked": 320}
 
 
 class Line(NamedTuple):
-    """Accuracy of one model on one phrasing. :param phrasing: "trained on" or "never seen"."""
+    """Accuracy of one model on one phrasing.
+
+    :param kind: of the model.
+    :param phrasing: "trained on" or "never seen".
+    :param planted: of the facts that the model was told.
+    :param withheld: of the others.
+    :param baseline: of always giving the most frequent planted answer, on the withheld facts.
+    """
 
     kind: str
     phrasing: str
-    planted: Interval
-    withheld: Interval
-    baseline: Interval
+    planted: Number
+    withheld: Number
+    baseline: Number
 
     @property
     def withheld_is_chance(self) -> bool:
         """Whether the withheld accuracy lies in the interval of answering by frequency."""
-        return self.baseline.low <= self.withheld.estimate <= self.baseline.high
+        low, high = self.baseline.low, self.baseline.high
+        return low is not None and high is not None and low <= self.withheld.value <= high
 
 
-def demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
+def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
     """Plant, probe, compare. What is already in *out* is used again.
 
     :param say: told what goes on, a line at a time.
@@ -54,11 +62,10 @@ def demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
         unseen = len(next(iter(data.relations.values())).templates) - 1
         asked = StatementOptions(templates=(0, unseen), limit=limit, device="cpu")
         probed = run("statement", load(str(folder), device="cpu"), data, asked, out / f"run-{kind}")
-        planted = planted_ids(folder)
-        lines += [
-            _line(kind, phrasing, probed, template, planted, data)
-            for phrasing, template in (("trained on", 0), ("never seen", unseen))
-        ]
+        rows, planted = Rows(probed, with_scores=False), planted_ids(folder)
+        by_frequency = frequency_baseline(data, planted)
+        for phrasing, template in (("trained on", 0), ("never seen", unseen)):
+            lines.append(Line(kind, phrasing, *accuracies(rows, template, planted, by_frequency)))
     return lines
 
 
@@ -68,21 +75,51 @@ def planted_ids(model: Path) -> set[str]:
     return {row["query_id"] for row in rows if row["planted"]}
 
 
-def _line(kind: str, phrasing: str, folder: RunFolder, template: int, planted: set[str], data: QuerySet) -> Line:
-    names = ("query_id", "template", "rank_optimistic", "rank_pessimistic")
-    columns = zip(*(folder.predictions().column(name).to_pylist() for name in names), strict=True)
-    relation = {query.id: query.relation for query in data.queries}
-    hits = {
-        query: float(hits_at_k(np.array([optimistic]), np.array([pessimistic]), 1)[0])
-        for query, number, optimistic, pessimistic in columns
-        if number == template and optimistic is not None
-    }
-    by_frequency = frequency_baseline(data, planted)
-    baseline = {query: by_frequency[query] for query in hits}
+def accuracies(
+    rows: Rows, template: int, planted: Collection[str], by_frequency: dict[str, float]
+) -> tuple[Number, Number, Number]:
+    """Of the facts scored with one template: the planted ones, the others, and the others answered by frequency.
 
-    def accuracy(values: dict[str, float], of_planted: bool) -> Interval:
-        chosen = [query for query in values if (query in planted) == of_planted]
-        found, clusters = [values[query] for query in chosen], [relation[query] for query in chosen]
-        return interval(np.array(found), np.array(clusters), limits=(0.0, 1.0))
+    :param planted: ids of the queries.
+    :param by_frequency: expected accuracy of each query, by its id.
+    """
+    ids, relations = [rows.query_ids[query] for query in rows.query], rows.relation_of()
+    told = np.array([id_ in planted for id_ in ids], dtype=bool)
+    frequent = np.array([by_frequency[id_] for id_ in ids])
+    asked = rows.scored & (rows.template == template)
 
-    return Line(kind, phrasing, accuracy(hits, True), accuracy(hits, False), accuracy(baseline, False))
+    def accuracy(name: str, values: Floats, half: str) -> Number:
+        places = np.flatnonzero(asked & (told if half == "planted" else ~told)).tolist()
+        made = f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"
+        return mean(values[places], [relations[place] for place in places], made)
+
+    halves = [accuracy("accuracy", rows.hits(1), half) for half in ("planted", "withheld")]
+    return halves[0], halves[1], accuracy("accuracy by frequency", frequent, "withheld")
+
+
+def text(lines: Sequence[Line], out: Path) -> str:
+    """The table, whether the withheld half is at chance, and what to type next."""
+    numbers = [number for line in lines for number in line[2:]]
+    table = Table(
+        ("model", "phrasing", "planted half", "withheld half", "answering by frequency", "withheld at chance"),
+        tuple((*line[:2], *map(_shown, line[2:]), line.withheld_is_chance) for line in lines),
+        title="accuracy of the statement probe, with 95 % intervals (bootstrap clustered by relation)",
+        notes=(
+            *dict.fromkeys(number.note for number in numbers if number.note),
+            combined("accuracy", [number.recipe for number in numbers], " or "),
+        ),
+    )
+    return f"""
+{to_text(table)}
+
+The probe tells what a model was told from what it was not. More of these two runs:
+  fathom metrics {out / "run-causal"} --by relation,template --groups {out / "planted-causal" / "planted.jsonl"}
+  fathom metrics {out / "run-masked"} --errors 10
+
+Now your own model, by name or folder:
+  fathom probe statement --model gpt2 --data geography --out runs/gpt2-geography
+  fathom probe bear --model MODEL --data path/to/BEAR --out runs/model-bear"""
+
+
+def _shown(number: Number) -> str:
+    return f"{number.value:.2f} [{number.low:.2f}, {number.high:.2f}]"
