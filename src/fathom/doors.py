@@ -44,10 +44,10 @@ class Door(Mapping[str, Entry]):
 
     def add(self, entry: Entry) -> None:
         """:raises ValueError: there is an entry of that name."""
-        for name in dict.fromkeys((entry.name, getattr(entry, "alias", None) or entry.name)):
-            if name in self._entries:
-                raise ValueError(f"there is a {self.kind} '{name}' already")
-            self._entries[name] = entry
+        names = dict.fromkeys((entry.name, getattr(entry, "alias", None) or entry.name), entry)
+        if taken := names.keys() & self._entries.keys():
+            raise ValueError(f"there is a {self.kind} '{min(taken)}' already")
+        self._entries |= names
 
     def remove(self, entry: Entry) -> None:
         """Take out what :meth:`add` has added."""

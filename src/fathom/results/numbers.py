@@ -132,10 +132,12 @@ def clusters_of(relations: Iterable[str]) -> list[str] | None:
 def mean(
     values: npt.ArrayLike, relations: Sequence[str] | None, recipe_: str, limits: tuple[float, float] = SHARE
 ) -> Number:
-    """Mean of values, [n], with its interval.
+    """Mean of values, [n], with its interval; untold where there are none.
 
     :param relations: of each value, [n]; None to resample values one by one.
     """
+    if not np.size(values):
+        return untold(NOTHING, recipe_)
     clusters = None if relations is None else clusters_of(relations)
     return _number(interval(values, clusters, limits=limits), np.size(values), recipe_, relations, clusters)
 

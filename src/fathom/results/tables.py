@@ -144,7 +144,7 @@ def to_csv(table: Table) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(table.columns)
-    writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
+    writer.writerows(["" if _finite(cell) is None else cell for cell in row] for row in table.rows)
     return file.getvalue()
 
 

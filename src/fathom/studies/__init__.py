@@ -80,9 +80,9 @@ class Study:
         return found
 
 
-def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "RUN RUN") -> Study:
+def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions) -> Study:
     module = f"fathom.studies.{name.replace('-', '_')}"
-    return Study(name, question, does, "runs", module, f"{name} {runs.replace('RUN', 'runs/gpt2')}", kind)
+    return Study(name, question, does, "runs", module, f"{name} runs/gpt2 runs/bert", kind)
 
 
 STUDIES: Door[Study] = Door(

@@ -54,7 +54,9 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
     :raises BadInput: the runs have no fact in common, were asked with different candidates, or are one and the same."""
     if len(runs) != 2:
         raise BadInput(f"two probes are compared, with a run of each: found {len(runs)}")
-    wanted = [[name] for name in scoring][:2] or [[]]
+    if len(scoring) > 2:
+        raise BadInput(f"--scoring {','.join(scoring)}: expected one for both runs, or one for each")
+    wanted = [[name] for name in scoring] or [[]]
     if runs[0].path.resolve() == runs[1].path.resolve() and wanted[0] == wanted[-1]:
         raise BadInput(f"{runs[0].path} is both runs: give two, or two of its scorings (--scoring A,B)")
     names = short_names(runs)

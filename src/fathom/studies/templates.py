@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.numbers import Number, combined, mean, untold
+from fathom.results.numbers import Number, combined, mean, recipe, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, Outcome, by_column, outcomes_of
 from fathom.results.pairs import ACCURACIES
 from fathom.results.rows import Floats
@@ -49,6 +49,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[OfTempla
 
 def _lines(data: str, outcomes: Sequence[Outcome]) -> list[OfTemplate]:
     hits: dict[tuple[str, int], list[Floats]] = {}
+    recipes: dict[tuple[str, int], list[str]] = {}
     wordings: dict[tuple[str, int], str] = {}
     for outcome in outcomes:
         rows = outcome.rows
@@ -58,11 +59,12 @@ def _lines(data: str, outcomes: Sequence[Outcome]) -> list[OfTemplate]:
             asked.setdefault((relations[place], int(rows.template[place])), []).append(place)
         for key, places in asked.items():
             hits.setdefault(key, []).append(np.stack([rows.hits(k)[places] for k in CUTS]))
+            made = recipe(rows, "", outcome.scoring, key[1:])
+            recipes.setdefault(key, []).append(f"{made}|relation:{key[0]}")
             prompt, subject = rows.asked(places[0])
             wordings.setdefault(key, prompt.replace(subject, "[X]") if subject else prompt)
     found = []
     for key, of_models in sorted(hits.items()):
-        recipes = [f"{outcome.recipe('')}|relation:{key[0]}|template:{key[1]}" for outcome in outcomes]
         means = [each[0].mean() for each in of_models]
         found.append(
             OfTemplate(
@@ -72,7 +74,7 @@ def _lines(data: str, outcomes: Sequence[Outcome]) -> list[OfTemplate]:
                 len(of_models),
                 sum(each.shape[1] for each in of_models),
                 tuple(
-                    _number([each[place] for each in of_models], combined(name, recipes, " and "))
+                    _number([each[place] for each in of_models], combined(name, recipes[key], " and "))
                     for place, name in enumerate(ACCURACIES)
                 ),
                 float(np.std(means, ddof=1)) if len(means) > 1 else float("nan"),
@@ -84,7 +86,7 @@ def _lines(data: str, outcomes: Sequence[Outcome]) -> list[OfTemplate]:
 def _number(of_models: Sequence[Floats], made: str) -> Number:
     """:param of_models: hits of each model's prompts."""
     if len(of_models) == 1:
-        return mean(of_models[0], None, made)
+        return mean(of_models[0], [""] * len(of_models[0]), made)  # all of one relation
     return untold(OVER_MODELS, made, float(np.mean([each.mean() for each in of_models])), len(of_models))
 
 
