@@ -12,11 +12,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from fathom.errors import BadInput
-from fathom.results.numbers import Number, combined
+
+if TYPE_CHECKING:  # statistics are loaded where there are numbers
+    from fathom.results.numbers import Number
 
 Cell = str | int | float | bool | None
 
@@ -70,7 +73,7 @@ class Table:
             formats |= dict.fromkeys(beside[:2], formats.get(column, ".4g")) | dict.fromkeys(beside[2:], ".2g")
         body, every = [], []
         for row in rows:
-            own = [cell for cell in row if isinstance(cell, Number)]
+            own = [cell for cell in row if isinstance(cell, tuple)]
             every += own
             cells: list[Cell] = []
             for column, cell in zip(columns, row, strict=True):
@@ -87,7 +90,7 @@ class Table:
 
 
 def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
-    if not isinstance(cell, Number):
+    if not isinstance(cell, tuple):
         return [cell, *(None for _ in names)]
     told: list[Cell] = [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)]
     return told[: 1 + len(names)]
@@ -95,6 +98,8 @@ def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
 
 def _made(numbers: Sequence[Number]) -> str:
     """One recipe of several numbers, "" of none."""
+    from fathom.results.numbers import combined
+
     recipes = [number.recipe for number in numbers if number.recipe]
     names = dict.fromkeys(line.partition("|")[0] for line in recipes)
     return combined(", ".join(names), recipes, " or ") if recipes else ""
