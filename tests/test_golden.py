@@ -48,10 +48,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("study-sizes", "*/sizes-towns/sizes.json/*"): COUNTED,
     **{("study-rankings", f"*/{end}@*"): ONE_RELATION for end in ("low", "high")},
     **{(f"study-{kind}", f"*/{end}/*"): ONE_RELATION for kind in ("readings", "pools") for end in ("low", "high", "p")},
-    **{
-        (f"links-{kind}", f"*/metrics/{name}"): NO_LIKELIHOOD for kind in ("transe", "distmult") for name in _CONFIDENCE
-    },
-    **{(f"links-{kind}", "printed/metrics*/Results/*"): NO_LIKELIHOOD for kind in ("transe", "distmult")},
+    **{(case, f"*/metrics/{name}"): NO_LIKELIHOOD for case in _DISTANCES for name in _CONFIDENCE},
+    **{(case, f"printed/metrics*/{name}*"): NO_LIKELIHOOD for case in _DISTANCES for name in _TOLD_BY_CONFIDENCE},
     ("old link", "Results/*"): NO_LIKELIHOOD,
 }
 """(case, pattern of the path in its JSON) → why it differs from what is kept; the metrics of a run of version 0.1.0 are
