@@ -24,7 +24,7 @@ from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.run import run
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import rank_best, top, unfiltered_ranks
+from fathom.scoring.rows import rank_best, top, unfiltered_ranks
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.vectors import Pooling, families, vectors
 from fathom.store.folder import RunFolder

@@ -9,8 +9,7 @@ import torch
 from fathom.data.queries import CandidateSet, Query
 from fathom.errors import RunFailed
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import Found, Ranks
-from fathom.scoring.rows import Asked, of_found, of_scores, unscored
+from fathom.scoring.rows import Asked, Found, Ranks, of_found, of_scores, unscored
 from fathom.store.predictions import KEEP_SCORES_UP_TO, SCHEMA, Scoring
 
 SPACE = CandidateSet("s", ("a", "b", "c", "d"), ("A", "B", "C", "D"))

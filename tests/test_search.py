@@ -9,7 +9,7 @@ import torch
 from fathom.models.local import LocalModel
 from fathom.models.scripted import ScriptedModel
 from fathom.scoring.memory import Budget
-from fathom.scoring.ranks import Found, rank_best
+from fathom.scoring.rows import Found, rank_best
 from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers

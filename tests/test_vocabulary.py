@@ -19,7 +19,7 @@ from fathom.models.local import LocalModel
 from fathom.probes.options import VocabularyOptions
 from fathom.run import run
 from fathom.scoring.names import name_tokens, single_tokens
-from fathom.scoring.ranks import rank_best, unfiltered_ranks
+from fathom.scoring.rows import rank_best, unfiltered_ranks
 from tests.conftest import build, make_local
 from tests.test_masked import BERT
 

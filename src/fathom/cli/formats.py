@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -26,6 +27,17 @@ def show(tables: Sequence[Table], format: Format = Format.TEXT) -> None:
     from fathom.results.tables import render
 
     typer.echo(render(tables, str(format)))
+
+
+def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -> None:
+    """Print *tables*, and keep them in every form as *name* in the folder *out*."""
+    from fathom.results.tables import render
+    from fathom.store.files import write_text
+
+    if out is not None:
+        for ending in ("json", "csv", "md"):
+            write_text(out / f"{name}.{ending}", render(tables, ending) + "\n")
+    show(tables, format)
 
 
 def notes(lines: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import Format, show
+from fathom.cli.formats import Format, show, tell
 from fathom.cli.options import (
     add_command,
     described,
@@ -153,7 +153,6 @@ def study(
     format: Printed = Format.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
-    from fathom.cli.tables import tell
     from fathom.results.plots import save
     from fathom.studies import memory
     from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states

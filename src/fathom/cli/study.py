@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 
 from fathom.cli.flags import Config, Data, Model, Printed
-from fathom.cli.formats import Format
+from fathom.cli.formats import Format, tell
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
-from fathom.cli.tables import tell
 from fathom.errors import all_of
 from fathom.options import Group, parse_options, separated
 from fathom.studies import STUDIES, Study

@@ -21,7 +21,7 @@ from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
 from fathom.probes.base import Facts
-from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom.training.saving import State

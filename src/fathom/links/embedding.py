@@ -33,7 +33,7 @@ from fathom.links.base import Progress
 from fathom.links.fit import WATCHED, Line
 from fathom.links.options import Embedding
 from fathom.links.ranking import rank_links
-from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Found
 from fathom.store.files import write_json
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber

@@ -29,7 +29,7 @@ from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import Generative
 from fathom.links.texts import graph_texts
 from fathom.probes.base import Facts
-from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Found
 from fathom.scoring.trie import Answers
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage

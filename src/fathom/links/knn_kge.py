@@ -33,7 +33,7 @@ from fathom.links.ranking import rank_links
 from fathom.links.texts import graph_texts
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
-from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 

@@ -7,7 +7,7 @@ docs/methods/link-prediction.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,14 @@ from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.options import LinkOptions
-from fathom.probes.base import Facts, Progress, ShardedProbe
-from fathom.scoring.ranks import Found
-from fathom.scoring.rows import Asked, Columns, of_found
+from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.scoring.rows import Asked, Found, of_found
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_QUERIES = 512
 
 
-class Probe(ShardedProbe[Sequence[Query]]):
+class Probe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :param model: a trained link predictor of the graph that *queryset* asks about.
@@ -44,9 +43,8 @@ class Probe(ShardedProbe[Sequence[Query]]):
         self.scorings = (model.scoring,)
         self.space = self._only_space(queryset)
 
-    def _cut(self) -> list[Sequence[Query]]:
-        queries = self.queryset.queries
-        return [queries[at : at + SHARD_QUERIES] for at in range(0, len(queries), SHARD_QUERIES)]
+    def _cut(self) -> Iterator[Shard]:
+        return shards_of(NO_TEMPLATE, self.queryset.queries, SHARD_QUERIES)
 
     def resolved(self) -> Facts:
         """What the predictor is asked with that it need not have been trained with."""
@@ -58,21 +56,18 @@ class Probe(ShardedProbe[Sequence[Query]]):
         with torch.inference_mode():
             self.predictor.prepare_in(artifacts, progress)
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        queries = self._shards[shard]
+    def _answered(self, shard: Shard) -> Answered:
+        queries = shard.queries
         reasons = [unrankable(query, self.space) for query in queries]
         asked = [query for query, reason in zip(queries, reasons, strict=True) if reason is None]
         links = links_of(asked, self.space, self._relations)
         keep = len(self.space) <= KEEP_SCORES_UP_TO
         with torch.inference_mode():
             found = iter(self.predictor.rank(links, self.options.top_k, keep) if asked else [])
-        rows: list[Columns] = []
         for query, reason in zip(queries, reasons, strict=True):
             one = Asked(query, NO_TEMPLATE, self._prompt(query), len(self.space))
             answer = Found(None, [], [], [], unscored=reason) if reason else next(found)
-            rows += one.rows(self.scorings, [of_found(answer, self.space)])
-        return rows
+            yield one, [of_found(answer, self.space)]
 
     def circumstances(self) -> Facts:
         """What the predictor counts."""

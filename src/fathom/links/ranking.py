@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fathom.data.graph.links import Links
-from fathom.scoring.ranks import Found, Ranks
+from fathom.scoring.rows import Found, Ranks
 
 NOT_A_NUMBER = "the model's score of the right answer is not a number"
 

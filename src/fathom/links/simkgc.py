@@ -33,7 +33,7 @@ from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, rank_links
 from fathom.links.texts import GraphTexts, graph_texts
-from fathom.scoring.ranks import Found
+from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
 from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
-from fathom.data.queries import QuerySet
+from fathom.data.queries import Query, QuerySet
 from fathom.models.base import Attention, Model
 from fathom.probes.options import ProbeOptions
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Columns
+from fathom.scoring.rows import Asked, Columns
 from fathom.store.predictions import Scoring
 
 Facts = dict[str, Any]
 """What goes into the manifest, by name."""
-Shard = TypeVar("Shard")
 Progress = Callable[[int, int], None]
 """Called with pieces done and pieces in all."""
 
@@ -57,7 +56,32 @@ class Probe(Protocol):
         ...
 
 
-class ShardedProbe(Generic[Shard]):
+class Shard(NamedTuple):
+    """Queries that are asked together, all of them alike.
+
+    :param template: which of their relation's templates, sentences or questions asks them, NO_TEMPLATE for none.
+    """
+
+    template: int
+    queries: tuple[Query, ...]
+
+    @property
+    def space(self) -> str:
+        """Name of the candidate set of the first query; most probes put queries of one set together."""
+        return self.queries[0].candidates
+
+
+def shards_of(template: int, queries: Sequence[Query], size: int) -> Iterator[Shard]:
+    """*queries* in pieces of a *size* to lose in a crash."""
+    for start in range(0, len(queries), size):
+        yield Shard(template, tuple(queries[start : start + size]))
+
+
+Answered = Iterable[tuple[Asked, Sequence[Columns] | str]]
+"""Queries as they were asked, each with an answer per scoring, or the reason why there is none."""
+
+
+class ShardedProbe:
     """What probes of a model at hand share: their queries are cut into shards, and a budget says what runs together.
 
     :raises BadInput: in a subclass, everything that it cannot ask.
@@ -79,9 +103,18 @@ class ShardedProbe(Generic[Shard]):
     def _shards(self) -> dict[str, Shard]:
         return {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
 
+    def _answered(self, shard: Shard) -> Answered:
+        """Its queries, in order."""
+        raise NotImplementedError
+
     def plan(self) -> list[str]:
         """See :meth:`Probe.plan`."""
         return list(self._shards)
+
+    def ask(self, shard: str) -> list[Columns]:
+        """See :meth:`Probe.ask`."""
+        answered = self._answered(self._shards[shard])
+        return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """See :meth:`Probe.prepare`: nothing, unless a subclass makes something."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import ascii_lowercase
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.probes.base import Facts, Progress, ShardedProbe
+from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, shown
 from fathom.prompts.wording import completed
@@ -60,11 +60,6 @@ _EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
 _LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.DOTALL)
 
 
-class _Shard(NamedTuple):
-    template: int
-    queries: tuple[Query, ...]
-
-
 class Asker(Protocol):
     """One kind of model."""
 
@@ -90,7 +85,7 @@ class Asker(Protocol):
         ...
 
 
-class Probe(ShardedProbe[_Shard]):
+class Probe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: an encoder-decoder, questions without statements for a masked model, BOS asked of a tokenizer
@@ -116,29 +111,23 @@ class Probe(ShardedProbe[_Shard]):
         """What the asker counts."""
         return self.asker.circumstances()
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        number, queries = self._shards[shard]
+    def _answered(self, shard: Shard) -> Answered:
+        number, queries = shard
         reasons = {query.id: unrankable(query, self.queryset.candidates[query.candidates]) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
         answers = dict(zip((query.id for query in askable), self.asker.answers(askable, number), strict=True))
-        rows: list[Columns] = []
         for query in queries:
             reason, count = reasons[query.id], len(self.queryset.candidates[query.candidates])
             one = Asked(query, number, None if reason else self.asker.prompt(query, number), count)
-            rows += one.rows(self.scorings, reason or answers[query.id])
-        return rows
+            yield one, reason or answers[query.id]
 
-    def _cut(self) -> list[_Shard]:
+    def _cut(self) -> Iterator[Shard]:
         of_number: dict[int, list[Query]] = {}
         for query in self.queryset.queries:
             for number in self.asker.numbers(query):
                 of_number.setdefault(number, []).append(query)
-        return [
-            _Shard(number, tuple(queries[start : start + SHARD_QUERIES]))
-            for number, queries in sorted(of_number.items())
-            for start in range(0, len(queries), SHARD_QUERIES)
-        ]
+        for number, queries in sorted(of_number.items()):
+            yield from shards_of(number, queries, SHARD_QUERIES)
 
 
 def _asker(options: ChoiceOptions, model: Model | ChatServer, data: Choices) -> Asker:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Facts, Progress, ShardedProbe
+from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import EmbeddingOptions
 from fathom.prompts.fewshot import FewShot
-from fathom.scoring.ranks import Found
-from fathom.scoring.rows import Asked, Columns, of_found
+from fathom.scoring.rows import Asked, Columns, Found, of_found
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
@@ -75,12 +74,7 @@ def tail_prompt(template: str, name: str, description: str | None) -> str:
     return _SLOT.sub(lambda slot: name if slot[1] == "name" else said, template)
 
 
-class _Shard(NamedTuple):
-    space: str
-    queries: tuple[Query, ...]
-
-
-class Probe(ShardedProbe[_Shard]):
+class Probe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a
@@ -147,10 +141,8 @@ class Probe(ShardedProbe[_Shard]):
             noted[f"not_encoded {name}"] = f"{len(lost)} of {len(self.queryset.candidates[name])} candidates"
         return noted
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        space, queries = self._shards[shard]
-        candidates = self.queryset.candidates[space]
+    def _answered(self, shard: Shard) -> Answered:
+        queries, candidates = shard.queries, self.queryset.candidates[shard.space]
         questions = [self.few_shot.question(query) for query in queries]
         reasons = [
             question.unscored or unrankable(query, candidates)
@@ -165,21 +157,18 @@ class Probe(ShardedProbe[_Shard]):
         good = [row for row, fault in enumerate(encoded.faults) if fault is None]
         ranked = [queries[asked[row]] for row in good]
         found = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
-        count = len(candidates) - len(self._without.get(space, ()))
-        rows: list[Columns] = []
+        count = len(candidates) - len(self._without.get(shard.space, ()))
         for query, question, reason in zip(queries, questions, reasons, strict=True):
             one = Asked(query, NO_TEMPLATE, question.prompt + "[Y]" if question.prompt else None, count)
-            rows += one.rows(self.scorings, reason or [self._answer(query, candidates, next(found))])
-        return rows
+            yield one, reason or [self._answer(query, candidates, next(found))]
 
-    def _cut(self) -> Iterator[_Shard]:
+    def _cut(self) -> Iterator[Shard]:
         """By candidate set, in pieces of a size to lose."""
         by_space: dict[str, list[Query]] = {}
         for query in self.queryset.queries:
             by_space.setdefault(query.candidates, []).append(query)
-        for space, alike in by_space.items():
-            for start in range(0, len(alike), SHARD_QUERIES):
-                yield _Shard(space, tuple(alike[start : start + SHARD_QUERIES]))
+        for alike in by_space.values():
+            yield from shards_of(NO_TEMPLATE, alike, SHARD_QUERIES)
 
     def _texts(self, space: CandidateSet) -> Iterator[str]:
         descriptions: Sequence[str | None] = space.descriptions or (None,) * len(space)

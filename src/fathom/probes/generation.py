@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
@@ -20,7 +19,7 @@ from fathom.errors import BadInput
 from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
-from fathom.probes.base import Facts, ShardedProbe
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import GenerationOptions
 from fathom.prompts.fewshot import Question
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
@@ -34,15 +33,7 @@ STOP_QUESTION = (CLOSING, "\n")
 STOP_LINE = (")\n", "\n")
 
 
-class _Shard(NamedTuple):
-    """:param question: its number among the relation's, −1 for a line "(head, relation,"."""
-
-    relation: str
-    question: int
-    queries: tuple[Query, ...]
-
-
-class Probe(ShardedProbe[_Shard]):
+class Probe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: a model that does not write, a file of questions with mistakes or for other relations, too few
@@ -95,24 +86,20 @@ class Probe(ShardedProbe[_Shard]):
             "engine": "packed branches" if refusal is None else f"one prompt at a time, because {refusal}",
         }
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        _, number, queries = self._shards[shard]
+    def _answered(self, shard: Shard) -> Answered:
+        number, queries = shard
         asked = [self._question(query, number) for query in queries]
         replies = iter(self._replies([question.prompt for question in asked if question.unscored is None], number))
-        rows: list[Columns] = []
         for query, question in zip(queries, asked, strict=True):
             one = Asked(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
-            rows += one.rows(self.scorings, question.unscored or [self._answer(query, number, next(replies))])
-        return rows
+            yield one, question.unscored or [self._answer(query, number, next(replies))]
 
-    def _cut(self) -> Iterator[_Shard]:
+    def _cut(self) -> Iterator[Shard]:
         """By relation and question: what shares its few-shot examples stays together, up to a size to lose."""
         for relation, queries in self.queryset.by_relation().items():
-            pieces = [tuple(queries[start : start + SHARD_QUERIES]) for start in range(0, len(queries), SHARD_QUERIES)]
             numbers = range(len(self.questions[relation])) if relation in self.questions else [NO_TEMPLATE]
             for number in numbers:
-                yield from (_Shard(relation, number, piece) for piece in pieces)
+                yield from shards_of(number, queries, SHARD_QUERIES)
 
     def _question(self, query: Query, number: int) -> Question:
         if query.unscored is not None:

@@ -5,7 +5,7 @@ A candidate's score is the mean (or maximum, or first) of its tokens' log-probab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Facts, Progress, ShardedProbe
+from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import ClozeOptions
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, of_scores
@@ -30,12 +30,6 @@ SHARD_QUERIES = 256
 SHARD_SCORES = 4_000_000
 """Scores held at a time: candidates × queries of a shard."""
 TOP = 10
-
-
-class _Shard(NamedTuple):
-    space: str
-    template: int
-    queries: tuple[Query, ...]
 
 
 class _Asked(NamedTuple):
@@ -53,7 +47,7 @@ class _Scores(NamedTuple):
     scores: NDArray[np.float32]
 
 
-class SlotProbe(ShardedProbe[_Shard]):
+class SlotProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: a model that has no masks, relations without a sentence, templates that they do not have.
@@ -114,21 +108,16 @@ class SlotProbe(ShardedProbe[_Shard]):
                 notes.append(f"tied {name}: {tied}")
         return notes
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        name, number, queries = self._shards[shard]
-        space = self.queryset.candidates[name]
-        asked, reasons = self._sentences(queries, number, space)
-        found = self._scores(asked, name)
+    def _answered(self, shard: Shard) -> Answered:
+        number, space = shard.template, self.queryset.candidates[shard.space]
+        asked, reasons = self._sentences(shard.queries, number, space)
+        found = self._scores(asked, space.name)
         likelihoods = self._likelihoods(asked, number, space)
-        count = int((self._names(name, " ").lengths > 0).sum())
-        rows: list[Columns] = []
-        for query in queries:
+        count = int((self._names(space.name, " ").lengths > 0).sum())
+        for query in shard.queries:
             prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
             one = Asked(query, number, prompt, count, likelihoods.get(query.id))
-            reason = reasons.get(query.id)
-            rows += one.rows(self.scorings, reason or self._answers(query, space, found[query.id]))
-        return rows
+            yield one, reasons.get(query.id) or self._answers(query, space, found[query.id])
 
     def _check_sentences(self) -> None:
         faults = self.queryset.lacking_templates(self.options.templates)
@@ -146,15 +135,12 @@ class SlotProbe(ShardedProbe[_Shard]):
         if faults:
             raise BadInput(faults)
 
-    def _cut(self) -> list[_Shard]:
-        shards = []
+    def _cut(self) -> Iterator[Shard]:
         for name, space in self._spaces().items():
             alike = [query for query in self.queryset.queries if query.candidates == name]
             size = max(1, min(SHARD_QUERIES, SHARD_SCORES // max(1, len(space))))
             for number, asked in self.queryset.by_phrasing(alike, self.options.templates).items():
-                pieces = [tuple(asked[start : start + size]) for start in range(0, len(asked), size)]
-                shards += [_Shard(name, number, piece) for piece in pieces]
-        return shards
+                yield from shards_of(number, asked, size)
 
     def _spaces(self) -> dict[str, CandidateSet]:
         """Those that queries choose among."""

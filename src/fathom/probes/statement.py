@@ -9,9 +9,8 @@ See docs/methods/statement.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Facts, ShardedProbe
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
 from fathom.prompts.fewshot import FewShot
@@ -44,12 +43,7 @@ SEARCHED_TOGETHER = 8
 """Queries per shard of the exact search: they share passes, and a crash loses no more than these."""
 
 
-class _Shard(NamedTuple):
-    template: int
-    queries: tuple[Query, ...]
-
-
-class Probe(ShardedProbe[_Shard]):
+class Probe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: templates that the relations do not have, BOS asked of a tokenizer without one.
@@ -79,23 +73,20 @@ class Probe(ShardedProbe[_Shard]):
             noted["engine"] = "token trie" if refusal is None else f"plain batches, because {refusal}"
         return noted
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        number, queries = self._shards[shard]
+    def _answered(self, shard: Shard) -> Answered:
+        number, queries = shard
         wording = self._wording(number)
-        space = self.queryset.candidates[queries[0].candidates]
+        space = self.queryset.candidates[shard.space]
         reasons = {query.id: _refusal(query, space, wording) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
         answers: dict[str, list[Columns]] = {}
         if wording is not None and askable:
             answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
         likelihoods = self._likelihoods(wording, askable, space) if wording and self.options.perplexity else {}
-        rows: list[Columns] = []
         for query in queries:
             prompt = wording.question(query) if wording and wording.refusal(query) is None else None
             asked = Asked(query, number, prompt, len(space), likelihoods.get(query.id))
-            rows += asked.rows(self.scorings, reasons[query.id] or answers[query.id])
-        return rows
+            yield asked, reasons[query.id] or answers[query.id]
 
     def _wording(self, number: int) -> Wording | None:
         """None where nothing would put the queries into words: those have their reason."""
@@ -120,9 +111,8 @@ class Probe(ShardedProbe[_Shard]):
         if faults:
             raise BadInput(faults)
 
-    def _cut(self) -> list[_Shard]:
+    def _cut(self) -> Iterator[Shard]:
         """By relation, candidate set and template: what shares a trie stays together, up to a size to lose."""
-        shards = []
         for queries in self.queryset.by_relation().values():
             for name in dict.fromkeys(query.candidates for query in queries):
                 space = self.queryset.candidates[name]
@@ -131,9 +121,7 @@ class Probe(ShardedProbe[_Shard]):
                     size = max(1, SHARD_STATEMENTS // len(space))
                     if self._searches(number, space):
                         size = SEARCHED_TOGETHER
-                    pieces = [tuple(alike[start : start + size]) for start in range(0, len(alike), size)]
-                    shards += [_Shard(number, piece) for piece in pieces]
-        return shards
+                    yield from shards_of(number, alike, size)
 
     def _searches(self, number: int, space: CandidateSet) -> bool:
         """Whether the exact search is cheaper. Few-shot lines are long: only the search keeps them in a cache."""

@@ -20,7 +20,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Facts, Progress, ShardedProbe
+from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import VocabularyOptions
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
@@ -33,12 +33,6 @@ from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 1024
 TOP = 10
-
-
-class _Shard(NamedTuple):
-    space: str
-    template: int
-    queries: tuple[Query, ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class _States(NamedTuple):
     faults: list[str | None]
 
 
-class Probe(ShardedProbe[_Shard]):
+class Probe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: templates that the relations do not have or that a causal model is not asked by, no graph to draw
@@ -119,11 +113,10 @@ class Probe(ShardedProbe[_Shard]):
             noted[f"excluded {name}"] = f"{total - ranked} of {total} candidates: not one token {how} a leading space"
         return noted
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`fathom.probes.base.Probe.ask`."""
-        name, template, queries = self._shards[shard]
-        space = self.queryset.candidates[name]
-        vocabulary = self._vocabulary(name, self._spaced(self._shards[shard]))
+    def _answered(self, shard: Shard) -> Answered:
+        template, queries = shard
+        space = self.queryset.candidates[shard.space]
+        vocabulary = self._vocabulary(space.name, self._spaced(shard))
         prompts, reasons = self._prompts(queries, template)
         reasons = [
             reason or self._no_gold(query, space, vocabulary) for query, reason in zip(queries, reasons, strict=True)
@@ -136,12 +129,9 @@ class Probe(ShardedProbe[_Shard]):
         for number, fault in zip(asked, states.faults, strict=True):
             reasons[number] = fault
         row_of = {number: row for row, number in enumerate(asked)}
-        rows: list[Columns] = []
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
             one = Asked(query, template, _shown(prompt) if prompt.text else None, len(vocabulary))
-            own = reason or [self._answer(query, space, vocabulary, scores[row_of[number]])]
-            rows += one.rows(self.scorings, own)
-        return rows
+            yield one, reason or [self._answer(query, space, vocabulary, scores[row_of[number]])]
 
     def _check_templates(self) -> None:
         if self.causal and self.options.templates:
@@ -150,23 +140,22 @@ class Probe(ShardedProbe[_Shard]):
         if faults:
             raise BadInput(faults)
 
-    def _cut(self) -> Iterator[_Shard]:
+    def _cut(self) -> Iterator[Shard]:
         """By candidate set, relation and template where there are any, in pieces of a size to lose."""
         alike: dict[tuple[str, str], list[Query]] = {}
         for query in self.queryset.queries:
             alike.setdefault((query.candidates, "" if self.causal else query.relation), []).append(query)
-        for (space, relation), queries in alike.items():
+        for (_, relation), queries in alike.items():
             numbers: Sequence[int] = (NO_TEMPLATE,)
             if not self.causal and self.queryset.relations[relation].templates:
                 numbers = self.options.templates or range(len(self.queryset.relations[relation].templates))
             for number in numbers:
-                for start in range(0, len(queries), SHARD_QUERIES):
-                    yield _Shard(space, number, tuple(queries[start : start + SHARD_QUERIES]))
+                yield from shards_of(number, queries, SHARD_QUERIES)
 
     def _used(self) -> list[tuple[str, bool]]:
         return list(dict.fromkeys((shard.space, self._spaced(shard)) for shard in self._shards.values()))
 
-    def _spaced(self, shard: _Shard) -> bool:
+    def _spaced(self, shard: Shard) -> bool:
         """Whether names count as they stand behind a space: the token that is counted is the one that is scored.
 
         Causal models: as ``--tokens-after-space`` says. Masked models: also where a space stands before the mask.

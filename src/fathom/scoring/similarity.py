@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.scoring.ranks import Found, Ranks
+from fathom.scoring.rows import Found, Ranks
 
 CANDIDATES = 8192
 """Candidates per matrix product."""

@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.scoring.ranks import Found, ranks_among, top
+from fathom.scoring.rows import Found, ranks_among, top
 from fathom.scoring.trie import Answers, Ints
 
 Floats = NDArray[np.float64]

@@ -30,7 +30,7 @@ from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank
 from fathom.models.base import Model
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens
-from fathom.scoring.ranks import unfiltered_ranks
+from fathom.scoring.rows import unfiltered_ranks
 from fathom.scoring.slots import Names, Slot, Told, Way, in_batches, slot_scores
 from fathom.store.files import whole_file, write_text
 from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
