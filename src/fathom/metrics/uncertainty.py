@@ -1,0 +1,250 @@
+"""The one place for uncertainty: how sure a number is, by what it is taken for a sample of.
+
+Two questions can be asked of the same values. *Would other relations give this number?* Then whole relations (clusters)
+are what was drawn, and the spread between them counts. *Would other facts of these relations?* Then each value was
+drawn within its relation, and only the spread within counts. The first needs ten clusters or so: two or three say next
+to nothing of others. Which intervals hold where is simulated by ``benchmarks/coverage.py`` (docs/methods/uncertainty.md).
+
+How. A number is a function of means. It is computed again with each unit (a cluster, or a value) left out, and the
+spread of these is its variance: the jackknife, which for means of clusters is the cluster-robust variance CV3
+(MacKinnon, Nielsen and Webb 2023). Shares between two limits get Wilson's interval (1927) with the number of tosses
+that would have that variance (Korn and Graubard 1998), so that it never leaves the limits; means with one limit are
+taken by their logarithm, correlations by Fisher's z; quantiles are Student's, with as many degrees of freedom as there
+are units, fewer where these are of unequal size (Carter, Schnepel and Steigerwald 2017). Where no value differs there
+is no spread to see: as many values as Wilson's interval of 0 out of n allows are then taken to be at the other limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Labels = Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_] | npt.NDArray[np.int64]
+Fold = Callable[..., Any]
+
+ENOUGH = 10
+"""So many clusters speak for others of their kind; intervals over fewer are rough."""
+CONFIDENCE = 0.95
+_ROUNDING = 1e-12  # of the largest value: what differs by less is equal
+NO_SPREAD = "no value differs, and nothing limits what others could be: no interval"
+ALIKE = "no value differs: Wilson's interval"
+ONE_UNIT = "of one value: no interval"
+
+
+class Interval(NamedTuple):
+    """:param low: at 95 %; None where there is no interval, and the note says why.
+    :param units: how many values or clusters were left out in turn.
+    :param p_value: two-sided, that the quantity is zero; NaN where that cannot be told.
+    :param note: why to be careful; empty where there is no reason."""
+
+    estimate: float
+    low: float | None
+    high: float | None
+    units: int
+    p_value: float
+    note: str = ""
+
+
+class Spread(NamedTuple):
+    """:param estimate: of the number.
+    :param variance: of the estimate.
+    :param degrees: of freedom of the variance.
+    :param units: how many were left out in turn.
+    :param effective: how many units of equal weight tell as much (Kish)."""
+
+    estimate: float
+    variance: float
+    degrees: float
+    units: int
+    effective: float
+
+
+def interval(
+    values: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    weights: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    fold: Fold | None = None,
+) -> Interval:
+    """The mean of *values*, or what *fold* makes of the means of several columns of them, with its interval.
+
+    :param values: [n]; with *fold* one column or more, [columns, n].
+    :param clusters: label of each, [n]: what was drawn as a whole. None: each value on its own.
+    :param within: label of each, [n]: groups that are taken as they are, values having been drawn within them.
+    :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
+    :param limits: what the number cannot leave, e.g. (0, 1).
+    :param fold: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
+    :raises ValueError: no values, NaN among them, or unequal lengths.
+    """
+    columns = [values] if fold is None else list(values)  # type: ignore[arg-type]
+    table = [np.asarray(column, float) for column in columns]
+    shares = np.ones_like(table[0]) if weights is None else np.asarray(weights, float)
+    _check(table, shares, clusters, within)
+    if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
+        return _alike(_alone(table, shares, clusters, fold), limits)
+    found = _spread(table, shares, clusters, within, fold or _itself)
+    return _between(found, limits, few=clusters is not None and found.units < ENOUGH)
+
+
+def difference(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    weights: npt.ArrayLike | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+) -> Interval:
+    """:func:`interval` of first − second, item by item, and the p-value that their mean is zero.
+
+    Where all differences are the same, the p-value is that of the test that flips the sign of each unit: 2 / 2^n of n
+    units, 1 of no difference.
+    """
+    left, right = np.asarray(first, float), np.asarray(second, float)
+    if left.shape != right.shape:
+        raise ValueError(f"pairs need equal lengths: {left.size} and {right.size}")
+    return interval(left - right, clusters, within=within, weights=weights, limits=limits)
+
+
+def _itself(mean: Floats) -> Floats:
+    return mean
+
+
+def _check(
+    table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None
+) -> None:
+    for column in table:
+        if column.ndim != 1 or not column.size:
+            raise ValueError("an interval needs a list of at least one value")
+        if np.isnan(column).any():
+            raise ValueError("the values hold NaN; take unscored items out first, and count them")
+    lengths = {column.size for column in table} | {weights.size}
+    lengths |= {len(labels) for labels in (clusters, within) if labels is not None}
+    if len(lengths) > 1:
+        raise ValueError(f"values, weights and labels need equal lengths: {sorted(lengths)}")
+    if not np.all(weights > 0):
+        raise ValueError("weights must be above zero")
+
+
+# --- the variance
+
+
+def _spread(
+    table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None, fold: Fold
+) -> Spread:
+    unit = _numbered(clusters, len(weights))
+    if within is not None:
+        group = _numbered(within, len(weights))
+        if np.bincount(group).max() > 1:
+            return _spread_within(table, weights, group, fold)
+    return _spread_between(table, weights, unit, fold)
+
+
+def _numbered(labels: Labels | None, count: int) -> Ints:
+    return np.arange(count) if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)
+
+
+def _spread_between(table: Sequence[Floats], weights: Floats, unit: Ints, fold: Fold) -> Spread:
+    """Each unit left out in turn; the spread is around the estimate, which makes up for unequal units."""
+    below = np.bincount(unit, weights)
+    above = [np.bincount(unit, weights * column) for column in table]
+    total, count = below.sum(), len(below)
+    estimate = float(fold(*(part.sum() / total for part in above)))
+    if count == 1:
+        return Spread(estimate, np.nan, 0.0, 1, 1.0)
+    without = fold(*((part.sum() - part) / (total - below) for part in above))
+    effective = float(total**2 / (below**2).sum())
+    variance = (count - 1) / count * float(((without - estimate) ** 2).sum())
+    return Spread(estimate, variance, max(effective - 1, 1.0), count, effective)
+
+
+def _spread_within(table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold) -> Spread:
+    """Each value left out in turn, its group keeping its share. A group of one value has the mean variance of the
+    others. Degrees of freedom as Satterthwaite (1946)."""
+    count = np.bincount(group)
+    below = np.bincount(group, weights)
+    total = below.sum()
+    several = count[group] > 1
+    left = np.where(several, below[group] - weights, 1.0)
+    without = []
+    for column in table:
+        above = np.bincount(group, weights * column)
+        moved = (above[group] - weights * column) * below[group] / left - above[group]
+        without.append((above.sum() + np.where(several, moved, 0.0)) / total)
+    estimate = float(fold(*(np.sum(weights * column) / total for column in table)))
+    values = np.asarray(fold(*without), float)
+    middle = np.bincount(group, values) / count
+    own = (count - 1) / count * np.bincount(group, (values - middle[group]) ** 2)
+    share, free = below / total, count - 1
+    alone = count == 1
+    per_value = np.sum((own * count / share**2 * free)[~alone]) / free.sum()
+    own[alone] = per_value * share[alone] ** 2
+    variance = float(own.sum())
+    degrees = variance**2 / float(np.sum(own[~alone] ** 2 / free[~alone])) if variance else float(free.sum())
+    effective = float(np.sum(weights) ** 2 / np.sum(weights**2))
+    return Spread(estimate, variance, max(degrees, 1.0), len(weights), effective)
+
+
+# --- from a variance to an interval
+
+
+def _between(found: Spread, limits: tuple[float, float], *, few: bool) -> Interval:
+    if found.units == 1:
+        return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
+    if not np.isfinite(found.variance) or not np.isfinite(found.estimate):
+        return Interval(found.estimate, None, None, found.units, np.nan, "cannot be told without each of its values")
+    note = f"only {found.units} clusters: the interval is rough" if few else ""
+    if found.variance <= _ROUNDING**2:
+        return _alike(found, limits)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, found.degrees))
+    error = float(np.sqrt(found.variance))
+    low, high = limits
+    if np.isfinite(limits).all():
+        ends, statistic = _wilson(found, limits, quantile)
+    elif np.isfinite(low) and found.estimate > 0:
+        factor = np.exp(quantile * error / found.estimate)
+        ends, statistic = (max(low, found.estimate / factor), found.estimate * factor), np.nan
+    else:
+        ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
+        statistic = found.estimate / error
+    return Interval(found.estimate, *ends, found.units, float(2 * stats.t.sf(abs(statistic), found.degrees)), note)
+
+
+def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:
+    """Wilson's interval between *limits*, and by how many standard errors zero is off, by the same rule."""
+    low, width = limits[0], limits[1] - limits[0]
+    share = min(max((found.estimate - low) / width, 0.0), 1.0)
+    tosses = max(share * (1 - share), _ROUNDING) * width**2 / found.variance
+    bend = quantile**2 / tosses
+    middle = (share + bend / 2) / (1 + bend)
+    half = np.sqrt(share * (1 - share) * bend + bend**2 / 4) / (1 + bend)
+    zero = -low / width
+    deviation = np.sqrt(zero * (1 - zero) / tosses) if 0 < zero < 1 else np.nan
+    ends = (low + width * max(0.0, float(middle - half)), low + width * min(1.0, float(middle + half)))
+    return ends, float((share - zero) / deviation)
+
+
+def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fold: Fold | None) -> Spread:
+    """Of values that are all alike."""
+    below = np.bincount(_numbered(clusters, len(weights)), weights)
+    estimate = float((fold or _itself)(*(column[0] for column in table)))
+    return Spread(estimate, 0.0, np.inf, len(below), float(below.sum() ** 2 / (below**2).sum()))
+
+
+def _alike(found: Spread, limits: tuple[float, float]) -> Interval:
+    """Of *n* values none differs; up to z² / (n + z²) of others may, each as far as the limits allow."""
+    p_value = 1.0 if abs(found.estimate) <= _ROUNDING else 2.0 ** (1 - found.units)
+    if not np.isfinite(limits).all():
+        return Interval(found.estimate, None, None, found.units, p_value, NO_SPREAD)
+    z_squared = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) ** 2
+    others = z_squared / (found.effective + z_squared)
+    low, high = (found.estimate + others * (limit - found.estimate) for limit in limits)
+    return Interval(found.estimate, low, high, found.units, p_value, ALIKE)
