@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,7 @@ from fathom.metrics.correlation import correlate
 from fathom.metrics.uncertainty import Interval, difference, interval
 
 Floats = npt.NDArray[np.float64]
-CLUSTERS, SIZES, SPREADS, FACTS = (1, 2, 5, 13, 60), ("equal", "unequal"), (0.0, 0.1, 0.5), (60, 400)
+CLUSTERS, SIZES, LIKENESS, FACTS = (1, 2, 5, 13, 60), ("equal", "unequal"), (0.0, 0.1, 0.5), (60, 400)
 GRID = np.linspace(-6, 6, 4001)
 MASS = stats.norm.pdf(GRID) / stats.norm.pdf(GRID).sum()
 SHARE, BOTH = (0.0, 1.0), (-1.0, 1.0)
@@ -90,9 +92,7 @@ def differences(world: World, by_relation: bool) -> Drawn:
     shared, own = world.effects(2)
     own = own * np.sqrt(0.2 * bool(world.likeness)) * by_relation
     fact = world.noise() * 0.7
-    hits = [
-        world.mixed(shared, world.noise()) + sign * own[world.labels] + fact > 0.3 for sign in (1, -1)
-    ]
+    hits = [world.mixed(shared, world.noise()) + sign * own[world.labels] + fact > 0.3 for sign in (1, -1)]
     return Drawn(tuple(one.astype(float) for one in hits), world.labels, 0.0, 0.0)
 
 
@@ -114,16 +114,112 @@ def correlations(world: World, r: float) -> Drawn:
     return Drawn(columns, world.labels, r, float(here))
 
 
-def mean_of(limits: tuple[float, float]) -> Callable[..., Interval]:
-    return lambda drawn, **how: interval(drawn.columns[0], limits=limits, **how)
+def _mean(drawn: Drawn, **how: Any) -> Interval:
+    return interval(drawn.columns[0], limits=SHARE, **how)
 
 
-QUANTITIES: dict[str, tuple[Callable[[World], Drawn], Callable[..., Interval]]] = {
-    "shares of 50 %": (lambda world: shares(world, 0.5), mean_of(SHARE)),
-    "shares of 20 %": (lambda world: shares(world, 0.2), mean_of(SHARE)),
-    "shares of 5 %": (lambda world: shares(world, 0.05), mean_of(SHARE)),
-    "MRR of 0.39": (reciprocal_ranks, mean_of(SHARE)),
-    "differences of 0": (lambda world: differences(world, True), lambda d, **how: difference(*d.columns, limits=BOTH, **how)),
-    "correlations of 0": (lambda world: correlations(world, 0.0), lambda d, **how: correlate(*d.columns, **how)),
-    "correlations of 0.3": (lambda world: correlations(world, 0.3), lambda d, **how: correlate(*d.columns, **how)),
+def _difference(drawn: Drawn, **how: Any) -> Interval:
+    return difference(*drawn.columns, limits=BOTH, **how)
+
+
+def _correlation(drawn: Drawn, **how: Any) -> Interval:
+    return correlate(*drawn.columns, **how)
+
+
+class Quantity(NamedTuple):
+    """:param relations: how it is drawn to ask for the truth of all relations. :param facts: of these."""
+
+    relations: Callable[[World], Drawn]
+    facts: Callable[[World], Drawn]
+    asked: Callable[..., Interval]
+
+
+def _same(draw: Callable[[World], Drawn], asked: Callable[..., Interval]) -> Quantity:
+    return Quantity(draw, draw, asked)
+
+
+QUANTITIES = {
+    "shares of 50 %": _same(partial(shares, mean=0.5), _mean),
+    "shares of 20 %": _same(partial(shares, mean=0.2), _mean),
+    "shares of 5 %": _same(partial(shares, mean=0.05), _mean),
+    "MRR": _same(reciprocal_ranks, _mean),
+    "differences of 0": Quantity(
+        partial(differences, by_relation=True), partial(differences, by_relation=False), _difference
+    ),
+    "correlations of 0": _same(partial(correlations, r=0.0), _correlation),
+    "correlations of 0.3": _same(partial(correlations, r=0.3), _correlation),
 }
+
+
+class Counted(NamedTuple):
+    """Of the intervals of one cell: how many cover the truth, how many there are, how many exclude zero, mean width."""
+
+    covering: int
+    made: int
+    excluding: int
+    width: float
+
+
+def count(
+    draw: Callable[[World], Drawn], asked: Callable[[Drawn], Interval], truth: str, worlds: Iterator[World]
+) -> Counted:
+    covering, excluding, widths = 0, 0, []
+    for number, world in enumerate(worlds):
+        drawn = draw(world)
+        found = asked(drawn)
+        if found.low is None or found.high is None:
+            continue
+        covering += found.low - 1e-9 <= getattr(drawn, truth) <= found.high + 1e-9
+        excluding += found.p_value < 0.05
+        widths.append(found.high - found.low)
+    return Counted(covering, len(widths), excluding, float(np.mean(widths)) if widths else float("nan"))
+
+
+def sizes_of(clusters: int, facts: int, kind: str) -> npt.NDArray[np.int64]:
+    falling = np.ones(clusters) if kind == "equal" else 1 / np.arange(1, clusters + 1)
+    return np.maximum(1, np.round(facts * falling / falling.sum())).astype(np.int64)
+
+
+def main() -> None:
+    said = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    said.add_argument("--replicates", type=int, default=2000)
+    said.add_argument("--only", default="", help="quantities whose name begins so")
+    given = said.parse_args()
+    print(f"coverage of 95 % intervals, in % of {given.replicates} draws (mean width); p < 0.05 where the truth is 0")
+    print(
+        f"{'quantity':20} {'facts':>5} {'relations':>9} {'sizes':>8} {'likeness':>8}  "
+        f"{'by relation':>20}  {'within relations':>20}"
+    )
+    for name, quantity in QUANTITIES.items():
+        if name.startswith(given.only):
+            for cell in product(FACTS, CLUSTERS, SIZES, LIKENESS):
+                report(name, quantity, cell, given.replicates)
+
+
+def report(name: str, quantity: Quantity, cell: tuple[int, int, str, float], replicates: int) -> None:
+    facts, clusters, kind, likeness = cell
+    if (clusters == 1 and kind == "unequal") or clusters * 3 > facts:
+        return
+    sizes = sizes_of(clusters, facts, kind)
+
+    def worlds() -> Iterator[World]:
+        random = np.random.default_rng(0)
+        return (World(random, sizes, likeness) for _ in range(replicates))
+
+    found = [
+        count(quantity.relations, lambda d: quantity.asked(d, clusters=d.labels), "relations", worlds()),
+        count(quantity.facts, lambda d: quantity.asked(d, within=d.labels), "facts", worlds()),
+    ]
+    zero = name.endswith("of 0")
+    shown = [
+        f"{100 * one.covering / one.made:6.1f} ({one.width:.2f})"
+        + (f" p {100 * one.excluding / one.made:4.1f}" if zero else "")
+        if one.made
+        else "–"
+        for one in found
+    ]
+    print(f"{name:20} {facts:5} {clusters:9} {kind:>8} {likeness:8}  {shown[0]:>20}  {shown[1]:>20}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

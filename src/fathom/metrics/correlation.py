@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from fathom.metrics.uncertainty import Floats, Interval, Labels, interval
+
 
 class Correlation(NamedTuple):
     """:param r: Pearson's; NaN where one side does not vary or there are fewer than three pairs.
@@ -43,6 +45,31 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
     if n > 3:  # the transformation's variance is 1 / (n − 3)
         low, high = map(float, found.confidence_interval(0.95))
     return Correlation(float(found.statistic), float(found.pvalue), low, high, n)
+
+
+def correlate(
+    x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, *, within: Labels | None = None
+) -> Interval:
+    """Pearson's r of pairs, [n] each, that share clusters or were drawn within groups; by Fisher's z.
+
+    :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
+    :param within: likewise.
+    :returns: NaN, without an interval, of fewer than four pairs or where one side does not vary.
+    """
+    sides = [np.asarray(side, float) for side in (x, y)]
+    if len(sides[0]) < 4 or any(np.ptp(side) == 0 for side in sides):
+        return Interval(float("nan"), None, None, len(sides[0]), float("nan"), "fewer than four points that vary")
+    first, second = ((side - side.mean()) / side.std() for side in sides)
+    columns = [first, second, first * first, second * second, first * second]
+    found = interval(columns, clusters, within=within, fold=_fishers_z)
+    low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
+    return found._replace(estimate=float(np.tanh(found.estimate)), low=low, high=high)
+
+
+def _fishers_z(x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
+    """Of the means of columns."""
+    r = (xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y))
+    return np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
 
 
 def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -118,9 +118,7 @@ def _itself(mean: Floats) -> Floats:
     return mean
 
 
-def _check(
-    table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None
-) -> None:
+def _check(table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None) -> None:
     for column in table:
         if column.ndim != 1 or not column.size:
             raise ValueError("an interval needs a list of at least one value")
