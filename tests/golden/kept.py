@@ -20,8 +20,8 @@ EXACT = {"rank", "rank_optimistic", "rank_pessimistic", "rank_above", "gold_rank
 """Columns of predictions whose numbers must be the very same."""
 TOLERANCE = 1e-5
 DIGITS = 7
-WEIGHTS = {"model", "weights"}
-"""What has a digest of weights in it."""
+DIGESTS = {"model": "content_hash", "weights": "content_hash", "resolved": "learnt"}
+"""What has a digest of weights in it, under which key: the last bits of trained weights differ between processors."""
 LONGEST_TEXT = 400_000
 NOT_KEPT = (".json", ".jsonl", ".csv", ".tsv", ".txt")
 """Files of which only the name was kept where they were long."""
@@ -39,7 +39,7 @@ LONG = 40
 def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
     """Without circumstances, digests of weights and versions of libraries; numbers to seven digits."""
     if isinstance(content, dict):
-        left_out = CIRCUMSTANCES | set(timed) | ({"content_hash"} if name in WEIGHTS else set())
+        left_out = CIRCUMSTANCES | set(timed) | {DIGESTS.get(name, "")}
         return {
             str(key): tidy(value, str(key), timed)
             for key, value in content.items()

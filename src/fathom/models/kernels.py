@@ -25,14 +25,15 @@ def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: st
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, after, [], kind)  # type: ignore[no-any-return]
 
 
-def _onednn_works() -> bool:
-    """Whether this build of torch has the oneDNN operator and it agrees with the plain one."""
-    inputs, weight = torch.linspace(-1, 1, 12).view(3, 4), torch.linspace(-2, 2, 20).view(5, 4)
+def _onednn_works(dtype: torch.dtype) -> bool:
+    """Whether this build of torch has the oneDNN operator, this processor can run it at that precision (bfloat16 takes
+    AVX-512), and it agrees with the plain one."""
+    inputs, weight = (torch.linspace(-1, 1, 4 * rows, dtype=dtype).view(rows, 4) for rows in (3, 5))
     try:
         found = _onednn_linear(inputs, weight, None)
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
-    return torch.allclose(found, functional.linear(inputs, weight), atol=1e-5)
+    return torch.allclose(found, functional.linear(inputs, weight), atol=8 * torch.finfo(dtype).eps)
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
@@ -41,8 +42,7 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None
     :param inputs: shape (…, in).
     :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
     """
-    plain = weight.device.type != "cpu" or weight.dtype not in FAST_DTYPES or torch.is_grad_enabled()
-    if ONEDNN and not plain:
+    if weight.device.type == "cpu" and weight.dtype in ONEDNN and not torch.is_grad_enabled():
         return _onednn_linear(inputs, weight, bias, gelu)
     product = functional.linear(inputs, weight, bias)
     return product if gelu is None else functional.gelu(product, approximate=gelu)
@@ -122,4 +122,5 @@ def _gelu_kind(activation: object) -> str | None:
     return "none" if type(activation) is type(ACT2FN["gelu"]) else None
 
 
-ONEDNN = _onednn_works()
+ONEDNN = {dtype for dtype in FAST_DTYPES if _onednn_works(dtype)}
+"""Precisions at which it does."""
