@@ -16,7 +16,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
-from fathom.probes.options import VocabularyOptions
+from fathom.probes.options import StatementOptions, VocabularyOptions
 from fathom.run import run
 from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import rank_best, unfiltered_ranks
@@ -74,7 +74,7 @@ def check_rows(source: QuerySet, rows: list[dict], log_probs: dict[str, np.ndarr
 
 @pytest.mark.parametrize("after_space", [False, True])
 def test_causal_ranks_equal_a_direct_soft_max(after_space, causal, tmp_path):
-    """The token that is counted is the one that is scored: " animal" after a space, "animal" without."""
+    """Names are counted alone or after a space; the token scored is the one that can come next, " animal"."""
     source = data()
     options = VocabularyOptions(shots=2, tokens_after_space=after_space)
     folder = run("vocabulary", causal, source, options, tmp_path / "r")
@@ -84,13 +84,36 @@ def test_causal_ranks_equal_a_direct_soft_max(after_space, causal, tmp_path):
         with torch.no_grad():
             logits = causal.network(input_ids=torch.tensor([ids])).logits[0, -1]
         log_probs[query.id] = torch.log_softmax(logits, dim=-1).numpy()
-    alone = [causal.tokenizer((" " if after_space else "") + name)["input_ids"] for name in NAMES]
-    tokens = np.array([ids[0] if len(ids) == 1 else -1 for ids in alone])
+    alone, spaced = ([causal.tokenizer(before + name)["input_ids"] for name in NAMES] for before in ("", " "))
+    counted = [len(ids) == 1 for ids in (spaced if after_space else alone)]
+    tokens = np.array([ids[0] if one and len(ids) == 1 else -1 for ids, one in zip(spaced, counted, strict=True)])
     assert (tokens >= 0).tolist() == [after_space, True, True, True, False, True, False, True]
     rows = folder.predictions().to_pylist()
     check_rows(source, rows, log_probs, tokens)
     assert rows[0]["prompt"] == lines.prompt(source.queries[0]) + "[Y]"
     assert (rows[0]["scoring"], rows[0]["template"]) == ("token", -1)
+
+
+def test_ranks_are_those_of_the_statement_probe(causal, tmp_path):
+    """Among names of one token the likeliest next token is the likeliest answer of "(head, relation, answer"."""
+    same = {"shots": 2, "single_token": True, "tokens_after_space": True}
+    words = run("vocabulary", causal, data(), VocabularyOptions(**same), tmp_path / "words").predictions()
+    statements = StatementOptions(**same, score=("answer",))
+    asked = run("statement", causal, data(), statements, tmp_path / "statements").predictions()
+    assert words.column("rank").to_pylist() == asked.column("rank").to_pylist()
+    np.testing.assert_allclose(words.column("scores")[0].as_py(), asked.column("scores")[0].as_py(), atol=1e-4)
+
+
+def test_after_a_trailing_space_the_name_alone_comes_next(causal, tmp_path):
+    """A prompt that ends with a space is followed by "animal"."""
+    source, options = data(), VocabularyOptions(shots=2, trailing_space=True)
+    row = run("vocabulary", causal, source, options, tmp_path / "r").predictions().to_pylist()[0]
+    prompt = options.few_shot(source).prompt(source.queries[0])
+    ids = [causal.tokenizer.bos_token_id, *causal.tokenizer(prompt)["input_ids"]]
+    with torch.no_grad():
+        log_probs = torch.log_softmax(causal.network(input_ids=torch.tensor([ids])).logits[0, -1], dim=-1)
+    assert prompt.endswith(" ")
+    assert row["gold_scores"] == [pytest.approx(float(log_probs[causal.tokenizer("animal")["input_ids"][0]]), abs=1e-4)]
 
 
 def test_candidates_of_one_token_tie(causal, tmp_path):
@@ -102,12 +125,12 @@ def test_candidates_of_one_token_tie(causal, tmp_path):
 def test_what_is_left_out_is_counted_and_listed(causal, tmp_path):
     folder = run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
     noted = folder.manifest["circumstances"]["excluded all"]
-    assert noted == "3 of 8 candidates: not one token without a leading space"
+    assert noted == "3 of 8 candidates: not one token"
     assert (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text(encoding="utf-8").splitlines() == [
         "set\tleading_space\tid\tname\ttokens",
-        "all\tfalse\tn0\tdeer\t2",
-        "all\tfalse\tn4\twhite-tailed deer\t4",
-        "all\tfalse\tn6\tOuagadougou\t6",
+        "all\ttrue\tn0\tdeer\t2",
+        "all\ttrue\tn4\twhite-tailed deer\t4",
+        "all\ttrue\tn6\tOuagadougou\t6",
     ]
 
 

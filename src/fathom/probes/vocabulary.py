@@ -109,8 +109,8 @@ class Probe(ShardedProbe):
         for name, spaced in self._used():
             total = len(self.queryset.candidates[name])
             ranked = len(self._vocabulary(name, spaced))
-            how = "with" if spaced else "without"
-            noted[f"excluded {name}"] = f"{total - ranked} of {total} candidates: not one token {how} a leading space"
+            how = "" if self.causal else f" {'with' if spaced else 'without'} a leading space"
+            noted[f"excluded {name}"] = f"{total - ranked} of {total} candidates: not one token{how}"
         return noted
 
     def _answered(self, shard: Shard) -> Answered:
@@ -156,14 +156,9 @@ class Probe(ShardedProbe):
         return list(dict.fromkeys((shard.space, self._spaced(shard)) for shard in self._shards.values()))
 
     def _spaced(self, shard: Shard) -> bool:
-        """Whether names count as they stand behind a space: the token that is counted is the one that is scored.
-
-        Causal models: as ``--tokens-after-space`` says. Masked models: also where a space stands before the mask.
-        """
-        if self.options.tokens_after_space or self.causal:
-            return self.options.tokens_after_space
+        """Whether a name stands behind a space where its token is scored."""
         if shard.template == NO_TEMPLATE:
-            return True
+            return not (self.causal and self.options.trailing_space)
         text = self.queryset.relations[shard.queries[0].relation].templates[shard.template].text
         return text[: text.index(ANSWER)].endswith(" ")
 
@@ -171,12 +166,21 @@ class Probe(ShardedProbe):
         if (name, spaced) not in self._vocabularies:
             names = self.queryset.candidates[name].names
             found = single_tokens(self.model.tokenizer, names, leading_space=spaced)
+            counts = np.array(self._token_counts(names, spaced))
+            found[counts != 1] = -1
             tokens, column = np.unique(found[found >= 0], return_inverse=True)
             self._vocabularies[name, spaced] = _Vocabulary(found >= 0, tokens, column.reshape(-1), spaced)
         return self._vocabularies[name, spaced]
 
     def _token_counts(self, names: Sequence[str], spaced: bool) -> list[int]:
-        return [len(ids) for ids in name_tokens(self.model.tokenizer, names, leading_space=spaced)]
+        """As the name stands where it is scored, or as it is counted, whichever is more.
+
+        Few-shot prompts of causal models count names alone, as the paper does, or after a space, as
+        ``--tokens-after-space`` says; a name that is one token so and several where it stands cannot be scored.
+        """
+        ways = {spaced} | ({self.options.tokens_after_space} if self.causal else set())
+        found = [name_tokens(self.model.tokenizer, names, leading_space=way) for way in sorted(ways)]
+        return [max(map(len, tokens)) for tokens in zip(*found, strict=True)]
 
     def _prompts(self, queries: Sequence[Query], template: int) -> tuple[list[Prompt], list[str | None]]:
         """Each query in words, the answer's place (or the mask in it) marked, and why it cannot be asked."""
