@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
+from fathom.probes import PROBES
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.run import run
@@ -413,8 +415,28 @@ def test_candidates_that_do_not_fit_are_counted(tmp_path):
     assert rows["test/0"]["rank"] is not None
     assert rows["test/0"]["num_candidates"] == 7
     assert "n7" not in rows["test/0"]["top_ids"]
-    assert folder.manifest["circumstances"]["not_encoded entities"] == "1 of 8 candidates"
+    assert folder.manifest["circumstances"]["notes"] == ["not encoded entities: 1 of 8 candidates: no vector"]
     assert (tmp_path / "r" / "artifacts" / "not_encoded.json").read_text() == '{\n  "entities": [\n    "n7"\n  ]\n}\n'
+
+
+def test_descriptions_are_shortened_to_fit(tmp_path):
+    """One byte, one token. Of a window of 34, BOS, the template's 16 and "bank" leave 13: all of "sloping land", of
+    "accepts deposits" what is below; and "animal" leaves 11 of "a living being"."""
+    options = {"shots": 0, "tail_template": '{name}: {description}. In a word: "'}
+    model = gpt2(window=34)
+    folder = run("embedding", model, data(), EmbeddingOptions(**options), tmp_path / "r")
+    probe = PROBES["embedding"].load()(EmbeddingOptions(**options), model, data())
+    texts = dict(zip(data().candidates["entities"].ids, probe._texts("entities"), strict=True))
+    assert (texts["n3"], texts["n4"]) == ('bank: sloping land. In a word: "', 'bank: accepts depos. In a word: "')
+    assert texts["n8"] == 'animal: a living be. In a word: "'
+    assert max(len(text) + 1 for text in texts.values()) == 34
+    assert folder.manifest["circumstances"]["notes"] == [
+        "shortened entities: 2 of 8 candidates: descriptions cut to fit"
+    ]
+    assert json.loads((tmp_path / "r" / "artifacts" / "shortened.json").read_text()) == {"entities": ["n4", "n8"]}
+    assert {row["num_candidates"] for row in folder.predictions().to_pylist()} == {8}
+    whole = run("embedding", model, data(), EmbeddingOptions(**options, shorten=False), tmp_path / "whole")
+    assert {row["num_candidates"] for row in whole.predictions().to_pylist()} == {6}
 
 
 def test_queries_that_cannot_be_asked_stay(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from fathom.store.vectors import VectorStore
 
 SHARD_QUERIES = 1024
 TOP = 10
+AROUND = 8
+"""At most so many special tokens stand around a text."""
 
 TAIL_TEMPLATES = {
     "deer": '{name} - {description}\nThis sentence: "{word}" means in one word: "{one word}"\n'
@@ -99,9 +102,12 @@ class Probe(ShardedProbe):
             lambda: resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None,
             lambda: options.few_shot(queryset),
         )
+        self.shortens = options.shorten
+        self._texts = cache(self._texts_of)
         self._spaces: dict[str, Space] = {}
         self._encoded = 0
         self._without: dict[str, list[str]] = {}
+        self._shortened: dict[str, list[str]] = {}
 
     def resolved(self) -> Facts:
         """With the candidates' wording and the pooling."""
@@ -112,7 +118,7 @@ class Probe(ShardedProbe):
         used = [
             self.queryset.candidates[name] for name in dict.fromkeys(shard.space for shard in self._shards.values())
         ]
-        texts = sorted({text for space in used for text in self._texts(space)})
+        texts = sorted({text for space in used for text in self._texts(space.name)})
         store = VectorStore(artifacts, len(texts))
         for piece in range(store.pieces):
             progress(piece, store.pieces)
@@ -126,20 +132,25 @@ class Probe(ShardedProbe):
         row = {text: number for number, text in enumerate(texts)}
         missing = set(store.not_a_number())
         for space in used:
-            rows_of_space = np.array([row[text] for text in self._texts(space)], dtype=np.int64)
+            rows_of_space = np.array([row[text] for text in self._texts(space.name)], dtype=np.int64)
             self._spaces[space.name] = Space(rows_of_space, store.take)
             lost = [id_ for id_, number in zip(space.ids, rows_of_space.tolist(), strict=True) if number in missing]
             if lost:
                 self._without[space.name] = lost
-        if self._without:
-            write_json(artifacts / "not_encoded.json", self._without)
+        for file, listed in (("not_encoded.json", self._without), ("shortened.json", self._shortened)):
+            if listed:
+                write_json(artifacts / file, listed)
 
     def circumstances(self) -> Facts:
-        """Also what was encoded, and which candidates have no vector."""
+        """Also what was encoded, and notes on candidates that have no vector, or one of a shorter text."""
         noted: Facts = {"encoded_candidate_texts": self._encoded, **super().circumstances()}
-        for name, lost in self._without.items():
-            noted[f"not_encoded {name}"] = f"{len(lost)} of {len(self.queryset.candidates[name])} candidates"
-        return noted
+        kinds = (("not encoded", self._without, "no vector"), ("shortened", self._shortened, "descriptions cut to fit"))
+        notes = [
+            f"{kind} {name}: {len(listed)} of {len(self.queryset.candidates[name])} candidates: {why}"
+            for kind, of_space, why in kinds
+            for name, listed in of_space.items()
+        ]
+        return noted | ({"notes": notes} if notes else {})
 
     def _answered(self, shard: Shard) -> Answered:
         queries, candidates = shard.queries, self.queryset.candidates[shard.space]
@@ -170,10 +181,34 @@ class Probe(ShardedProbe):
         for alike in by_space.values():
             yield from shards_of(NO_TEMPLATE, alike, SHARD_QUERIES)
 
-    def _texts(self, space: CandidateSet) -> Iterator[str]:
-        descriptions: Sequence[str | None] = space.descriptions or (None,) * len(space)
-        for name, description in zip(space.names, descriptions, strict=True):
-            yield tail_prompt(self.template, name, description)
+    def _texts_of(self, space: str) -> list[str]:
+        """The text of each candidate; what does not fit the model's window with a shorter description."""
+        candidates = self.queryset.candidates[space]
+        descriptions = candidates.descriptions or (None,) * len(candidates)
+        pairs = list(zip(candidates.names, descriptions, strict=True))
+        texts = [tail_prompt(self.template, name, description) for name, description in pairs]
+        window = self.model.max_tokens
+        if not self.shortens or window is None:
+            return texts
+        for place, ((name, description), text) in enumerate(zip(pairs, texts, strict=True)):
+            # No tokenizer makes more tokens of a text than it has bytes, but for those it puts around it.
+            if description and len(text.encode()) > window - AROUND and self._length(text) > window:
+                texts[place] = self._shorter(name, description, window)
+                self._shortened.setdefault(space, []).append(candidates.ids[place])
+        return texts
+
+    def _shorter(self, name: str, description: str, window: int) -> str:
+        """With as many of the description's first tokens as fit; none where its name alone does not."""
+        ends = self.model.tokenizer(description, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        offsets = ends["offset_mapping"]
+        kept, text = len(offsets), tail_prompt(self.template, name, description)
+        while kept > 0 and (over := self._length(text) - window) > 0:
+            kept = max(0, kept - over)
+            text = tail_prompt(self.template, name, description[: offsets[kept - 1][1]].rstrip() if kept else "")
+        return text
+
+    def _length(self, text: str) -> int:
+        return len(encode_texts(self.model, [text], self.bos)[0])
 
     def _rank(self, vectors: Any, queries: Sequence[Query], space: CandidateSet) -> list[Found]:
         return rank_by_cosine(
@@ -194,10 +229,7 @@ class Probe(ShardedProbe):
         return of_found(found, space) | {"gold_tokens": [len(ids) for ids in tokens]}
 
     def _why_no_vector(self, query: Query, space: CandidateSet) -> str:
-        place = space.position[query.gold[0]]
-        description = space.descriptions[place] if space.descriptions else None
-        [ids] = encode_texts(self.model, [tail_prompt(self.template, space.names[place], description)], self.bos)
-        window = self.model.max_tokens
-        if window is not None and len(ids) > window:
-            return f"the gold answer's prompt of {len(ids)} tokens is longer than the model's window of {window}"
+        length, window = self._length(self._texts(space.name)[space.position[query.gold[0]]]), self.model.max_tokens
+        if window is not None and length > window:
+            return f"the gold answer's prompt of {length} tokens is longer than the model's window of {window}"
         return "the model gave the gold answer a vector that is not a number"

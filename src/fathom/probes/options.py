@@ -275,6 +275,12 @@ class EmbeddingOptions(FewShotOptions):
         "text.",
         json_schema_extra=Group.PROMPTS.mark,
     )
+    shorten: bool = Field(
+        True,
+        description="Shorten descriptions of candidates that do not fit the model's window; otherwise these have no "
+        "vector and cannot be ranked.",
+        json_schema_extra=Group.PROMPTS.mark,
+    )
     pooling: Literal["auto", "last", "mean", "cls"] = Field(
         "auto", description="Which hidden states make the vector; auto: last for causal models, mean for encoders."
     )
