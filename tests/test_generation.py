@@ -125,10 +125,12 @@ def test_one_name_of_two_gold_answers_names_both():
     assert matcher(query).match(query, ["Lutetia"])[1:] == (2, 0, 2)
 
 
-def test_another_known_answer_counts_neither_way():
+def test_another_true_answer_is_right():
+    """A graph asks (France, r, ?) once for each true tail; whichever the model writes is true."""
     query = asking("p", known=("r",))
     assert matcher(query).match(query, ["Eternal City", "Paris"]) == (("r", "p"), 1, 0, 1)
-    assert matcher(query).match(query, ["Rome"])[1:] == (0, 0, 1)
+    assert matcher(query).match(query, ["Rome"])[1:] == (1, 0, 1)
+    assert matcher(query).match(query, ["Rome", "Lima"])[1:] == (1, 1, 1)
 
 
 # --- what they score

@@ -74,7 +74,7 @@ class Matched(NamedTuple):
     """How the answers said to a query meet its gold answers.
 
     :param ids: whom each answer said names: a gold answer, another known one, a candidate by its label; else None.
-    :param right: how many gold answers were named.
+    :param right: how many right answers were named, at most as many as there are gold ones.
     :param wrong: how many answers said name no right answer.
     :param gold: how many gold answers there are.
     """
@@ -109,13 +109,14 @@ class Matcher:
         return [gold for gold in query.gold if not self._names_of(gold, space)]
 
     def match(self, query: Query, said: Sequence[str]) -> Matched:
-        """A right answer that is not asked for (``query.known``) counts neither way."""
+        """Another true answer than those asked for (``query.known``) is right, too, up to as many as are asked for: a
+        graph asks of each of its triples by itself, and no question tells which of the true tails it wants."""
         keys = [answer_key(answer, self.normalise) for answer in said]
         space = self.spaces[query.candidates]
         names = {id_: self._names_of(id_, space) for id_ in (*query.gold, *query.known)}
         by_label = self._by_label(space)
         ids = [next((id_ for id_ in names if key in names[id_]), by_label.get(key)) for key in keys]
-        right = sum(not names[gold].isdisjoint(keys) for gold in query.gold)
+        right = min(sum(not own.isdisjoint(keys) for own in names.values()), len(query.gold))
         wrong = sum(not any(key in names[id_] for id_ in names) for key in dict.fromkeys(keys))
         return Matched(tuple(ids), right, wrong, len(query.gold))
 
