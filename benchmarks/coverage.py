@@ -4,7 +4,7 @@ interval covers it, and how often a difference or a correlation that is zero is 
     python benchmarks/coverage.py [--replicates 2000] [--only shares]
 
 Two truths. *relations*: the mean over all relations that could be; the interval is clustered by relation. *facts*: the
-mean over all facts of just these relations; the interval is within relations. Sizes are equal, or fall as 1, 1/2, 1/3, …
+mean over all facts of just these relations; the interval is within relations. Sizes are equal, or fall as 1, 1/2, 1/3.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def count(
     draw: Callable[[World], Drawn], asked: Callable[[Drawn], Interval], truth: str, worlds: Iterator[World]
 ) -> Counted:
     covering, excluding, widths = 0, 0, []
-    for number, world in enumerate(worlds):
+    for world in worlds:
         drawn = draw(world)
         found = asked(drawn)
         if found.low is None or found.high is None:

@@ -3,7 +3,7 @@
 Two questions can be asked of the same values. *Would other relations give this number?* Then whole relations (clusters)
 are what was drawn, and the spread between them counts. *Would other facts of these relations?* Then each value was
 drawn within its relation, and only the spread within counts. The first needs ten clusters or so: two or three say next
-to nothing of others. Which intervals hold where is simulated by ``benchmarks/coverage.py`` (docs/methods/uncertainty.md).
+to nothing of others. ``benchmarks/coverage.py`` simulates which intervals hold where (docs/methods/uncertainty.md).
 
 How. A number is a function of means. It is computed again with each unit (a cluster, or a value) left out, and the
 spread of these is its variance: the jackknife, which for means of clusters is the cluster-robust variance CV3
@@ -70,6 +70,7 @@ def interval(
     clusters: Labels | None = None,
     *,
     within: Labels | None = None,
+    also: Labels | None = None,
     weights: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
     fold: Fold | None = None,
@@ -79,6 +80,7 @@ def interval(
     :param values: [n]; with *fold* one column or more, [columns, n].
     :param clusters: label of each, [n]: what was drawn as a whole. None: each value on its own.
     :param within: label of each, [n]: groups that are taken as they are, values having been drawn within them.
+    :param also: label of each, [n]: a second way in which values were drawn together, such as the seed of a training.
     :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
     :param limits: what the number cannot leave, e.g. (0, 1).
     :param fold: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
@@ -87,10 +89,12 @@ def interval(
     columns = [values] if fold is None else list(values)  # type: ignore[arg-type]
     table = [np.asarray(column, float) for column in columns]
     shares = np.ones_like(table[0]) if weights is None else np.asarray(weights, float)
-    _check(table, shares, clusters, within)
+    _check(table, shares, (clusters, within, also))
     if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
         return _alike(_alone(table, shares, clusters, fold), limits)
     found = _spread(table, shares, clusters, within, fold or _itself)
+    if also is not None:
+        found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
     return _between(found, limits, few=clusters is not None and found.units < ENOUGH)
 
 
@@ -100,6 +104,7 @@ def difference(
     clusters: Labels | None = None,
     *,
     within: Labels | None = None,
+    also: Labels | None = None,
     weights: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Interval:
@@ -111,21 +116,21 @@ def difference(
     left, right = np.asarray(first, float), np.asarray(second, float)
     if left.shape != right.shape:
         raise ValueError(f"pairs need equal lengths: {left.size} and {right.size}")
-    return interval(left - right, clusters, within=within, weights=weights, limits=limits)
+    return interval(left - right, clusters, within=within, also=also, weights=weights, limits=limits)
 
 
 def _itself(mean: Floats) -> Floats:
     return mean
 
 
-def _check(table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None) -> None:
+def _check(table: Sequence[Floats], weights: Floats, labels: Sequence[Labels | None]) -> None:
     for column in table:
         if column.ndim != 1 or not column.size:
             raise ValueError("an interval needs a list of at least one value")
         if np.isnan(column).any():
             raise ValueError("the values hold NaN; take unscored items out first, and count them")
     lengths = {column.size for column in table} | {weights.size}
-    lengths |= {len(labels) for labels in (clusters, within) if labels is not None}
+    lengths |= {len(own) for own in labels if own is not None}
     if len(lengths) > 1:
         raise ValueError(f"values, weights and labels need equal lengths: {sorted(lengths)}")
     if not np.all(weights > 0):
@@ -138,12 +143,10 @@ def _check(table: Sequence[Floats], weights: Floats, clusters: Labels | None, wi
 def _spread(
     table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None, fold: Fold
 ) -> Spread:
-    unit = _numbered(clusters, len(weights))
-    if within is not None:
-        group = _numbered(within, len(weights))
-        if np.bincount(group).max() > 1:
-            return _spread_within(table, weights, group, fold)
-    return _spread_between(table, weights, unit, fold)
+    group = None if within is None else _numbered(within, len(weights))
+    if group is not None and np.bincount(group).max() > 1:
+        return _spread_within(table, weights, group, fold)
+    return _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
 
 
 def _numbered(labels: Labels | None, count: int) -> Ints:
@@ -189,6 +192,19 @@ def _spread_within(table: Sequence[Floats], weights: Floats, group: Ints, fold: 
     degrees = variance**2 / float(np.sum(own[~alone] ** 2 / free[~alone])) if variance else float(free.sum())
     effective = float(np.sum(weights) ** 2 / np.sum(weights**2))
     return Spread(estimate, variance, max(degrees, 1.0), len(weights), effective)
+
+
+def _two_ways(
+    first: Spread, table: Sequence[Floats], weights: Floats, ways: tuple[Labels | None, Labels], fold: Fold
+) -> Spread:
+    """The variance by either way, less that by both together (Cameron, Gelbach and Miller 2011, equation 2.11); where
+    this difference is less than one of the two, that one. Degrees of freedom are those of the way that has fewer."""
+    numbered = [_numbered(way, len(weights)) for way in ways]
+    second = _spread_between(table, weights, numbered[1], fold)
+    both = _spread_between(table, weights, numbered[0] * (numbered[1].max() + 1) + numbered[1], fold)
+    together = max(first.variance + second.variance - both.variance, first.variance, second.variance)
+    fewer = min(first, second, key=lambda spread: spread.degrees)
+    return fewer._replace(variance=together)
 
 
 # --- from a variance to an interval
@@ -239,6 +255,8 @@ def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fo
 
 def _alike(found: Spread, limits: tuple[float, float]) -> Interval:
     """Of *n* values none differs; up to z² / (n + z²) of others may, each as far as the limits allow."""
+    if found.units == 1:
+        return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
     p_value = 1.0 if abs(found.estimate) <= _ROUNDING else 2.0 ** (1 - found.units)
     if not np.isfinite(limits).all():
         return Interval(found.estimate, None, None, found.units, p_value, NO_SPREAD)

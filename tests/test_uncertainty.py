@@ -1,0 +1,202 @@
+"""Intervals: variances worked out by hand, what never happens, and that they hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fathom.metrics.correlation import correlate
+from fathom.metrics.uncertainty import ENOUGH, Interval, difference, interval
+
+SHARE = (0.0, 1.0)
+NORMAL = float(stats.norm.ppf(0.975))
+
+
+def wilson(share: float, tosses: float, quantile: float) -> tuple[float, float]:
+    """As in textbooks: the roots of (p − share)² = q² p (1 − p) / n."""
+    a, b, c = 1 + quantile**2 / tosses, -(2 * share + quantile**2 / tosses), share**2
+    return tuple(sorted(np.roots([a, b, c]).tolist()))
+
+
+def test_clusters_of_equal_size_are_as_good_as_their_means():
+    """Means 0, 0.5, 1 have variance 0.25, their mean 0.25 / 3; as 0.5 · 0.5 / (0.25 / 3) = 3 tosses, and 2 degrees of
+    freedom. Without limits 0.5 ± 4.3027 · √(0.25 / 3)."""
+    values, clusters = [0, 0, 0, 1, 1, 1], ["a", "a", "b", "b", "c", "c"]
+    free = interval(values, clusters)
+    assert (free.estimate, free.units) == (0.5, 3)
+    assert free.high - 0.5 == pytest.approx(4.302653 * np.sqrt(0.25 / 3), rel=1e-6)
+    assert interval(values, clusters, limits=SHARE)[1:3] == pytest.approx(wilson(0.5, 3, stats.t.ppf(0.975, 2)))
+    assert free.note == "only 3 clusters: the interval is rough"
+
+
+def test_clusters_of_unequal_size_by_hand():
+    """a: 1 of 1, b: 0 of 2, c: 2 of 3. All: 1/2. Without a 2/5, without b 3/4, without c 1/3. Variance 2/3 · (1/100 +
+    1/16 + 1/36); Kish's number of clusters 36 / (1 + 4 + 9), less one: degrees of freedom."""
+    found = interval([1, 0, 0, 1, 1, 0], list("abbccc"))
+    error = np.sqrt(2 / 3 * (1 / 100 + 1 / 16 + 1 / 36))
+    assert found.high - found.estimate == pytest.approx(stats.t.ppf(0.975, 36 / 14 - 1) * error)
+
+
+def test_within_relations_only_the_spread_within_counts():
+    """a: 1, 0 (variance 1/2), b: 0.2, 0.4, 0.6 (variance 0.04); shares of 2/5 and 3/5. Variance (2/5)² · 0.5 / 2 +
+    (3/5)² · 0.04 / 3; degrees of freedom as Satterthwaite."""
+    found = interval([1, 0, 0.2, 0.4, 0.6], within=list("aabbb"))
+    parts = [0.16 * 0.25, 0.36 * 0.04 / 3]
+    degrees = sum(parts) ** 2 / (parts[0] ** 2 / 1 + parts[1] ** 2 / 2)
+    assert found.estimate == pytest.approx(0.44)
+    assert found.high - 0.44 == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(sum(parts)))
+    assert found.units == 5
+
+
+def test_a_relation_of_one_fact_has_the_mean_variance_of_the_others():
+    """b's only value is taken to vary as a's, by 1/2: (2/3)² · 0.5 / 2 + (1/3)² · 0.5, with a's degree of freedom."""
+    found = interval([1, 0, 0.3], within=list("aab"))
+    parts = (4 / 9 * 0.25, 1 / 9 * 0.5)
+    degrees = sum(parts) ** 2 / parts[0] ** 2
+    assert found.high - found.estimate == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(sum(parts)))
+
+
+def test_weights_count():
+    """Weights 1 and 3 of two values: the mean 0.75; without either the other remains, so √(1/2 · (0.75² + 0.25²))."""
+    found = interval([0, 1], weights=[1, 3])
+    error = np.sqrt(0.5 * (0.75**2 + 0.25**2))
+    assert found.estimate == 0.75
+    assert found.high - 0.75 == pytest.approx(stats.t.ppf(0.975, 1.0) * error)
+
+
+def test_a_function_of_means():
+    """The ratio of means of (1, 2, 3) and (2, 2, 5): 2/3; without each in turn 5/7, 4/7 and 3/4."""
+    found = interval([[1, 2, 3], [2, 2, 5]], fold=lambda one, other: one / other)
+    without = np.array([5 / 7, 4 / 7, 3 / 4])
+    error = np.sqrt(2 / 3 * ((without - 2 / 3) ** 2).sum())
+    assert found.estimate == pytest.approx(2 / 3)
+    assert found.high - 2 / 3 == pytest.approx(stats.t.ppf(0.975, 2) * error)
+
+
+@pytest.mark.parametrize(("value", "ends"), [(0.0, (0, 0.3244)), (1.0, (0.6756, 1)), (0.5, (0.3378, 0.6622))])
+def test_equal_values_say_no_more_than_wilson(value, ends):
+    """z² / (8 + z²) = 0.3244 of others may lie elsewhere: eight hits at an even chance are no certainty."""
+    found = interval([value] * 8, limits=SHARE)
+    assert found[1:3] == pytest.approx(ends, abs=1e-4)
+    assert (found.units, found.note) == (8, "no value differs: Wilson's interval")
+
+
+def test_equal_values_without_limits_have_no_interval():
+    found = interval([2.0, 2.0, 2.0])
+    assert (found.low, found.high) == (None, None)
+    assert found.note == "no value differs, and nothing limits what others could be: no interval"
+
+
+def test_one_value_or_one_cluster_has_no_interval():
+    assert interval([0.3], limits=SHARE)[:4] == (0.3, None, None, 1)
+    assert interval([0, 1, 1], list("aaa"), limits=SHARE)[1:] == (
+        None,
+        None,
+        1,
+        pytest.approx(np.nan, nan_ok=True),
+        "of one value: no interval",
+    )
+
+
+def test_ranks_are_taken_by_their_logarithm():
+    """Mean 2, error 1: from 2 / e^t to 2 · e^t with t(1 degree) = 12.7 halves; cut at 1."""
+    found = interval([1, 3], limits=(1.0, np.inf))
+    assert (found.low, found.high) == (1.0, pytest.approx(2 * np.exp(stats.t.ppf(0.975, 1) / 2)))
+
+
+def test_p_and_interval_agree():
+    """The interval of a difference of shares leaves zero out just where p is below 0.05."""
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        a, b = random.random((2, 30)) < random.random((2, 1))
+        found = difference(a, b, random.integers(0, 12, 30), limits=(-1.0, 1.0))
+        assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)
+
+
+def test_equal_differences_flip_signs():
+    """Five items, all better by 1: two of 2⁵ patterns of signs are as extreme; no difference at all: p = 1."""
+    assert difference([1] * 5, [0] * 5, limits=(-1.0, 1.0)).p_value == 2 / 32
+    assert difference([1] * 5, [1] * 5, limits=(-1.0, 1.0)).p_value == 1.0
+
+
+def test_two_ways_add_up():
+    """Means of rows 0 and 1, of columns 0.5 and 0.5: all the spread is between rows."""
+    values, rows, columns = [0, 0, 1, 1], list("aabb"), list("xyxy")
+    both = interval(values, rows, also=columns)
+    assert both.high - both.low == pytest.approx(interval(values, rows).high - interval(values, rows).low)
+    crossed = interval([0, 1, 1, 2], rows, also=columns)
+    assert crossed.high - crossed.low > interval([0, 1, 1, 2], rows).high - interval([0, 1, 1, 2], rows).low
+
+
+def test_order_does_not_matter():
+    random = np.random.default_rng(1)
+    values, clusters = random.random(50), random.integers(0, 12, 50)
+    order = random.permutation(50)
+    for how in ({}, {"clusters": clusters}, {"within": clusters}):
+        moved = {name: labels[order] for name, labels in how.items()}
+        assert interval(values[order], limits=SHARE, **moved)[:4] == pytest.approx(
+            interval(values, limits=SHARE, **how)[:4]
+        )
+
+
+def test_nothing_leaves_its_limits():
+    random = np.random.default_rng(2)
+    for _ in range(300):
+        size = int(random.integers(2, 40))
+        values = random.choice([0, 0.5, 1], size, p=random.dirichlet([0.3, 0.3, 0.3]))
+        labels = random.integers(0, random.integers(1, 20), size)
+        for how in ({}, {"clusters": labels}, {"within": labels}):
+            found = interval(values, limits=SHARE, **how)
+            assert found.low is None or 0 <= found.low <= found.estimate <= found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "words"),
+    [([], None, "at least one value"), ([1, np.nan], None, "NaN"), ([1, 0], ["a"], "equal lengths")],
+)
+def test_what_cannot_have_an_interval(values, labels, words):
+    with pytest.raises(ValueError, match=words):
+        interval(values, labels)
+
+
+def test_correlations_know_their_clusters():
+    """Ten copies of the same twelve pairs tell no more than the twelve: clustered by pair the interval stays as wide,
+    each pair for itself it shrinks by about √10."""
+    random = np.random.default_rng(3)
+    x = random.standard_normal(12)
+    y = x + random.standard_normal(12)
+    once = correlate(x, y)
+    copies = [np.tile(side, 10) for side in (x, y)]
+    kept = correlate(*copies, clusters=np.tile(np.arange(12), 10))
+    assert kept.estimate == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert (kept.low, kept.high) == pytest.approx((once.low, once.high))
+    alone = correlate(*copies)
+    assert (alone.high - alone.low) * 2.5 < once.high - once.low
+    assert kept.units >= ENOUGH
+
+
+def test_correlations_of_too_little():
+    assert correlate([1, 2, 3], [1, 2, 3]).low is None
+    assert np.isnan(correlate([1, 1, 1, 1], [1, 2, 3, 4]).estimate)
+
+
+def covered(draw, truth: float, replicates: int = 400) -> float:
+    found: list[Interval] = [draw(np.random.default_rng(seed)) for seed in range(replicates)]
+    return float(np.mean([one.low <= truth <= one.high for one in found]))
+
+
+def test_they_hold():
+    """95 % ± 3 standard errors of 400 draws (docs/methods/uncertainty.md has the whole table)."""
+
+    def clustered(random: np.random.Generator) -> Interval:
+        rates = random.beta(0.3 * 9, 0.7 * 9, 13)
+        labels = np.repeat(np.arange(13), 8)
+        return interval(random.random(104) < rates[labels], labels, limits=SHARE)
+
+    def within(random: np.random.Generator) -> Interval:
+        labels = np.repeat([0, 1], [40, 20])
+        return interval(random.random(60) < np.array([0.9, 0.2])[labels], within=labels, limits=SHARE)
+
+    assert 0.917 <= covered(clustered, 0.3) <= 0.983
+    assert 0.917 <= covered(within, (0.9 * 40 + 0.2 * 20) / 60) <= 0.983
