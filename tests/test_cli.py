@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -261,8 +262,10 @@ def test_exported_names():
 def test_the_cost_of_an_exact_search_is_said():
     from fathom.cli.probe import _searched
 
-    assert _searched({"statements": 12}) == ""  # no search
-    said = _searched({"tokens_run": 10, "tokens_full": 50, "tokens_naive": 1000})
+    nothing: list[int | None] = [None]
+    assert _searched(pa.table({f"tokens_{way}": nothing for way in ("run", "full", "naive")})) == ""  # no search
+    costs = {"tokens_run": [4, None, 6], "tokens_full": [30, None, 20], "tokens_naive": [900, None, 100]}
+    said = _searched(pa.table(costs))
     assert said == (
         "exact search: 10 tokens run, 50 without pruning, 1,000 one statement at a time (100 times as many)\n"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -263,6 +264,18 @@ def test_a_finished_run_asks_nothing(model, data, tmp_path):
     assert model.tokens_run == before
 
 
+def test_what_a_killed_writer_left_is_removed(model, data, tmp_path):
+    """Its files carry the number of its process; those of one that runs stay."""
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    left = tmp_path / "r" / ".manifest.json.4194305.tmp"  # beyond the largest number that Linux gives
+    at_work = tmp_path / "r" / "predictions" / f".part-00000.parquet.{os.getppid()}.tmp"
+    for file in (left, at_work):
+        file.write_text("half")
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    assert not left.exists()
+    assert at_work.exists()
+
+
 def test_another_identity_is_refused_and_named(model, data, tmp_path):
     run("statement", model, data, options("statement"), tmp_path / "r")
     with pytest.raises(BadInput, match="belongs to another run") as error:
@@ -323,7 +336,7 @@ OTHER = {
     "candidates": "asked", "batch_tokens": 5, "bos": "none", "shots": 3, "per_query_shots": True,
     "trailing_space": True, "describe_head": True, "templates": (1,), "reduction": ("mean",), "score": ("answer",),
     "pll": "original", "capitalize": False, "closing": True, "top_k": 3, "max_rank": 9, "prune": False,
-    "tail_template": "A", "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
+    "tail_template": "A", "shorten": False, "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
     "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "more.txt",
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
 from fathom.probes import PROBES, Entry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def make(does: str) -> typer.Typer:
@@ -37,7 +40,7 @@ def _command(entry: Entry) -> Callable[..., None]:
         with progress_bar(f"{entry.name} {Path(model).name}") as progress:
             result = probe(entry.name, model, data, out, progress, **merge(config, given))
         typer.echo(result.summary().to_text())
-        typer.echo(_searched(result.folder.manifest["circumstances"]), nl=False)
+        typer.echo(_searched(result.folder.predictions()), nl=False)
         typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by relation,cardinality,domain,template")
 
     return with_flags(command, entry.options)
@@ -48,9 +51,12 @@ def _model_help(entry: Entry) -> str:
     return f"Name or folder of a transformers model{served}."
 
 
-def _searched(noted: Mapping[str, Any]) -> str:
+def _searched(predictions: pa.Table) -> str:
     """What the exact search cost, where it was used: each token is a node of the answers' trie."""
-    run, full, naive = (noted.get(f"tokens_{way}", 0) for way in ("run", "full", "naive"))
+    run, full, naive = (
+        sum(tokens or 0 for tokens in predictions.column(f"tokens_{way}").to_pylist())
+        for way in ("run", "full", "naive")
+    )
     if not run:
         return ""
     return (

@@ -131,8 +131,6 @@ class Probe(ShardedProbe):
     def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """By exact search, or in full where that cannot be had."""
         answers, refused = self._searcher.ask(wording, queries, space)
-        for answer in (answer for query in answers.values() for answer in query):
-            self._noted.update({name: answer.get(name, 0) for name in ("tokens_run", "tokens_full", "tokens_naive")})
         return answers | (self._scored(wording, refused, space) if refused else {})
 
     def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:

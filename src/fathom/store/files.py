@@ -60,6 +60,24 @@ def whole_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def clear_temporaries(folder: Path) -> None:
+    """Remove what writers that were killed have left below *folder*: their files carry the number of their process."""
+    for left in folder.rglob(".*.tmp"):
+        number = left.name.split(".")[-2]
+        if left.is_file() and number.isdecimal() and not (int(number) != os.getpid() and _runs(int(number))):
+            left.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
+
+
 def write_json(path: Path, content: Any) -> None:
     """Indented JSON, whole or not at all. :raises RunFailed: the disk is full."""
     with whole_file(path) as temporary:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.errors import BadInput
-from fathom.store.files import write_json, write_table
+from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.predictions import SCHEMA
 
 FORMAT = 1
@@ -61,6 +61,7 @@ class RunFolder:
         :returns: the shards already finished.
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
+        clear_temporaries(self.path)
         if (self.path / "manifest.json").exists():
             differing = list(
                 differences(_compared(self.manifest["identity"]), _compared(json.loads(json.dumps(identity))))
