@@ -59,15 +59,24 @@ class Columns:
         before = self._passed - 1 - self.skip - np.arange(len(self._passed))  # rows before each line passed over
         return int(row + 1 + self.skip + np.searchsorted(before, row, side="right"))
 
-    def complain(self, rows: NDArray[np.int64], message: Callable[[int], str]) -> None:
+    def complain(
+        self,
+        rows: NDArray[np.int64],
+        message: Callable[[int], str],
+        more: str = "such lines",
+        tell: Callable[[Path, int | None, str], None] | None = None,
+    ) -> None:
         """A fault for each of *rows*, up to a number.
 
         :param message: from a row to what is wrong with it.
+        :param more: what the others are.
+        :param tell: says it, by default as a fault.
         """
+        tell = tell or self.faults.add
         for row in rows[:SHOWN].tolist():
-            self.faults.add(self.file, self.line(row), message(row))
+            tell(self.file, self.line(row), message(row))
         if len(rows) > SHOWN:
-            self.faults.add(self.file, None, f"{len(rows) - SHOWN:,} more such lines")
+            tell(self.file, None, f"{len(rows) - SHOWN:,} more {more}")
 
     def refuse_empty(self, name: str) -> None:
         """A fault for each line whose field is empty or white space."""
