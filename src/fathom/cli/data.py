@@ -39,8 +39,8 @@ def list_() -> None:
 
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 where there are any."""
-    from fathom.data.graph.statistics import repeated_triples
     from fathom.data.selection.readings import has_sentences
+    from fathom.data.statistics import repeated_triples
     from fathom.formats import examine
     from fathom.results.datasets import readings_table
 

@@ -42,6 +42,7 @@ class TripleQueries(Sequence[Query]):
     ) -> None:
         self.graph, self.rows, self.split = graph, rows, split
         self.directions, self.everybody = directions, everybody
+        self._prefix, self._first = split or "triple", graph.splits[split].start if split else 0
         self._cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
 
     def __len__(self) -> int:
@@ -74,21 +75,13 @@ class TripleQueries(Sequence[Query]):
         rows = np.array([int(number) for number in numbers if number.isdecimal()], dtype=np.int64) + self._first
         return np.intersect1d(rows, self.rows)
 
-    @property
-    def _prefix(self) -> str:
-        return self.split or "triple"
-
-    @property
-    def _first(self) -> int:
-        return self.graph.splits[self.split].start if self.split else 0
-
     def make(self, rows: NDArray[np.int64]) -> tuple[Query, ...]:
         """The queries of some of :attr:`rows`: of each row, one for each direction."""
         made = [self._make(rows, direction) for direction in self.directions]
         return tuple(query for of_row in zip(*made, strict=True) for query in of_row)
 
     def _make(self, rows: NDArray[np.int64], direction: Direction) -> tuple[Query, ...]:
-        graph, prefix, first = self.graph, self._prefix, self._first
+        graph = self.graph
         given, asked = (graph.head, graph.tail) if direction == "tail" else (graph.tail, graph.head)
         subjects, answers = graph.entities.take(given[rows]), graph.entities.take(asked[rows])
         relation_ids, relation_names = (graph.relations.column(name).to_pylist() for name in ("id", "name"))
@@ -103,7 +96,7 @@ class TripleQueries(Sequence[Query]):
         )
         return tuple(
             Query(
-                id=f"{prefix}/{row - first}" + ("" if direction == "tail" else "/head"),
+                id=f"{self._prefix}/{row - self._first}" + ("" if direction == "tail" else "/head"),
                 relation=relation_ids[relation],
                 subject=subject,
                 subject_id=subject_id,
