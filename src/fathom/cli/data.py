@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 def make(does: str) -> typer.Typer:
     """``fathom data``"""
     app = new_group(does, "fathom data info geography")
-    add_command(app, "list", list_, "fathom data list")
-    add_command(app, "check", check, "fathom data check my-facts")
-    add_command(app, "info", info, "fathom data info geography --tokenizer gpt2")
-    add_command(app, "leakage", leakage, "fathom data leakage my-graph")
-    add_command(app, "sample", sample, "fathom data sample my-graph --out small-graph --entities 500")
+    for command, example in (
+        (list_, "list"),
+        (check, "check my-facts"),
+        (info, "info geography --tokenizer gpt2"),
+        (leakage, "leakage my-graph"),
+        (sample, "sample my-graph --out small-graph --entities 500"),
+    ):
+        add_command(app, example.split()[0], command, f"fathom data {example}")
     return app
 
 

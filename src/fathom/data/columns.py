@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
+import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -143,26 +143,20 @@ class Columns:
             self.faults.add(self.file, None, f"{len(wrong) - SHOWN:,} more lines with another number of columns")
 
     def _fail(self, error: pa.ArrowInvalid) -> None:
-        text = str(error)
-        found = re.search(r"Row #(\d+)", text)
-        if "Empty CSV file" in text:
-            return
-        shown = "".join(sign if sign.isprintable() else " " for sign in text[:200])
-        self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
+        found = re.search(r"Row #(\d+)", str(error))
+        shown = "".join(sign if sign.isprintable() else " " for sign in str(error)[:200])
+        if "Empty CSV file" not in str(error):
+            self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
 
 
 def _not_utf8(file: Path) -> int | None:
     """The first line that is not UTF-8 text, counted from 1; None where all of it is."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line, chunk = 1, b" "
     with pa.input_stream(str(file)) as stream:
-        while chunk:
-            chunk = stream.read(1 << 20)
+        for number, line in enumerate(io.BufferedReader(stream), start=1):
             try:
-                decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                return line + error.object.count(b"\n", 0, error.start)
-            line += chunk.count(b"\n")
+                line.decode()
+            except UnicodeDecodeError:
+                return number
     return None
 
 

@@ -121,8 +121,10 @@ def find_files(path: Path) -> GraphFiles:
 
 
 def _read(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
-    fields = ("head", "relation", "tail")
-    parts = {split: Columns(file, fields, faults, skip=int(_has_header(file))) for split, file in files.triples.items()}
+    parts = {
+        split: Columns(file, ("head", "relation", "tail"), faults, skip=int(_has_header(file)))
+        for split, file in files.triples.items()
+    }
     return assemble(parts, files, faults)
 
 
