@@ -125,9 +125,7 @@ class Columns:
         """Without blank lines, which Arrow gives as rows of empty fields."""
         self._passed = np.array([number for number, _ in self._wrong], dtype=np.int64)
         self.table = table
-        blank = np.ones(len(table), dtype=bool)
-        for column in table.columns:
-            blank &= pc.equal(pc.binary_length(column), 0).to_numpy()
+        blank = np.logical_and.reduce([pc.equal(pc.binary_length(field), 0).to_numpy() for field in table.columns])
         if blank.any():
             lines = [self.line(row) for row in np.flatnonzero(blank).tolist()]
             self.table = table.filter(pa.array(~blank))

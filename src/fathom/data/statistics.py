@@ -172,8 +172,5 @@ def _share(part: np.int64, whole: np.int64) -> float | None:
 def repeated_triples(graph: KnowledgeGraph) -> int:
     """Triples that stood before, in their split or another."""
     order = np.lexsort((graph.tail, graph.relation, graph.head))
-    same = np.ones(max(len(order) - 1, 0), dtype=bool)
-    for column in (graph.head, graph.relation, graph.tail):
-        sorted_ = column[order]
-        same &= sorted_[1:] == sorted_[:-1]
-    return int(same.sum())
+    columns = (column[order] for column in (graph.head, graph.relation, graph.tail))
+    return int(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]).sum())

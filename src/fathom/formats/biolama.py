@@ -61,8 +61,9 @@ def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
     if draft.queries and not faults.found:
         names.note(path, faults)
         if without:
-            asked_how = "asked by few-shot lines, where a probe can"
-            faults.note(path, None, f"no templates for {', '.join(without)}: {asked_how}")
+            faults.note(
+                path, None, f"no templates for {', '.join(without)}: asked by few-shot lines, where a probe can"
+            )
     return draft.queryset(
         path.name.split(".")[0],
         lambda: _graph(facts, names),

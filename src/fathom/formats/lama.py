@@ -50,7 +50,6 @@ _TEST_FILE = re.compile(r"(\w+_)?test\.jsonl(\.gz)?")
 _PEEKED = 10
 _OPTIONAL_TEXT = ("uuid", "id", "predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
 
-
 LeftOut = dict[tuple[Path, str], list[int]]
 """Lines whose sentences are not asked, by file and reason."""
 _DOUBLE = "what another of their fact says"

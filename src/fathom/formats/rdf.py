@@ -82,14 +82,20 @@ class _Collected:
     literals: int = 0
     vocabulary: int = 0
 
-    def triple(self, subject: str, predicate: str, object_: str) -> tuple[int, ...]:
-        if object_.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
+    def take(self, statement: Any) -> tuple[int, ...]:
+        """Three numbers, or none where it is no triple between entities."""
+        subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
+        if hasattr(object_, "datatype"):
+            self.literal(subject, predicate, object_.value, object_.language)
+            return ()
+        other = _id(object_)
+        if other.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
             self.vocabulary += 1
             return ()
         return (
             self.entities.setdefault(subject, len(self.entities)),
             self.relations.setdefault(predicate, len(self.relations)),
-            self.entities.setdefault(object_, len(self.entities)),
+            self.entities.setdefault(other, len(self.entities)),
         )
 
     def literal(self, subject: str, predicate: str, value: str, language: str | None) -> None:
@@ -166,17 +172,8 @@ def _triples(file: Path, reader: _Collected, faults: Faults) -> np.ndarray[Any, 
     """Rows of head, relation and tail, shape (triples, 3)."""
     numbers = array("i")
     for statement in quads(file, faults):
-        numbers.extend(_take(statement, reader))
+        numbers.extend(reader.take(statement))
     return np.array(numbers, dtype=np.int32).reshape(-1, 3)
-
-
-def _take(statement: Any, reader: _Collected) -> tuple[int, ...]:
-    """Three numbers, or none where it is no triple between entities."""
-    subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
-    if hasattr(object_, "datatype"):
-        reader.literal(subject, predicate, object_.value, object_.language)
-        return ()
-    return reader.triple(subject, predicate, _id(object_))
 
 
 def kind_of(file: Path) -> str | None:

@@ -35,9 +35,8 @@ def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], Knowledge
     root = cache_root()
     if root is None:
         return read()
-    folder = (
-        root / "graphs" / hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode()).hexdigest()[:16]
-    )
+    digest = hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode())
+    folder = root / "graphs" / digest.hexdigest()[:16]
     with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):  # none, stale or damaged
         graph, notes = _load(folder, sources)
         faults.notes += notes
