@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
-from fathom.cli.formats import Format, show
+from fathom.cli.formats import TableFormat, show
 from fathom.cli.options import add_command, new_group, option
 from fathom.errors import BadInput
 from fathom.options import Group
@@ -65,7 +65,7 @@ def info(
     tokenizer: str | None = option(
         Group.MODEL, "Model whose tokenizer counts the share of answers that are one token.", default=None
     ),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Show size, chance level and skew of the answers, in all and by relation, and what a knowledge graph holds."""
     from fathom.formats import read
@@ -74,7 +74,7 @@ def info(
     show(data_tables(read(path), _token_counter(tokenizer)), format)
 
 
-def leakage(path: GraphArgument, format: Printed = Format.TEXT) -> None:
+def leakage(path: GraphArgument, format: Printed = TableFormat.TEXT) -> None:
     """Show what a graph gives away without inference: entities with few relations, answers in descriptions."""
     from fathom.results.datasets import leakage_tables
 
@@ -94,7 +94,7 @@ def sample(
         min=0,
     ),
     seed: Seed = 0,
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
     from fathom.building.sample import sample_table, write_sample

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fathom.results.tables import Table
 
 
-class Format(StrEnum):
+class TableFormat(StrEnum):
     """For reading: text, md. For programs: json, csv."""
 
     TEXT = "text"
@@ -21,7 +21,7 @@ class Format(StrEnum):
     MD = "md"
 
 
-def show(tables: Sequence[Table], format: Format = Format.TEXT) -> None:
+def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT) -> None:
     """Print *tables* to standard output."""
     from fathom.results.tables import render
 

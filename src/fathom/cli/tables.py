@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fathom.cli.formats import Format, show
+from fathom.cli.formats import TableFormat, show
 from fathom.results.tables import Table, render
 
 
-def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -> None:
+def tell(tables: Sequence[Table], format: TableFormat, out: Path | None, name: str) -> None:
     """Print, and keep in every form."""
     from fathom.store.files import write_text
 

@@ -170,5 +170,4 @@ def first_lines(file: Path, count: int) -> list[str]:
 
 def first_fields(file: Path) -> int:
     """How many columns the first line has; 0 where there is none."""
-    lines = first_lines(file, 1)
-    return len(lines[0].split("\t")) if lines else 0
+    return next((len(line.split("\t")) for line in first_lines(file, 1)), 0)

@@ -46,8 +46,7 @@ def random_baseline(queryset: QuerySet, queries: list[Query] | tuple[Query, ...]
 
 def majority_share(queries: list[Query]) -> float:
     """How often the most frequent answer is right."""
-    counts = Counter(answer for query in queries for answer in query.gold)
-    return counts.most_common(1)[0][1] / len(queries)
+    return max(Counter(answer for query in queries for answer in query.gold).values()) / len(queries)
 
 
 def relation_statistics(queryset: QuerySet, count_tokens: CountTokens | None = None) -> list[RelationStatistics]:
@@ -140,7 +139,7 @@ def graph_relations(queries: TripleQueries, count_tokens: CountTokens | None = N
         GraphRelation(
             ids[row],
             names[row],
-            queries.cardinality(row) if asked[row] else "",
+            queries.cardinality[row] if asked[row] else "",
             int(in_all[row]),
             int(asked[row]),
             int(answers[row]),

@@ -99,8 +99,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
 
 def split_of(file: Path) -> str | None:
     """The split that a file is named after, e.g. ``dev`` for ``valid.tsv.gz``."""
-    stem = file.name.split(".")[0]
-    return next((split for split, stems in _SPLITS.items() if stem in stems), None)
+    return next((split for split, stems in _SPLITS.items() if file.name.split(".")[0] in stems), None)
 
 
 def find_files(path: Path) -> GraphFiles:

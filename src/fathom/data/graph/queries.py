@@ -43,7 +43,8 @@ class TripleQueries(Sequence[Query]):
         self.graph, self.rows, self.split = graph, rows, split
         self.directions, self.everybody = directions, everybody
         self._prefix, self._first = split or "triple", graph.splits[split].start if split else 0
-        self._cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
+        self.cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
+        """Among these queries, of each relation of the graph."""
 
     def __len__(self) -> int:
         return len(self.rows) * len(self.directions)
@@ -61,13 +62,6 @@ class TripleQueries(Sequence[Query]):
     def __iter__(self) -> Iterator[Query]:
         for start in range(0, len(self.rows), BLOCK):
             yield from self.make(self.rows[start : start + BLOCK])
-
-    def cardinality(self, relation: int) -> str:
-        """Among these queries, "1:1" or "1:N".
-
-        :param relation: its row in the graph.
-        """
-        return self._cardinality[relation]
 
     def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
         """Rows of queries by their id; an unknown id has none."""
@@ -104,7 +98,7 @@ class TripleQueries(Sequence[Query]):
                 candidates=ENTITIES,
                 direction=direction,
                 known=tuple(answer for answer in right if answer != gold),
-                groups={"cardinality": self._cardinality[relation]},
+                groups={"cardinality": self.cardinality[relation]},
                 unscored=None if self.everybody else _why_not(subject, relation_names[relation], gold_name),
             )
             for row, relation, subject_id, subject, gold, gold_name, right in zip(*columns, strict=True)
@@ -149,7 +143,7 @@ def graph_queryset(
     queries = TripleQueries(graph, rows, split, directions, everybody)
     ids, names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))
     asked = np.unique(graph.relation[span.start : span.stop]).tolist()
-    relations = {ids[row]: Relation(ids[row], names[row], (), queries.cardinality(row)) for row in asked}
+    relations = {ids[row]: Relation(ids[row], names[row], (), queries.cardinality[row]) for row in asked}
     return GraphQuerySet(
         queries=queries,
         candidates=EntityCandidates(graph, everybody),

@@ -76,11 +76,6 @@ class Selection:
     add_candidates: Path | None = None
 
     @property
-    def counts_tokens(self) -> bool:
-        """Whether a tokenizer is needed."""
-        return self.single_token or self.tail_tokens is not None
-
-    @property
     def changes_candidates(self) -> bool:
         """Whether queries are ranked against other candidates than those of the data."""
         return self.pool is not None or self.add_candidates is not None
@@ -101,7 +96,7 @@ def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | Non
     :param count_tokens: needed for the filters by tokens.
     :raises BadInput: everything about *selection* that *data* does not have, or nothing left.
     """
-    if selection.counts_tokens and count_tokens is None:
+    if (selection.single_token or selection.tail_tokens is not None) and count_tokens is None:
         raise BadInput("--single-token and --tail-tokens need a model with a tokenizer to count tokens with")
     whole = data.whole or data
     data, pool, left_out = _narrow(data, selection, count_tokens)
