@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -71,7 +70,13 @@ def info(
     from fathom.formats import read
     from fathom.results.datasets import data_tables
 
-    show(data_tables(read(path), _token_counter(tokenizer)), format)
+    data, count_tokens = read(path), None
+    if tokenizer is not None:
+        from fathom.models.loading import load_tokenizer
+        from fathom.scoring.tokens import token_counter
+
+        count_tokens = token_counter(load_tokenizer(tokenizer))
+    show(data_tables(data, count_tokens), format)
 
 
 def leakage(path: GraphArgument, format: Printed = TableFormat.TEXT) -> None:
@@ -113,12 +118,3 @@ def graph_at(path: str) -> tuple[KnowledgeGraph, str]:
     if queryset.graph is None:
         raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
     return queryset.graph, queryset.name
-
-
-def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
-    if tokenizer is None:
-        return None
-    from fathom.models.loading import load_tokenizer
-    from fathom.scoring.tokens import token_counter
-
-    return token_counter(load_tokenizer(tokenizer))

@@ -229,8 +229,7 @@ def _narrow(
     if selection.ids is not None:
         tally.narrow("ids", tally.pool.of_ids(selection.ids))
     if selection.exclude_tails:
-        _check_tails(data, whole, selection.exclude_tails)
-        tally.narrow("exclude_tails", _without(tally.pool, set(selection.exclude_tails)))
+        tally.narrow("exclude_tails", _without(data, whole, tally.pool, set(selection.exclude_tails)))
     if selection.tail_tokens is not None and count_tokens is not None:
         limits = _token_range(selection.tail_tokens)
         tally.narrow("tail_tokens", _of_tokens(tally.pool, *limits, selection, count_tokens))
@@ -320,19 +319,17 @@ def _token_range(text: str) -> tuple[int, int]:
     return low, high
 
 
-def _check_tails(data: QuerySet, pool: _Left, tails: Collection[str]) -> None:
-    ids, names = pool.golds()
-    absent = set(tails) - set(ids) - set(names)
+def _without(data: QuerySet, whole: _Left, left: _Left, tails: set[str]) -> _Left:
+    """What is *left* of the *whole* without gold answers of these names or ids, all of which must be there."""
+    ids, names = whole.golds()
+    absent = tails - set(ids) - set(names)
     if absent:
         raise BadInput(
             f"--exclude-tails: no gold answer of {data.name} has the name or id {', '.join(sorted(absent))}; "
             "a name with a comma must be given by its id"
         )
-
-
-def _without(pool: _Left, tails: set[str]) -> _Left:
-    kept = [id_ not in tails and name not in tails for id_, name in zip(*pool.golds(), strict=True)]
-    return pool.with_golds(np.array(kept, dtype=bool))
+    kept = [id_ not in tails and name not in tails for id_, name in zip(*left.golds(), strict=True)]
+    return left.with_golds(np.array(kept, dtype=bool))
 
 
 def _of_tokens(pool: _Left, low: int, high: int, selection: Selection, count_tokens: CountTokens) -> _Left:
