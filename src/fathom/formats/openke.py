@@ -71,8 +71,8 @@ def _counted(file: Path, names: Iterable[str], faults: Faults) -> Columns:
 def _read_numbers(file: Path, kind: str, faults: Faults) -> Numbered:
     part = _counted(file, ("id", "number"), faults)
     numbers = _integers(part, "number")
-    for name in ("id", "number"):
-        part.refuse_second(name, f"{kind} {name}" if name == "number" else kind)
+    part.refuse_second("id", kind)
+    part.refuse_second("number", f"{kind} number")
     return part["id"].combine_chunks(), numbers.combine_chunks()
 
 
