@@ -98,7 +98,11 @@ class GraphRelation(NamedTuple):
 
 
 def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
-    """Sizes, and what may surprise: repeated triples, entities without names or descriptions, shared names."""
+    """Sizes, and what may surprise: repeated triples, entities without names or descriptions, shared names.
+
+    :returns: counts by what is counted. Entities without a name are no candidates; a triple stands twice that stood
+        before, in its split or another.
+    """
     graph = graph_of(queryset)
     names = pc.utf8_trim_whitespace(graph.entities.column("name"))
     bearers = pc.value_counts(names.filter(pc.not_equal(names, ""))).field("counts").to_numpy()
