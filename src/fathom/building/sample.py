@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 import fathom
 from fathom.data.faults import Json
-from fathom.data.graph.tables import in_use
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.formats.kg import unwritable, write_graph
@@ -176,7 +175,7 @@ def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
             splits[split] = range(start, start + count)
         start += count
     columns = (graph.head[rows], graph.relation[rows], graph.tail[rows])
-    return in_use(graph.entities, graph.relations, *columns, splits)
+    return KnowledgeGraph.of_used(graph.entities, graph.relations, columns, splits)
 
 
 def _sizes(graph: KnowledgeGraph) -> Json:

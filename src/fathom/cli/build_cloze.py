@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, NewFolder, Printed
-from fathom.cli.formats import Format, notes, show
+from fathom.cli.formats import TableFormat, notes, show
 from fathom.cli.options import merge, option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
@@ -28,7 +28,7 @@ def cloze(
         default=None,
     ),
     config: Config = None,
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
     **given: Any,
 ) -> None:
     """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
@@ -46,7 +46,7 @@ def cloze(
         raise RunFailed("stopped; nothing was written") from stop
     notes(built.notes)
     show(built.tables(), format)
-    if format == Format.TEXT:
+    if format == TableFormat.TEXT:
         typer.echo(
             f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
         )
@@ -54,7 +54,7 @@ def cloze(
 
 def review(
     file: Path = typer.Argument(help="The review.csv of fathom build cloze, with yes or no in both columns."),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Show how many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
     from fathom.building.cloze.review import read_review, review_table

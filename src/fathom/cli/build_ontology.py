@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from fathom.cli.flags import NewFolder, Printed, Seed
-from fathom.cli.formats import Format, notes, show
+from fathom.cli.formats import TableFormat, notes, show
 from fathom.cli.options import option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
@@ -37,7 +37,7 @@ def ontology(
     seed: Seed = 0,
     timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
     page: int = option(Group.SERVER, "Solutions to request from an endpoint at a time.", default=10_000, min=1),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
     from fathom.building.ontology import Endpoint, build_ontology, ontology_tables
@@ -51,6 +51,6 @@ def ontology(
         raise RunFailed("stopped; nothing was written") from stop
     notes(built.notes)
     show(ontology_tables(built), format)
-    if format == Format.TEXT:
+    if format == TableFormat.TEXT:
         ask = f"fathom probe ontology --data {shlex.quote(str(out))} --model … --out …"
         typer.echo(f"\nwritten to {out}; to ask it: {ask}")

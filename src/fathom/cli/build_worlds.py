@@ -9,7 +9,7 @@ import typer
 
 from fathom.cli.data import graph_at
 from fathom.cli.flags import Graph, Printed, Seed
-from fathom.cli.formats import Format, show
+from fathom.cli.formats import TableFormat, show
 from fathom.cli.options import option
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
@@ -44,7 +44,7 @@ def worlds(
     relax: bool = option(
         Group.SELECTION, "Let relations keep their names where not all can be exchanged.", "--relax", default=False
     ),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
     from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants, worlds_table

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import Format, show, tell
+from fathom.cli.formats import TableFormat, show, tell
 from fathom.cli.options import (
     add_command,
     described,
@@ -134,7 +134,7 @@ def predict(
     tail: str | None = option(Group.SELECTION, "Name or id of the tail; asks for heads.", default=None),
     top: int = option(Group.OUTPUT, "How many answers to print.", default=10, min=1),
     device: Device = None,
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
     from fathom.formats import read
@@ -150,7 +150,7 @@ def study(
     workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
     retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
     report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.results.plots import save

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fathom.cli.flags import Config, Data, Model, Printed
-from fathom.cli.formats import Format, tell
+from fathom.cli.formats import TableFormat, tell
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.errors import all_of
 from fathom.options import Group, parse_options, separated
@@ -49,7 +49,7 @@ def _of_runs(study: Study) -> Callable[..., None]:
     def command(
         runs: Runs,
         out: TablesFolder = None,
-        format: Printed = Format.TEXT,
+        format: Printed = TableFormat.TEXT,
         **given: Any,
     ) -> None:
         from fathom.store.folder import RunFolder
@@ -68,7 +68,7 @@ def _of_a_model(study: Study) -> Callable[..., None]:
         data: Data,
         out: PlanFolder,
         config: Config = None,
-        format: Printed = Format.TEXT,
+        format: Printed = TableFormat.TEXT,
         **given: Any,
     ) -> None:
         from fathom.formats import read
@@ -86,7 +86,7 @@ def _of_models(study: Study) -> Callable[..., None]:
         data: Data,
         out: PlanFolder,
         config: Config = None,
-        format: Printed = Format.TEXT,
+        format: Printed = TableFormat.TEXT,
         **given: Any,
     ) -> None:
         options = _options(study, config, given)
@@ -107,7 +107,7 @@ def _loaders(models: Sequence[str], options: Any) -> list[tuple[str, Callable[[]
     return [(name, partial(load, name, **options.loading())) for name in models]
 
 
-def _tell(study: Study, found: Any, format: Format, out: Path | None) -> None:
+def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> None:
     """Print the tables; keep them, further ones and the pictures where a folder is named."""
     from fathom.results.plots import save
     from fathom.results.tables import render

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
-from fathom.data.graph.statistics import graph_relations, graph_statistics
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.readings import Asked, asked, has_sentences
-from fathom.data.statistics import random_baseline, relation_statistics
+from fathom.data.selection.readings import Askable, asked, has_sentences
+from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
 
 
@@ -20,7 +19,7 @@ def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int
     :param count_tokens: adds the share of answers that are one token.
     """
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
-        return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
+        return [_graph_totals(queryset), _graph_relations(queryset.queries, count_tokens)]
     readings = [readings_table(queryset)] if has_sentences(queryset) else []
     return [_totals(queryset), *readings, _relations(queryset, count_tokens)]
 
@@ -30,7 +29,7 @@ def readings_table(queryset: QuerySet) -> Table:
     by_relation = asked(queryset)
     rows = [(relation, *counts) for relation, counts in by_relation.items()]
     if len(rows) > 1:
-        rows.insert(0, ("all", *Asked.total(by_relation.values())))
+        rows.insert(0, ("all", *Askable.total(by_relation.values())))
     return Table(
         ("relation", "facts", "by template", "by sentence", "sentences", "by any sentence", "any sentences"),
         tuple(rows),
@@ -79,21 +78,8 @@ def _title(queryset: QuerySet) -> str:
     return f"{queryset.name}{version}, content {queryset.content_hash}, licence: {queryset.licence}"
 
 
-def _graph_totals(queryset: GraphQuerySet, queries: TripleQueries) -> Table:
-    found = graph_statistics(queries.graph)
-    rows = (
-        ("entities", found.entities),
-        ("relations", found.relations),
-        ("triples", found.triples),
-        *((f"triples, {name}", count) for name, count in found.splits.items()),
-        ("triples that stand twice", found.repeated),
-        (f"queries ({queryset.split or 'all triples'})", len(queries)),
-        ("candidates", found.entities - found.nameless),
-        ("entities without a name", found.nameless),
-        ("entities without a description", found.undescribed),
-        ("names of several entities", found.shared_names),
-        ("entities with such a name", found.sharing),
-    )
+def _graph_totals(queryset: GraphQuerySet) -> Table:
+    rows = tuple(graph_statistics(queryset).items())
     return Table(("what", "count"), rows, title=_title(queryset), notes=queryset.notes)
 
 

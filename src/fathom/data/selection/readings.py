@@ -52,7 +52,7 @@ def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, an
     )
 
 
-class Asked(NamedTuple):
+class Askable(NamedTuple):
     """How many facts can be asked, and by how many prompts, in each reading.
 
     :param by_template: facts.
@@ -70,12 +70,12 @@ class Asked(NamedTuple):
     all_any_surface: int
 
     @classmethod
-    def total(cls, rows: Iterable[Asked]) -> Asked:
+    def total(cls, rows: Iterable[Askable]) -> Askable:
         """Their sum, column by column."""
         return cls(*(sum(column) for column in zip(*rows, strict=True)))
 
 
-def asked(data: QuerySet) -> dict[str, Asked]:
+def asked(data: QuerySet) -> dict[str, Askable]:
     """By relation, counted on the readings themselves."""
     template = read_as(data, "template-based")
     first, any_ = (read_as(data, "template-free", all_sentences=True, any_surface=any_) for any_ in (False, True))
@@ -86,12 +86,10 @@ def asked(data: QuerySet) -> dict[str, Asked]:
         ),
     ]
     for read in (first, any_):
-        counts.append(Counter(query.relation for query in read.queries if query.unscored is None and query.sentences))
-        sentences: Counter[str] = Counter()
-        for query in read.queries:
-            sentences[query.relation] += len(query.sentences) if query.unscored is None else 0
-        counts.append(sentences)
-    return {relation: Asked(*(count[relation] for count in counts)) for relation in data.relations}
+        can = [query for query in read.queries if query.unscored is None]
+        counts.append(Counter(query.relation for query in can if query.sentences))
+        counts.append(Counter(query.relation for query in can for _ in query.sentences))
+    return {relation: Askable(*(count[relation] for count in counts)) for relation in data.relations}
 
 
 def has_sentences(data: QuerySet) -> bool:
