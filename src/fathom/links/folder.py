@@ -18,8 +18,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.links import Kind, find
-from fathom.links.base import Predictor, Progress
-from fathom.links.fit import Line
+from fathom.links.base import Line, Predictor, Progress
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of

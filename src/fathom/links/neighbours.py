@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.knowledge import KnowledgeGraph, Places
+from fathom.scoring.trie import Lookup
 
 REACHED = 100_000
 """More entities than this are no neighbourhood (as in the code of Wang et al. 2022)."""
@@ -19,18 +20,12 @@ class Grouped:
         keys, values = keys[order], values[order]
         new = np.ones(len(keys), dtype=bool)
         new[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
-        self.values = values[new]
-        self.keys, self.starts, self.counts = np.unique(keys[new], return_index=True, return_counts=True)
+        self.values, self._places = values[new], Lookup(keys[new])
 
     def of(self, keys: NDArray[np.int64]) -> tuple[Places, Places]:
-        """Their values, and for each the place of its key among *keys*."""
-        if not len(self.keys):
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        counts = np.where(self.keys[place] == keys, self.counts[place], 0)
-        owner = np.repeat(np.arange(len(keys)), counts)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return owner, self.values[self.starts[place][owner] + within]
+        """Their values, and for each the place of its key among *keys*, which comes first."""
+        owner, place = self._places.of(keys)
+        return owner, self.values[place]
 
 
 class TrainingTriples:
@@ -58,13 +53,10 @@ class TrainingTriples:
     def known(self, head: Places, relation: Places, answers: Places) -> NDArray[np.bool_]:
         """Which of m entities are right answers to which of n questions (head, relation, ?); shape (n, m)."""
         owner, right = self._answers.of(self._key(head, relation))
-        distinct, column = np.unique(answers, return_inverse=True)
-        found = np.zeros((len(head), len(distinct)), dtype=bool)
-        if len(distinct):
-            place = np.minimum(np.searchsorted(distinct, right), len(distinct) - 1)
-            hit = distinct[place] == right
-            found[owner[hit], place[hit]] = True
-        return found[:, column.reshape(-1)]
+        index, column = Lookup(answers).of(right)
+        found = np.zeros((len(head), len(answers)), dtype=bool)
+        found[owner[index], column] = True
+        return found
 
     def neighbours(self, entity: int, most: int) -> list[int]:
         """The first entities of the graph that are linked to it, itself left out."""

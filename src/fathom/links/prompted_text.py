@@ -19,7 +19,7 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import MissingExtra
 from fathom.links.options import Prompted
-from fathom.links.texts import graph_texts
+from fathom.links.reading import graph_texts
 
 FURTHER_TRIPLES = 50
 """Where triples give the candidates, so many more are retrieved than candidates are wanted, as answers repeat."""

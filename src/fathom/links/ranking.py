@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,13 @@ from fathom.data.graph.links import Links
 from fathom.scoring.ranks import Found, Ranks
 
 NOT_A_NUMBER = "the model's score of the right answer is not a number"
+
+
+def blocks(links: Links, size: int) -> Iterator[Links]:
+    """The questions in their order, *size* of them at a time, but at least one."""
+    size = max(1, size)
+    for start in range(0, len(links), size):
+        yield links.take(np.arange(start, min(start + size, len(links))))
 
 
 def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False) -> list[Found]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,13 +26,12 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
-from fathom.links.encoding import Framing, Ids, Pool, Tokens, encode, first_pool, mean_pool
-from fathom.links.fit import shuffled
+from fathom.links.base import shuffled
+from fathom.links.encoding import Framed, Framing, Ids, Pool, encode, first_pool, mean_pool
 from fathom.links.neighbours import TrainingTriples
-from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import SimKgc
-from fathom.links.ranking import NOT_A_NUMBER, rank_links
-from fathom.links.texts import GraphTexts, graph_texts
+from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
+from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.scoring.ranks import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
 from fathom.store.predictions import Scoring
@@ -94,7 +93,7 @@ class EntityTexts:
         return f"{name}: {said}" if said else name
 
     def ids(self, entities: Places, without: Places) -> list[Ids]:
-        """Tokens of each, kept for the next time."""
+        """Framed of each, kept for the next time."""
         keys = [
             (entity, other if other in self._neighbours(entity) else NOBODY)
             for entity, other in zip(entities.tolist(), without.tolist(), strict=True)
@@ -118,57 +117,49 @@ class _Waiting(NamedTuple):
     places: Tensor
 
 
-class Predictor(base.Predictor):
+class Predictor(TextPredictor):
     """See :class:`fathom.links.base.Predictor`."""
 
+    AUTO = AutoModel
     scoring = Scoring("cosine", "cosine")
     network: Encoders
     options: SimKgc
 
     def __init__(self, graph: KnowledgeGraph, options: SimKgc, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        network, self.tokenizer = language_model(AutoModel, options, source, device)
-        _check_fits(network, options)
+        _check_fits(self.language, options)
         if options.rerank_weight:
             self.scoring = Scoring("cosine", "score")  # neighbours have the weight added
-        self.identity = identity_of(options, network)
-        if hasattr(network, "pooler"):
-            network.pooler = None  # never used
-        self.network = Encoders(network, options.temperature).to(device).train()
+        if hasattr(self.language, "pooler"):
+            self.language.pooler = None  # never used
+        self.network = Encoders(self.language, options.temperature).to(device).train()
         self.triples = TrainingTriples(graph)
-        self.texts = graph_texts(graph, options.descriptions)
         self.framing = Framing(self.tokenizer, options.max_tokens)
         self.entities = EntityTexts(self.texts, self.triples, self.framing, options.neighbour_names)
         names = self.texts.relations
         self.relation_ids = self.framing.ids([*names, *(f"inverse {name}" for name in names)])
         self._queue: deque[_Waiting] = deque(maxlen=options.pre_batches)
 
-    def describe(self, folder: Path) -> None:
-        """Configuration and tokenizer of the encoders."""
-        keep_shape(folder, self.network.question, self.tokenizer)
-
-    def notes(self) -> list[str]:
-        """How many entities lack a name or a description."""
-        return list(self.texts.notes)
-
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
         """A single one, over the training triples in both directions."""
         options, count = self.options, len(self.triples)
-
-        def batches(epoch: int) -> Iterable[Any]:
-            return shuffled(count, options.batch_size, options.seed, epoch)
-
-        steps = math.ceil(count / options.batch_size)
-        weights = list(self.network.parameters())
-        return [Stage("contrast", batches, steps, self.loss, weights, options.epochs, options.learning_rate)]
+        return [
+            Stage(
+                "contrast",
+                lambda epoch: shuffled(count, options.batch_size, options.seed, epoch),
+                math.ceil(count / options.batch_size),
+                self.loss,
+                list(self.network.parameters()),
+                options.epochs,
+                options.learning_rate,
+            )
+        ]
 
     def loss(self, rows: Places) -> Tensor:
         """:param rows: which training triples, shape (n,)."""
-        head, relation, tail = (
-            column[rows] for column in (self.triples.head, self.triples.relation, self.triples.tail)
-        )
+        head, relation, tail = self.triples.head[rows], self.triples.relation[rows], self.triples.tail[rows]
         about = self.entities.ids(head, without=tail)
         answers = self.entities.ids(tail, without=head)
         questions = self._encode(self.network.question, self._questions(about, relation))
@@ -199,11 +190,11 @@ class Predictor(base.Predictor):
     def _known(self, head: Places, relation: Places, answers: Places) -> Tensor:
         return torch.from_numpy(self.triples.known(head, relation, answers)).to(self.device)
 
-    def _questions(self, about: Sequence[Ids], relation: Places) -> list[Tokens]:
+    def _questions(self, about: Sequence[Ids], relation: Places) -> list[Framed]:
         pairs = zip(about, relation.tolist(), strict=True)
         return [self.framing.pair(ids, self.relation_ids[number]) for ids, number in pairs]
 
-    def _encode(self, network: PreTrainedModel, sequences: Sequence[Tokens]) -> Tensor:
+    def _encode(self, network: PreTrainedModel, sequences: Sequence[Framed]) -> Tensor:
         """Of length 1, float32, shape (sequences, d)."""
         return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
@@ -226,31 +217,27 @@ class Predictor(base.Predictor):
         rows = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
         return rows, np.unique(rows, return_index=True)[1]
 
-    def _vectors(self, entities: Iterable[int]) -> NDArray[np.float32]:
-        found = self.framing.ids([self.entities.text(entity) for entity in entities])
-        vectors: NDArray[np.float32] = (
-            self._encode(self.network.answer, [self.framing.one(ids) for ids in found]).cpu().numpy()
-        )
-        return vectors
-
-    def _pieces(self, progress: base.Progress) -> Iterator[tuple[int, Callable[[], NDArray[np.float32]]]]:
+    def _pieces(self, has: Callable[[int], bool], progress: base.Progress) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each piece that *has* says is not there yet, and the vectors of its entities."""
         entities = self._distinct[1].tolist()
-        for start in range(0, len(entities), PIECE):
+        for piece, start in enumerate(range(0, len(entities), PIECE)):
             some = entities[start : start + PIECE]
-            yield start // PIECE, lambda some=some: self._vectors(some)  # type: ignore[misc]
+            if not has(piece):
+                found = self.framing.ids([self.entities.text(entity) for entity in some])
+                framed = [self.framing.one(ids) for ids in found]
+                yield piece, self._encode(self.network.answer, framed).cpu().numpy()
             progress(start + len(some), len(entities))
 
     def prepare(self, progress: base.Progress) -> None:
         """Encode all entities, into memory."""
-        vectors = np.concatenate([make() for _, make in self._pieces(progress)])
+        vectors = np.concatenate([made for _, made in self._pieces(lambda piece: False, progress)])
         self.space = Space(self._distinct[0], lambda rows: vectors[rows])
 
     def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
         """Encode all entities, into files: what there is survives a kill, and memory never holds them all."""
         store = VectorStore(artifacts, len(self._distinct[1]))
-        for piece, make in self._pieces(progress):
-            if not store.has(piece):
-                store.write(piece, make())
+        for piece, made in self._pieces(store.has, progress):
+            store.write(piece, made)
         self.space = Space(self._distinct[0], store.take)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
@@ -261,8 +248,8 @@ class Predictor(base.Predictor):
         good = torch.isfinite(questions).all(dim=1).cpu().numpy()
         asked = links.take(np.flatnonzero(good))
         vectors = questions[torch.from_numpy(good).to(self.device)]
-        way = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
-        found = iter(way(vectors, asked, top, keep_scores) if len(asked) else [])
+        rank = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
+        found = iter(rank(vectors, asked, top, keep_scores) if len(asked) else [])
         return [next(found) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
 
     def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
@@ -276,13 +263,12 @@ class Predictor(base.Predictor):
         """With ``rerank_weight`` more for entities few links from the given one (Wang et al. 2022, section 3.5)."""
         found = []
         step = max(1, CELLS // len(self.space))
-        for start in range(0, len(links), step):
-            some = np.arange(start, min(start + step, len(links)))
-            scores = self._cosines(questions[start : start + step])
-            for row, entity in enumerate(links.given[some].tolist()):
+        for some, vectors in zip(blocks(links, step), torch.split(questions, step), strict=True):
+            scores = self._cosines(vectors)
+            for row, entity in enumerate(some.given.tolist()):
                 near = torch.from_numpy(self.triples.within(entity, self.options.rerank_hops)).to(self.device)
                 scores[row, near] += self.options.rerank_weight
-            found += rank_links(scores, links.take(some), top, keep_scores)
+            found += rank_links(scores, some, top, keep_scores)
         return found
 
     def _cosines(self, questions: Tensor) -> Tensor:
