@@ -19,7 +19,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import fathom
-from fathom.data.graph.links import Links, split_links
+from fathom.data.graph.links import Links, split_links, training_links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, RunFailed
 from fathom.links import find, generative, genkgc, kgt5
@@ -263,7 +263,9 @@ def test_the_loss_is_that_of_the_right_names_tokens(tmp_path: Path) -> None:
     made = predictor("kgt5", tmp_path)
     made.network.eval()
     numbers = np.array([0, 1])
-    batch = made._batch(numbers, made._read(numbers))  # (e0, r0, ?) is e3, (?, r0, e3) is e0
+    batch = made._batch(
+        numbers, made._read(training_links(made.graph, numbers))
+    )  # (e0, r0, ?) is e3, (?, r0, e3) is e0
     assert made.questions(np.array([0, 3]), np.array([0, 0]), [False, True]) == [
         "predict tail: w4 | w22 |",
         "predict head: w4 w7 | w22 |",
@@ -293,7 +295,7 @@ def test_an_epoch_asks_everything_once_in_batches_alike_in_length(
     made = predictor("kgt5", tmp_path, over, batch_size=5, max_tokens=64)
     count = 2 * len(made.graph.training)
     epochs = [[read(batch) for batch in made._batches(count, epoch)] for epoch in (0, 0, 1)]
-    everything = sorted(made._read(np.arange(count)))
+    everything = sorted(made._read(training_links(made.graph, np.arange(count))))
     for epoch in epochs:
         assert sorted(len(batch) for batch in epoch) == [1, *[5] * 9]  # 46 questions
         assert sorted(itertools.chain.from_iterable(epoch)) == everything
@@ -398,7 +400,7 @@ def test_a_question_keeps_its_relation_and_loses_the_end_of_a_description(tmp_pa
     long = KnowledgeGraph(described, plain.relations, plain.head, plain.relation, plain.tail, plain.splits)
     for kind in ("kgt5", "genkgc"):
         made = predictor(kind, tmp_path / kind, long, max_tokens=24)
-        [ids] = made._token_ids(made.questions(np.array([0]), np.array([0]), [True]))
+        [ids] = made._read(Links(np.array([0]), np.array([0]), np.array([True]), np.array([1]), []))
         assert len(ids) <= 24
         assert {WORDS.index("w4"), WORDS.index("w22"), WORDS.index("w9")} <= set(ids)
         bare = predictor(kind, tmp_path / kind, long, max_tokens=24, descriptions=False)

@@ -19,9 +19,8 @@ from fathom.links import base
 from fathom.links.base import measured, shuffled
 from fathom.links.encoding import Framing, encode, groups, mean_pool
 from fathom.links.folder import open_links, read_curve, train_links
-from fathom.links.neighbours import Grouped
 from fathom.links.options import LinkOptions, SimKgc
-from fathom.links.simkgc import Predictor, info_nce
+from fathom.links.simkgc import Grouped, Predictor, info_nce
 from fathom.run import run
 from tests.conftest import write_graph_folder
 
@@ -177,7 +176,7 @@ def test_loss_equals_a_plain_loop(untrained, data):
         ours = predictor.loss(rows)
         t = predictor.triples
         masked += t.known(t.head[rows], t.relation[rows], t.tail[rows]).sum() - len(rows)
-        queue.append((predictor._queue[-1].vectors, batch))
+        queue.append((predictor._queue[-1][0], batch))
         assert ours.item() == pytest.approx(plain.item(), abs=1e-5)
     assert masked  # otherwise the masks were not tried
     assert len(predictor._queue) == 2
@@ -370,7 +369,7 @@ def test_reranking_lifts_who_is_near(untrained, data, options):
 def test_too_many_are_no_neighbourhood(untrained, data, monkeypatch):
     predictor, place = untrained(), place_of(data.graph)
     assert len(predictor.triples.within(place["paris"], 2)) == 4
-    monkeypatch.setattr("fathom.links.neighbours.REACHED", 3)
+    monkeypatch.setattr("fathom.links.simkgc.REACHED", 3)
     assert not len(predictor.triples.within(place["paris"], 2))
 
 

@@ -119,8 +119,12 @@ class Decoder:
         return torch.where(real, found, 0.0).sum(dim=1)
 
     def _run(self, states: Tensor, mask: Tensor, tokens: Tensor, **options: Any) -> Any:
-        outputs = BaseModelOutput(last_hidden_state=states)
-        return self.network(encoder_outputs=outputs, attention_mask=mask, decoder_input_ids=tokens, **options)
+        return self.network(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            decoder_input_ids=tokens,
+            **options,
+        )
 
 
 def padded(sequences: Sequence[Sequence[int]], fill: int, device: torch.device) -> Tensor:

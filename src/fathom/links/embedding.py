@@ -79,7 +79,12 @@ class Predictor(base.Predictor):
     def __init__(self, graph: KnowledgeGraph, options: Embedding, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
         self.kinds = _kinds(options)
-        self.triples = training_triples(graph, options.inverse_triples)
+        self.triples = CoreTriplesFactory(  # entities and relations are numbered by their place in the graph
+            np.stack(graph.columns(graph.training), axis=1),
+            len(graph.entities),
+            len(graph.relations),
+            create_inverse_triples=options.inverse_triples,
+        )
         with _calmed(), _refused(options):
             self.network = self.make()
             if source is None:
@@ -184,14 +189,6 @@ class Predictor(base.Predictor):
         """How many entities to score at a time; None for all of them."""
         width = sum(int(np.prod(whose.shape)) for whose in getattr(self.network, "entity_representations", []))
         return max(64, CELLS.get(self.device.type, CELLS["cuda"]) // (rows * width)) if width else None
-
-
-def training_triples(graph: KnowledgeGraph, inverse: bool = False) -> CoreTriplesFactory:
-    """What PyKEEN learns from; entities and relations are numbered by their place in the graph."""
-    columns = graph.columns(graph.training)
-    return CoreTriplesFactory(
-        np.stack(columns, axis=1), len(graph.entities), len(graph.relations), create_inverse_triples=inverse
-    )
 
 
 def _seen(graph: KnowledgeGraph, rows: range) -> dict[str, Places]:
@@ -354,8 +351,7 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         """Validate, and keep what there is. A part of an epoch, where the time was up, is an epoch of its own."""
         options, network = self.options, self.predictor.network
         line: Line = {"stage": "triples", "epoch": epoch, "loss": loss}
-        last = epoch == options.epochs or self._out_of_time()
-        if last or epoch % options.validate_every == 0:
+        if epoch == options.epochs or self._out_of_time() or epoch % options.validate_every == 0:
             network.eval()
             with torch.no_grad():  # not inference mode: some models cache what they compute, and learn from it
                 line |= self.predictor.validate()

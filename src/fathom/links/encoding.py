@@ -66,8 +66,7 @@ class Framing:
         """Two texts with the special tokens around and between them."""
         room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
         kept = _longest_first(len(first), len(second), room)
-        parts = [self.before, first[: kept[0]], self.between, second[: kept[1]], self.after]
-        framed = np.concatenate(parts)
+        framed = np.concatenate([self.before, first[: kept[0]], self.between, second[: kept[1]], self.after])
         types_at = len(framed) if self.second is None else len(self.before) + kept[0] + self.second
         return Framed(framed, types_at)
 

@@ -29,8 +29,10 @@ from fathom.links.reading import TextPredictor
 from fathom.probes.base import Facts
 from fathom.scoring.ranks import Found
 from fathom.scoring.trie import Answers
+from fathom.scoring.walk import Searched
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage
+from fathom.training.small import NO_TARGET
 
 FULL_UP_TO = 5_000
 """Entities of a graph up to which every rank is searched for, unless told otherwise."""
@@ -40,7 +42,6 @@ TOGETHER = 64
 """Questions that are encoded and searched together."""
 VALIDATING = 4
 """In validation, a search widens to so many times ``--beams`` at most."""
-NO_TARGET = -100
 WINDOW = 32
 """Batches whose questions are drawn together and then dealt out by length, so that little of a batch is padding."""
 
@@ -66,6 +67,7 @@ class GenerativePredictor(TextPredictor):
     AUTO = AutoModelForSeq2SeqLM
     scoring = Scoring("log-likelihood", "nats")
     options: Generative
+    network: Any
 
     def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
@@ -101,17 +103,12 @@ class GenerativePredictor(TextPredictor):
     def _batches(self, count: int, epoch: int) -> Iterator[NameBatch]:
         size, seed = self.options.batch_size, self.options.seed
         for number, window in enumerate(shuffled(count, WINDOW * size, seed, epoch), start=1):
-            read = self._read(window)
+            read = self._read(training_links(self.graph, window))
             order = np.argsort([len(ids) for ids in read], kind="stable")
             # So that an epoch does not go from short to long again and again.
             for start in np.random.default_rng((seed, epoch, number)).permutation(range(0, len(window), size)):
                 some = order[start : start + size]
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
-
-    def _read(self, some: Places) -> list[list[int]]:
-        """Tokens of the training questions of these numbers (see ``training_links``)."""
-        links = training_links(self.graph, some)
-        return self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
 
     def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> NameBatch:
         """:param some: numbers of training questions.
@@ -127,9 +124,12 @@ class GenerativePredictor(TextPredictor):
         logits = self.network(
             input_ids=batch.ids, attention_mask=batch.mask, decoder_input_ids=batch.before, use_cache=False
         ).logits
-        smoothing = self.options.label_smoothing
-        flat = logits.float().flatten(0, 1)
-        return cross_entropy(flat, batch.labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+        return cross_entropy(
+            logits.float().flatten(0, 1),
+            batch.labels.flatten(),
+            ignore_index=NO_TARGET,
+            label_smoothing=self.options.label_smoothing,
+        )
 
     # ---------------------------------------------------------------------------------------------------- asking
 
@@ -139,20 +139,18 @@ class GenerativePredictor(TextPredictor):
         :raises RunFailed: this network's cache is not what it is taken for.
         """
         reach = self._reach(top, keep_scores)
-        encoded = self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
+        encoded = self._read(links)
         order = np.argsort([len(ids) for ids in encoded], kind="stable")
-        found: dict[int, Found] = {}
+        searched: list[Searched] = []
         decoder = Decoder(self.network, self._start)
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
             questions = decoder.encode(*self._with_mask([encoded[number] for number in some.tolist()]))
-            searched = search(decoder, questions, self._answers, links.take(some), reach)
-            for number, one in zip(some.tolist(), searched, strict=True):
-                found[number] = one.found
-                self._searched += 1
-                self._proven += one.proven
-                self._nodes += one.tokens_run
-        return [found[number] for number in range(len(links))]
+            searched += search(decoder, questions, self._answers, links.take(some), reach)
+        self._searched += len(searched)
+        self._proven += sum(one.proven for one in searched)
+        self._nodes += sum(one.tokens_run for one in searched)
+        return [searched[place].found for place in np.argsort(order).tolist()]
 
     def _reach(self, top: int, keep_scores: bool) -> Reach:
         """Validation is cheaper than asking: ranks beyond the tenth count as misses, and a search that proves nothing
@@ -195,7 +193,7 @@ class GenerativePredictor(TextPredictor):
         """:raises BadInput: a tokenizer that does not fit."""
         if self._end is None:
             raise BadInput(f"the tokenizer of '{self.options.weights}' has no end token: set eos_token in its config")
-        vocabulary = self.network.get_input_embeddings().num_embeddings  # type: ignore[operator]
+        vocabulary = self.network.get_input_embeddings().num_embeddings
         if len(self.tokenizer) > vocabulary:
             raise BadInput(
                 f"the tokenizer of '{self.options.weights}' has {len(self.tokenizer):,} tokens, its network "
@@ -210,17 +208,18 @@ class GenerativePredictor(TextPredictor):
     @property
     def _start(self) -> int:
         """What decoding begins with: what the network was made for, else padding (T5) or the end token (BART)."""
-        config: Any = self.network.config
-        own = getattr(config, "decoder_start_token_id", None)
+        own = getattr(self.network.config, "decoder_start_token_id", None)
         return next(int(id_) for id_ in (own, self.tokenizer.pad_token_id, self._end) if id_ is not None)
 
     @property
     def _longest(self) -> int:
-        config: Any = self.network.config
-        return min(self.options.max_tokens, getattr(config, "max_position_embeddings", None) or self.options.max_tokens)
+        window = getattr(self.network.config, "max_position_embeddings", None)
+        return min(self.options.max_tokens, window or self.options.max_tokens)
 
-    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found = self.tokenizer(list(texts), truncation=True, max_length=self._longest, verbose=False)["input_ids"]
+    def _read(self, links: Links) -> list[list[int]]:
+        """Tokens of the questions."""
+        texts = self.questions(links.given, links.relation, links.inverse.tolist())
+        found = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

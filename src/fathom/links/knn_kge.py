@@ -24,8 +24,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links import base
-from fathom.links.base import shuffled
+from fathom.links.base import Progress, shuffled
 from fathom.links.encoding import OTHERWISE, TOKENS, groups
 from fathom.links.options import KnnKge
 from fathom.links.ranking import blocks, rank_links
@@ -35,6 +34,7 @@ from fathom.probes.base import Facts
 from fathom.scoring.ranks import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
+from fathom.training.small import padded
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
@@ -56,7 +56,10 @@ class Predictor(TextPredictor):
 
     def __init__(self, graph: KnowledgeGraph, options: KnnKge, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        self.prompts = MaskedPrompts(self.tokenizer, min(options.max_tokens, _longest(self.language)))
+        # Tokens that its position embeddings surely hold; RoBERTa's begin two later.
+        longest = int(getattr(self.language.config, "max_position_embeddings", None) or 512) - 2
+        self.prompts = MaskedPrompts(self.tokenizer, min(options.max_tokens, longest))
+        self.relation_ids = self.prompts.ids(self.texts.relations)
         self.network = EntityModel(self.language, len(graph.entities), options.seed)
         self.store: Store | None = None
 
@@ -99,8 +102,9 @@ class Predictor(TextPredictor):
     def _loss(self, batch: PromptBatch) -> Tensor:
         _, vectors = self._read(batch.prompts, batch.given)
         gold = torch.from_numpy(batch.gold).to(self.device)
-        rows, bias = self.network.entities, self.network.bias
-        return smoothed_cross_entropy(vectors, rows, bias, gold, self.options.label_smoothing)
+        return smoothed_cross_entropy(
+            vectors, self.network.entities, self.network.bias, gold, self.options.label_smoothing
+        )
 
     # -------------------------------------------------------------------------------------------------- prompts
 
@@ -109,13 +113,9 @@ class Predictor(TextPredictor):
         named = zip(self.texts.names, self.texts.descriptions, strict=True)
         return self.prompts.ids([f"{name}, {said}" if said.strip() else name for name, said in named])
 
-    @cached_property
-    def _relation_ids(self) -> list[Ids]:
-        return self.prompts.ids(self.texts.relations)
-
     def _questions(self, links: Links) -> list[MaskedPrompt]:
         asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
-        entities, relations, with_token = self._entity_ids, self._relation_ids, self.options.entity_token
+        entities, relations, with_token = self._entity_ids, self.relation_ids, self.options.entity_token
         return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
 
     def _read(self, prompts: Sequence[MaskedPrompt], given: Places) -> tuple[Tensor, Tensor]:
@@ -130,13 +130,12 @@ class Predictor(TextPredictor):
 
     def _padded(self, prompts: Sequence[MaskedPrompt], given: Places) -> list[Tensor]:
         """What :meth:`EntityModel.forward` takes, padded on the right."""
-        lengths = np.array([len(prompt.ids) for prompt in prompts])
-        real = np.arange(lengths.max()) < lengths[:, None]
-        ids = np.full(real.shape, self.tokenizer.pad_token_id or 0, dtype=np.int64)
-        ids[real] = np.concatenate([prompt.ids for prompt in prompts])
-        masked, known = (np.array([getattr(prompt, place) for prompt in prompts]) for place in ("masked", "known"))
-        columns = (ids, real.astype(np.int64), masked, known, given)
-        return [torch.from_numpy(column).to(self.device) for column in columns]
+        tokens, masked, known = zip(*prompts, strict=True)
+        ids = padded(tokens, self.tokenizer.pad_token_id or 0)
+        real = padded([np.ones_like(some) for some in tokens], 0)
+        return [
+            torch.from_numpy(column).to(self.device) for column in (ids, real, np.array(masked), np.array(known), given)
+        ]
 
     # --------------------------------------------------------------------------------------------------- asking
 
@@ -145,7 +144,7 @@ class Predictor(TextPredictor):
         """Of the neighbours: none in validation, as the authors do it, or the store would be made anew each epoch."""
         return 0.0 if self.validating else self.options.knn_weight
 
-    def prepare(self, progress: base.Progress) -> None:
+    def prepare(self, progress: Progress) -> None:
         """Read all training questions into the store of neighbours."""
         self.store = None
         count = 2 * len(self.graph.training)
@@ -187,7 +186,7 @@ class Predictor(TextPredictor):
         near.nan_to_num_(nan=-torch.inf, posinf=-torch.inf)  # all neighbours are known: there is nothing to add
         return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
 
-    def _ask(self, links: Links, progress: base.Progress = lambda done, total: None) -> tuple[Tensor, Tensor]:
+    def _ask(self, links: Links, progress: Progress = lambda done, total: None) -> tuple[Tensor, Tensor]:
         """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
         read = []
         for number, some in enumerate(blocks(links, AT_ONCE)):
@@ -237,7 +236,7 @@ class MaskedPrompts:
     def description(self, text: Ids) -> MaskedPrompt:
         """[CLS] The description of [MASK] is … [SEP]"""
         before = [*self.start, *self.before]
-        return self._put(before, [*self.mask, *self.after], text, self.sep, masked=len(before), known=NOBODY)
+        return self._put([*before, *self.mask, *self.after], text, self.sep, masked=len(before))
 
     def question(self, text: Ids, relation: Ids, ask_head: bool, with_token: bool) -> MaskedPrompt:
         """[CLS] text [SEP] relation [SEP] [MASK] [SEP], or for a head [CLS] [MASK] [SEP] relation [SEP] text [SEP].
@@ -245,22 +244,19 @@ class MaskedPrompts:
         :param with_token: leave a place before the text for the known entity's own token.
         """
         said = relation[: self.longest // 3].tolist()
-        place = self.mask if with_token else []
         if ask_head:
             before = [*self.start, *self.mask, *self.sep, *said, *self.sep]
-            return self._put(
-                before, place, text, self.sep, masked=len(self.start), known=len(before) if with_token else NOBODY
-            )
+            return self._put(before, text, self.sep, len(self.start), with_token)
         after = [*self.sep, *said, *self.sep, *self.mask, *self.sep]
-        known = len(self.start) if with_token else NOBODY
-        return self._put(self.start, place, text, after, masked=-2, known=known)
+        return self._put(self.start, text, after, masked=-2, with_token=with_token)
 
     def _put(
-        self, before: list[int], place: list[int], text: Ids, after: list[int], *, masked: int, known: int
+        self, before: list[int], text: Ids, after: list[int], masked: int, with_token: bool = False
     ) -> MaskedPrompt:
+        place = self.mask if with_token else []
         room = max(0, self.longest - len(before) - len(place) - len(after))
         ids = np.array([*before, *place, *text[:room].tolist(), *after], dtype=np.int64)
-        return MaskedPrompt(ids, masked % len(ids), known)
+        return MaskedPrompt(ids, masked % len(ids), len(before) if with_token else NOBODY)
 
 
 class EntityModel(nn.Module):
@@ -403,8 +399,3 @@ def _pairs(places: Sequence[Places], device: torch.device) -> tuple[Tensor, Tens
     row = np.repeat(np.arange(len(places)), [len(some) for some in places])
     column = np.concatenate([np.empty(0, dtype=np.int64), *places])
     return torch.from_numpy(row).to(device), torch.from_numpy(column.astype(np.int64)).to(device)
-
-
-def _longest(language: PreTrainedModel) -> int:
-    """Tokens that its position embeddings surely hold; RoBERTa's begin two later."""
-    return int(getattr(language.config, "max_position_embeddings", None) or 512) - 2

@@ -123,18 +123,18 @@ class Sampled:
         :param names: of all entities.
         :raises RunFailed: no further call can work.
         """
-        replies = self.server.ask([self._request(one) for one in shown])
+        requests = [
+            ChatRequest(
+                f"{one.prompt}\n{REQUEST}",
+                n=self.options.samples,
+                temperature=self.options.sampling_temperature,
+                max_tokens=self.options.reply_tokens,
+                seed=self.options.seed,
+            )
+            for one in shown
+        ]
+        replies = self.server.ask(requests)
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
-
-    def _request(self, shown: Shown) -> ChatRequest:
-        options = self.options
-        return ChatRequest(
-            f"{shown.prompt}\n{REQUEST}",
-            n=options.samples,
-            temperature=options.sampling_temperature,
-            max_tokens=options.reply_tokens,
-            seed=options.seed,
-        )
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:

@@ -4,8 +4,6 @@ weights or with random ones."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,7 +35,7 @@ class TextPredictor(Predictor):
         if source is None:
             hashed = content_hash(options.weights, self.language)
             self.identity = Identity(options.weights, None, "float32", hashed)
-        self.texts = graph_texts(graph, options.descriptions)
+        self.texts = GraphTexts(graph, options.descriptions)
 
     def describe(self, folder: Path) -> None:
         """Configuration and tokenizer of the language model."""
@@ -81,33 +79,22 @@ def language_model(
     return network.to(device).train(), tokenizer
 
 
-@dataclass(frozen=True)
 class GraphTexts:
-    """By place in the graph. An entity or relation without a name is called by its id; no description is "".
+    """What is said of a graph, by place in it. An entity or relation without a name is called by its id; no description
+    is "".
 
-    :param notes: how many lack what, for the user.
+    :param descriptions: whether to read them.
     """
 
-    names: Sequence[str]
-    descriptions: Sequence[str]
-    relations: Sequence[str]
-    notes: tuple[str, ...]
-
-
-def graph_texts(graph: KnowledgeGraph, descriptions: bool = True) -> GraphTexts:
-    """:param descriptions: whether to read them."""
-    ids, names, said = (graph.entities.column(column).to_pylist() for column in ("id", "name", "description"))
-    relation_ids, relation_names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))
-    without_name = sum(not name.strip() for name in names)
-    without_text = sum(not text.strip() for text in said) if descriptions else 0
-    notes = []
-    if without_name:
-        notes.append(f"{without_name:,} of {len(ids):,} entities have no name: their ids are read instead")
-    if without_text:
-        notes.append(f"{without_text:,} of {len(ids):,} entities have no description")
-    return GraphTexts(
-        [name.strip() or id_ for name, id_ in zip(names, ids, strict=True)],
-        said if descriptions else [""] * len(said),
-        [name.strip() or id_ for name, id_ in zip(relation_names, relation_ids, strict=True)],
-        tuple(notes),
-    )
+    def __init__(self, graph: KnowledgeGraph, descriptions: bool = True) -> None:
+        ids, names, said = (graph.entities.column(column).to_pylist() for column in ("id", "name", "description"))
+        relations = zip(*(graph.relations.column(column).to_pylist() for column in ("name", "id")), strict=True)
+        self.names = [name.strip() or id_ for name, id_ in zip(names, ids, strict=True)]
+        self.descriptions = said if descriptions else [""] * len(said)
+        self.relations = [name.strip() or id_ for name, id_ in relations]
+        missing = {
+            "have no name: their ids are read instead": sum(not name.strip() for name in names),
+            "have no description": sum(not text.strip() for text in said) if descriptions else 0,
+        }
+        self.notes = [f"{count:,} of {len(ids):,} entities {lack}" for lack, count in missing.items() if count]
+        """How many lack what, for the user."""

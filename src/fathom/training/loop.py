@@ -53,8 +53,9 @@ def adafactor(groups: list[State], learning_rate: float) -> torch.optim.Optimize
         import class_resolver.contrib.torch  # noqa: F401
     from transformers import Adafactor
 
-    made: torch.optim.Optimizer = Adafactor(groups, lr=learning_rate, scale_parameter=True, relative_step=False)
-    return made
+    return Adafactor(  # type: ignore[no-any-return]
+        groups, lr=learning_rate, scale_parameter=True, relative_step=False
+    )
 
 
 def grouped(weights: Sequence[nn.Parameter], weight_decay: float) -> list[State]:

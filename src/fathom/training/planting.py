@@ -135,19 +135,17 @@ def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, li
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         faults.append(f"{out} exists and is not empty: give another --out, or delete it")
     faults += shape_faults(options)
-    templates = {}
-    for id_ in queryset.by_relation():
-        count = len(queryset.relations[id_].templates)
-        templates[id_] = list(range(count - options.unseen_templates))
-        if not templates[id_]:
-            faults.append(
-                f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
-            )
+    counts = {id_: len(queryset.relations[id_].templates) for id_ in queryset.by_relation()}
+    faults += [
+        f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
+        for id_, count in counts.items()
+        if count <= options.unseen_templates
+    ]
     if any(query.direction == "head" for query in queryset.queries):
         faults.append("only facts asked for their tail can be planted: found queries of the direction 'head'")
     if faults:
         raise BadInput(faults)
-    return templates
+    return {id_: list(range(count - options.unseen_templates)) for id_, count in counts.items()}
 
 
 def _plant_into(

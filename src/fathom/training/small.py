@@ -221,8 +221,9 @@ def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
         hidden = network.model(input_ids=batch.ids, attention_mask=batch.present)[0][asked]
         logits = network.decoder(network.head(hidden))
     else:
-        loss: Tensor = network(input_ids=batch.ids, attention_mask=batch.present, labels=batch.labels).loss
-        return loss
+        return network(  # type: ignore[no-any-return]
+            input_ids=batch.ids, attention_mask=batch.present, labels=batch.labels
+        ).loss
     return torch.nn.functional.cross_entropy(logits, batch.labels[asked])
 
 

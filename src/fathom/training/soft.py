@@ -35,7 +35,7 @@ from fathom.store.files import whole_file, write_text
 from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
 
 
-class Item(NamedTuple):
+class GoldSlot(NamedTuple):
     """What is learnt from. :param slot: its sentence. :param gold: places of the right answers among the names."""
 
     slot: Slot
@@ -80,8 +80,8 @@ def learn(
     model: Model,
     names: Names,
     way: Way,
-    items: Sequence[Item],
-    validation: Sequence[Item],
+    items: Sequence[GoldSlot],
+    validation: Sequence[GoldSlot],
     start: Tensor,
     plan: SoftPlan,
     budget: Budget,
@@ -98,7 +98,7 @@ def learn(
     kept = vectors.new_zeros(0, vectors.shape[1]) if fixed is None else fixed.to(vectors)
     draws = random.Random(plan.seed)
 
-    def loss(batch: Sequence[Item]) -> float:
+    def loss(batch: Sequence[GoldSlot]) -> float:
         goal = _goal(plan.loss, batch, names, draws)
         return _backward(model, names, way, batch, torch.cat([vectors, kept]), goal, budget)
 
@@ -130,7 +130,7 @@ Goal = Callable[[Told], Tensor]
 """The share in a loss of what is told of a part of a batch, a scalar."""
 
 
-def _goal(loss: str, batch: Sequence[Item], names: Names, draws: random.Random) -> Goal:
+def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Random) -> Goal:
     """What the scores of a batch should be, as a loss that is a sum over items and candidates: each part of a batch
     that runs by itself sends its share back at once, and the memory holds no more than one part.
 
@@ -152,7 +152,7 @@ def _goal(loss: str, batch: Sequence[Item], names: Names, draws: random.Random) 
 
 
 def _backward(
-    model: Model, names: Names, way: Way, batch: Sequence[Item], vectors: Tensor, goal: Goal, budget: Budget
+    model: Model, names: Names, way: Way, batch: Sequence[GoldSlot], vectors: Tensor, goal: Goal, budget: Budget
 ) -> float:
     """Gradients of *vectors* and the loss."""
     shares: list[float] = []
@@ -167,7 +167,7 @@ def _backward(
 
 
 def _validate(
-    model: Model, names: Names, way: Way, items: Sequence[Item], vectors: Tensor, budget: Budget
+    model: Model, names: Names, way: Way, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
 ) -> tuple[float, float]:
     """MRR of the best gold answers, and of the mean ranks of all."""
     [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
@@ -206,7 +206,6 @@ def load_learnt(file: Path) -> Tensor:
     """The vectors, shape (rows, d). :raises BadInput: the file is damaged."""
     try:
         with safe_open(file, framework="pt") as content:
-            vectors: Tensor = content.get_tensor("vectors")
-            return vectors
+            return content.get_tensor("vectors")  # type: ignore[no-any-return]
     except Exception as error:  # safetensors' own kinds of error differ between versions
         raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error

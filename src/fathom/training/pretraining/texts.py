@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.readings import has_sentences
 from fathom.data.templates import Prompt, Template
 from fathom.data.words import is_word_sign, stands_as_word
-from fathom.errors import BadInput
+from fathom.errors import BadInput, all_of
 from fathom.formats import locate, read
 
 PHRASINGS = (
@@ -53,26 +54,21 @@ def read_texts(
     :param most: of each source, drawn by *seed*.
     :raises BadInput: a source that cannot be read, or has no texts.
     """
-    found: dict[str, list[str]] = {}
-    faults = []
-    for source in (graph, *sources):
-        called = name if isinstance(source, KnowledgeGraph) else str(source)
-        try:
-            texts = list(dict.fromkeys(_texts_of(source)))
-        except BadInput as error:
-            faults += error.faults
-            continue
-        if not texts:
-            faults.append(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
-        if most is not None and most < len(texts):
-            texts = random.Random(seed).sample(texts, most)
-        found[called] = texts
-    if faults:
-        raise BadInput(faults)
+    called = {name: graph} | {str(source): source for source in sources}
+    drawn = all_of(*(partial(_drawn, source, named, most, seed) for named, source in called.items()))
+    found = dict(zip(called, drawn, strict=True))
     texts = list(dict.fromkeys(text for several in found.values() for text in several))
     held_out = _named(graph, [split for split in graph.splits if split != "train"])
     kept = without_statements(texts, ((head, tail) for head, _, tail in held_out))
     return KeptTexts(kept, {source: len(several) for source, several in found.items()}, len(texts) - len(kept))
+
+
+def _drawn(source: str | Path | KnowledgeGraph, called: str, most: int | None, seed: int) -> list[str]:
+    """:raises BadInput: it cannot be read, or has no texts."""
+    texts = list(dict.fromkeys(_texts_of(source)))
+    if not texts:
+        raise BadInput(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
+    return texts if most is None or most >= len(texts) else random.Random(seed).sample(texts, most)
 
 
 def _texts_of(source: str | Path | KnowledgeGraph) -> Iterable[str]:
