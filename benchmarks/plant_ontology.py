@@ -39,7 +39,6 @@ from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 from fathom.studies import entailment
 from fathom.studies.options import EntailmentStudyOptions
-from fathom.training.loop import Plan as Training
 from fathom.training.loop import train
 from fathom.training.small import NO_TARGET, Size, learn_tokenizer, padded, save, small_network
 
@@ -146,8 +145,7 @@ def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argp
 
     start = time.monotonic()
     source = batches(encode_masked(tokenizer, facts), texts if reasons else None, tokenizer, chosen.seed)
-    training = Training(chosen.steps, 4e-3)
-    [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, training)
+    [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, chosen.steps, 4e-3)
     save(network, tokenizer, 128, out)
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{out.name}: {len(facts):,} statements, {size:,} parameters, {last.step} steps, loss {last.loss:.3f}, "

@@ -51,7 +51,7 @@ from fathom.studies import entailment
 from fathom.studies.entailment import Answer, Entailment, Line, Setting, line_of, means_of
 from fathom.studies.entailment_runs import HALVED, halves
 from fathom.studies.options import EntailmentStudyOptions
-from fathom.training.soft import Item, SoftPlan, learn, random_start
+from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, save
 from tests.test_cloze import KINDS, SHAPE
@@ -281,7 +281,7 @@ def test_fixed_vectors_stay(model):
     """Beside learnt rows, further ones that texts refer to: they get no step and no decay, and shape the loss."""
     names, way = Names([[7], [8, 9]]), Way(Masks.SEVERAL, Pooling.MEAN)
     size = model.vocabulary_size
-    items_ = [Item(Slot((7, size), (size + 1, 8)), (1,))]
+    items_ = [GoldSlot(Slot((7, size), (size + 1, 8)), (1,))]
     start, fixed, plan = random_start(model, 1, 0), random_start(model, 1, 1), SoftPlan(epochs=3, learning_rate=0.1)
     kept = fixed.clone()
     learnt = learn(model, names, way, items_, items_, start, plan, Budget(3, model.device), fixed)

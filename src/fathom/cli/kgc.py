@@ -37,17 +37,19 @@ TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 def make(does: str) -> typer.Typer:
     """``fathom kgc``, with the options of every entry of the table of link predictors."""
     app = new_group(does, TRAIN)
-    train_flags = [_model_flag(), *_flags_of_kinds(asking=False)]
-    evaluate_flags = [*flags_of(LinkOptions), *_flags_of_kinds(asking=True)]
-    predict_example = "fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
-    add_command(app, "train", taking(train, train_flags), TRAIN)
+    add_command(app, "train", taking(train, [_model_flag(), *_flags_of_kinds(asking=False)]), TRAIN)
     add_command(
         app,
         "evaluate",
-        taking(evaluate, evaluate_flags),
+        taking(evaluate, [*flags_of(LinkOptions), *_flags_of_kinds(asking=True)]),
         "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
     )
-    add_command(app, "predict", predict, predict_example)
+    add_command(
+        app,
+        "predict",
+        predict,
+        "fathom kgc predict models/transe --data my-graph --relation hypernym --head canine",
+    )
     add_command(app, "study", study, "fathom kgc study infer-or-remember.yaml --out studies/memory")
     add_command(
         app,
@@ -60,8 +62,7 @@ def make(does: str) -> typer.Typer:
 
 def _model_flag() -> inspect.Parameter:
     kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
-    about = f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx."
-    made = option(Group.MODEL, about)
+    made = option(Group.MODEL, f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx.")
     return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str)
 
 
