@@ -47,23 +47,19 @@ def _totals(queryset: QuerySet) -> Table:
     cardinalities = sorted({query.groups.get("cardinality", "") for query in queryset.queries} - {""})
     parts: list[tuple[str, list[Query]]] = [("all", list(queryset.queries))]
     parts += [(c, [q for q in queryset.queries if q.groups.get("cardinality") == c]) for c in cardinalities]
-    subsets = [
-        (f"subset {name}", [query for query in queryset.queries if query.id in ids])
-        for name, ids in queryset.subsets.items()
-    ]
-    rows = tuple(
-        (
-            name,
-            len(queries),
-            len({query.relation for query in queries}),
-            sum(query.unscored is not None for query in queries),
-            random_baseline(queryset, queries),
-        )
-        for name, queries in parts + subsets
-    )
+    parts += [(f"subset {s}", [q for q in queryset.queries if q.id in ids]) for s, ids in queryset.subsets.items()]
     return Table(
         ("part", "instances", "relations", "cannot be asked", "random baseline"),
-        rows,
+        tuple(
+            (
+                name,
+                len(queries),
+                len({query.relation for query in queries}),
+                sum(query.unscored is not None for query in queries),
+                random_baseline(queryset, queries),
+            )
+            for name, queries in parts
+        ),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
         notes=tuple(_shortened(note) for note in queryset.notes),
@@ -81,20 +77,24 @@ def _title(queryset: QuerySet) -> str:
 
 def _graph_totals(queryset: GraphQuerySet, queries: TripleQueries) -> Table:
     found = graph_statistics(queries.graph)
-    rows = (
-        ("entities", found.entities),
-        ("relations", found.relations),
-        ("triples", found.triples),
-        *((f"triples, {name}", count) for name, count in found.splits.items()),
-        ("triples that stand twice", found.repeated),
-        (f"queries ({queryset.split or 'all triples'})", len(queries)),
-        ("candidates", found.entities - found.nameless),
-        ("entities without a name", found.nameless),
-        ("entities without a description", found.undescribed),
-        ("names of several entities", found.shared_names),
-        ("entities with such a name", found.sharing),
+    return Table(
+        ("what", "count"),
+        (
+            ("entities", found.entities),
+            ("relations", found.relations),
+            ("triples", found.triples),
+            *((f"triples, {name}", count) for name, count in found.splits.items()),
+            ("triples that stand twice", found.repeated),
+            (f"queries ({queryset.split or 'all triples'})", len(queries)),
+            ("candidates", found.entities - found.nameless),
+            ("entities without a name", found.nameless),
+            ("entities without a description", found.undescribed),
+            ("names of several entities", found.shared_names),
+            ("entities with such a name", found.sharing),
+        ),
+        title=_title(queryset),
+        notes=queryset.notes,
     )
-    return Table(("what", "count"), rows, title=_title(queryset), notes=queryset.notes)
 
 
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
@@ -117,9 +117,7 @@ def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]],
 
 def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
     columns = ["relation", "cardinality", "domains", "instances", "answers", "templates", "random", "majority"]
-    rows = []
-    for found in relation_statistics(queryset, count_tokens):
-        rows.append((*found[:-1], *(found.single_token or ())))
+    rows = [(*found[:-1], *(found.single_token or ())) for found in relation_statistics(queryset, count_tokens)]
     if count_tokens is not None:
         columns += ["one token", "one token after a space"]
         mean = [sum(row[place] for row in rows) / len(rows) for place in (-2, -1)]
@@ -155,12 +153,6 @@ def _relations_per_entity(graph: KnowledgeGraph) -> Table:
 
 def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
     found = answers_in_descriptions(graph)
-    rows: tuple[tuple[Cell, ...], ...] = (
-        ("as a sub-string", *(part.substring for part in found.values())),
-        ("on word boundaries", *(part.word for part in found.values())),
-        ("queries", *(part.queries for part in found.values())),
-        ("about an entity with a description", *(part.described for part in found.values())),
-    )
     notes = [
         "of all queries, (h, r, ?) and (?, r, t): the answer's name stands, capitals alike, in the description of the "
         "entity asked about"
@@ -169,7 +161,12 @@ def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
         notes.append("no entity has a description: entity2textlong.txt, or a third column in entity2text.txt")
     return Table(
         ("the answer's name", *found),
-        rows,
+        (
+            ("as a sub-string", *(part.substring for part in found.values())),
+            ("on word boundaries", *(part.word for part in found.values())),
+            ("queries", *(part.queries for part in found.values())),
+            ("about an entity with a description", *(part.described for part in found.values())),
+        ),
         title="answers in descriptions",
         formats=dict.fromkeys(found, ".2%"),
         notes=tuple(notes),

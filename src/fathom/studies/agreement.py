@@ -72,7 +72,6 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
     stopped = (one.stopped | other.stopped).intersection(facts)
     ranks = [side.per_fact(side.ranks)[side.at(facts)] for side in (one, other)]
     logs = [side.per_fact(np.log10(side.ranks))[side.at(facts)] for side in (one, other)]
-    points = [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped]
     return Agreement(
         first,
         second,
@@ -82,7 +81,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
         *_quadrants((one, other), facts, ranks[0] <= k, ranks[1] <= k, k),
         len(set(one.facts).union(other.facts)) - len(facts),
         len(stopped),
-        points,
+        [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped],
     )
 
 
@@ -121,18 +120,21 @@ def tables(found: Agreement) -> list[Table]:
             f"{found.stopped} facts are only known to rank beyond --max-rank: they are misses in the quadrants; "
             "correlations need every rank, ask again without --max-rank"
         )
-    quadrants = (
-        (hit, hit, found.both_hit),
-        (miss, miss, found.both_miss),
-        (hit, miss, found.only_first),
-        (miss, hit, found.only_second),
-    )
     return [
         correlations_table(
             f"{found.first} and {found.second}", [("log10 rank", found.log_ranks), ("rank", found.ranks)], notes
         ),
         Table.of_numbers(
-            (found.first, found.second, "share"), quadrants, "quadrants", {"share": ("low", "high")}, {"share": ".1%"}
+            (found.first, found.second, "share"),
+            (
+                (hit, hit, found.both_hit),
+                (miss, miss, found.both_miss),
+                (hit, miss, found.only_first),
+                (miss, hit, found.only_second),
+            ),
+            "quadrants",
+            {"share": ("low", "high")},
+            {"share": ".1%"},
         ),
     ]
 

@@ -19,7 +19,7 @@ from fathom.metrics.table import SHARE
 from fathom.prompts.choices import NO_OPTION
 from fathom.results.names import short_names
 from fathom.results.numbers import NOTHING, Number, combined, number_of, recipe, untold
-from fathom.results.rows import Rows
+from fathom.results.rows import Rows, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -121,9 +121,7 @@ def _questions(run: RunFolder, rows: Rows, scoring: str) -> dict[str, _Question]
             f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
             "or on what fathom build choices makes"
         )
-    places: dict[int, list[int]] = {}
-    for place in rows.of(scoring).tolist():
-        places.setdefault(int(rows.query[place]), []).append(place)
+    places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
     hits = rows.hits(1)
     return {
         rows.query_ids[query]: _Question(
@@ -147,30 +145,24 @@ def _check_options(runs: Sequence[RunFolder], read: Sequence[Rows]) -> None:
 
 
 def _memorizing(asked: _Asked) -> list[Line]:
-    tasks: dict[str, list[_Question]] = {}
-    for question in asked.questions.values():
-        if "task" in question.groups:
-            tasks.setdefault(question.groups["task"], []).append(question)
+    tasks = grouped((one.groups["task"], one) for one in asked.questions.values() if "task" in one.groups)
     lines = [_line(asked, task, "", {task: own}) for task, own in tasks.items()]
     return lines + ([_line(asked, ALL, "", tasks)] if len(tasks) > 1 else [])
 
 
 def _reasoning(asked: _Asked) -> list[Line]:
-    rules: dict[str, dict[str, list[_Question]]] = {}
-    for question in asked.questions.values():
-        if "rule" in question.groups:
-            premise = _premise(question, asked.questions)
-            rules.setdefault(question.groups["rule"], {}).setdefault(premise, []).append(question)
-    order = (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
+    ruled = [question for question in asked.questions.values() if "rule" in question.groups]
+    parts = grouped(((question.groups["rule"], _premise(question, asked.questions)), question) for question in ruled)
+    rules, order = dict.fromkeys(rule for rule, _ in parts), (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
     lines = [
-        _line(asked, rule, premise, {rule: of_rule[premise]})
-        for rule, of_rule in rules.items()
+        _line(asked, rule, premise, {rule: parts[rule, premise]})
+        for rule in rules
         for premise in order
-        if premise in of_rule
+        if (rule, premise) in parts
     ]
     if len(rules) > 1:
         for premise in order:
-            together = {rule: of_rule[premise] for rule, of_rule in rules.items() if premise in of_rule}
+            together = {rule: parts[rule, premise] for rule in rules if (rule, premise) in parts}
             lines += [_line(asked, ALL, premise, together)] if together else []
     return lines
 
@@ -213,19 +205,18 @@ def _line(asked: _Asked, task: str, premise: str, parts: Mapping[str, Sequence[_
 
 def tables(found: Found) -> list[Table]:
     """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023); one without questions is left out."""
-    made = []
-    if found.memorizing:
-        made.append(_table(found.memorizing, "memorising", ("task",), (*_NOTES, *found.notes)))
-    if found.reasoning:
-        made.append(_table(found.reasoning, "reasoning", ("rule", "P1"), (_PREMISE, *_NOTES, *found.notes)))
-    return made
+    notes = (*_NOTES, *found.notes)
+    both = (
+        _table(found.memorizing, "memorising", ("task",), notes),
+        _table(found.reasoning, "reasoning", ("rule", "P1"), (_PREMISE, *notes)),
+    )
+    return [table for table in both if table.rows]
 
 
 def _table(lines: Sequence[Line], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:
-    columns = ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong")
     ends = ("all wrong low", "all wrong high")
     return Table.of_numbers(
-        columns,
+        ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong"),
         [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines],
         title,
         {"accuracy": ("low", "high"), "all wrong": ends},

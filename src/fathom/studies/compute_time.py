@@ -88,19 +88,6 @@ def compute_time(
 
 def tables(found: Sequence[Timing]) -> list[Table]:
     """One; what was measured stands below it."""
-    body = [
-        (
-            timing.probe,
-            _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
-            timing.line.slope_error,
-            timing.line.intercept,
-            timing.line.r_squared,
-            timing.total,
-            _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
-            timing.error / 3600,
-        )
-        for timing in found
-    ]
     measured = "measured (queries: seconds): " + "; ".join(
         f"{timing.probe} " + ", ".join(f"{count}: {seconds:.1f}" for count, seconds in timing.points)
         for timing in found
@@ -108,7 +95,19 @@ def tables(found: Sequence[Timing]) -> list[Table]:
     return [
         Table.of_numbers(
             ("probe", "seconds/query", "± error", "intercept, s", "R²", "queries", "extrapolated, h", "± h"),
-            body,
+            [
+                (
+                    timing.probe,
+                    _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
+                    timing.line.slope_error,
+                    timing.line.intercept,
+                    timing.line.r_squared,
+                    timing.total,
+                    _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
+                    timing.error / 3600,
+                )
+                for timing in found
+            ],
             "seconds = slope · queries + intercept, least squares",
             {name: (f"{name} low", f"{name} high") for name in ("seconds/query", "extrapolated, h")},
             notes=(measured, "intercept and R² describe the line through these points: no interval"),

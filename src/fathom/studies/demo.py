@@ -54,18 +54,19 @@ def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
     lines = []
     for kind, limit in ASKED.items():
         folder = out / f"planted-{kind}"
-        options = PlantOptions(kind=kind)
         if not folder.exists():
             say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
-            plant(data, options, folder)
+            plant(data, PlantOptions(kind=kind), folder)
         say(f"asking it {limit or len(data.queries)} facts, in a phrasing it was trained on and in one it was not …")
         unseen = len(next(iter(data.relations.values())).templates) - 1
         asked = StatementOptions(templates=(0, unseen), limit=limit, device="cpu")
         probed = run("statement", load(str(folder), device="cpu"), data, asked, out / f"run-{kind}")
         rows, planted = Rows(probed, with_scores=False), planted_ids(folder)
         by_frequency = frequency_baseline(data, planted)
-        for phrasing, template in (("trained on", 0), ("never seen", unseen)):
-            lines.append(Line(kind, phrasing, *accuracies(rows, template, planted, by_frequency)))
+        lines += [
+            Line(kind, phrasing, *accuracies(rows, template, planted, by_frequency))
+            for phrasing, template in (("trained on", 0), ("never seen", unseen))
+        ]
     return lines
 
 

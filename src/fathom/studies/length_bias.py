@@ -15,7 +15,6 @@ from fathom.errors import BadInput
 from fathom.results.numbers import Number, correlation
 from fathom.results.outcomes import Outcome, outcomes_of
 from fathom.results.plots import Plot
-from fathom.results.rows import Floats
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import correlations_table
@@ -79,15 +78,13 @@ def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
         outcome.name,
         correlation(lengths, ranks, outcome.recipe("correlation of rank and tokens")),
         correlation(lengths, np.log10(ranks), outcome.recipe("correlation of log10 rank and tokens")),
-        [_box(int(length), ranks[lengths == length]) for length in np.unique(lengths)],
+        [
+            Box(length, len(own), *np.percentile(own, [25, 50, 75]).tolist())
+            for length, own in ((length, ranks[lengths == length]) for length in np.unique(lengths).tolist())
+        ],
         len(outcome.left_out),
         list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
     )
-
-
-def _box(tokens: int, ranks: Floats) -> Box:
-    lower, median, upper = np.percentile(ranks, [25, 50, 75]).tolist()
-    return Box(tokens, len(ranks), lower, median, upper)
 
 
 def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> list[int]:
@@ -136,8 +133,10 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
 
 def files(found: Sequence[LengthBias]) -> dict[str, Table]:
     """Tokens and rank of every fact."""
-    columns = ("fact", "tokens", "rank")
-    return {f"length-bias-{number}": Table(columns, tuple(bias.points), bias.name) for number, bias in enumerate(found)}
+    return {
+        f"length-bias-{number}": Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name)
+        for number, bias in enumerate(found)
+    }
 
 
 def plots(found: Sequence[LengthBias]) -> list[Plot]:

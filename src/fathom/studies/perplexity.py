@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.errors import refuse
 from fathom.metrics.table import metric
 from fathom.results.numbers import Number, combined, correlation, measure, untold
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
@@ -63,9 +63,8 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> Perplexities:
     """:raises BadInput: with all the runs that have no perplexities."""
     columns = by_column(outcomes_of(runs, scoring))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
-    lacking = [outcome for outcome in outcomes if not _told(outcome)]
-    if lacking:
-        raise BadInput(f"{outcome.path} has no perplexities: ask again with --perplexity" for outcome in lacking)
+    lacking = [outcome.path for outcome in outcomes if not _told(outcome)]
+    refuse(f"{path} has no perplexities: ask again with --perplexity" for path in lacking)
     points, means, related = [], [], []
     kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
     for kind in kinds:
@@ -101,10 +100,8 @@ def _point(outcome: Outcome) -> Point:
     assert means is not None  # the runs without are refused before
     assert corpus is not None
     told = _told(outcome)
-    accuracy = outcome.mean("accuracy", outcome.hits(1))
-    return Point(
-        outcome.model, outcome.data, outcome.reading, accuracy, means, corpus, told, len(outcome.places) - told
-    )
+    about, accuracy = (outcome.model, outcome.data, outcome.reading), outcome.mean("accuracy", outcome.hits(1))
+    return Point(*about, accuracy, means, corpus, told, len(outcome.places) - told)
 
 
 def _mean(points: Sequence[Point]) -> Point:
@@ -138,17 +135,16 @@ def tables(found: Perplexities) -> list[Table]:
     numbers = {name: (f"{name} low", f"{name} high") for name in columns[3:6]}
     formats = {"Acc@1": ".1%", "perplexity": ".2f", "corpus perplexity": ".2f"}
     hidden = [end for ends in numbers.values() for end in ends]
-    related = Table.of_numbers(
-        ("points are", "data", "reading", "Pearson r", "n"),
-        [(*line, line.correlation.n) for line in found.related],
-        "correlation of Acc@1 and mean perplexity",
-        {"Pearson r": ("low", "high", "p")},
-        {"Pearson r": ".3f"},
-    )
     return [
         Table.of_numbers(columns, found.points, "accuracy and perplexity", numbers, formats, hidden=hidden),
         Table.of_numbers(columns, found.means, "means over models", numbers, formats, hidden=hidden),
-        related,
+        Table.of_numbers(
+            ("points are", "data", "reading", "Pearson r", "n"),
+            [(*line, line.correlation.n) for line in found.related],
+            "correlation of Acc@1 and mean perplexity",
+            {"Pearson r": ("low", "high", "p")},
+            {"Pearson r": ".3f"},
+        ),
     ]
 
 

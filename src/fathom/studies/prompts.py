@@ -20,9 +20,9 @@ def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, anno
     """The embedding probe with each published tail template, a run each below *out*."""
     found = []
     for template in TAIL_TEMPLATES:
-        chosen = options.model_copy(update={"tail_template": template})
-        folder = run("embedding", model, data, chosen, out / f"template-{template}", announce(f"template {template}"))
-        found += hits_lines(folder, f"template {template}")
+        name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
+        folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
+        found += hits_lines(folder, name)
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
@@ -79,9 +79,7 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     """
     entries = [PROBES.find(probe) for probe in options.probes]
     given = (usual or {}) | options.given()
-    faults = [f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model"]
-    if faults:
-        raise BadInput(faults)
+    refuse(f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model")
     fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
     unknown = sorted(given.keys() - fields)
     if unknown or not entries:
