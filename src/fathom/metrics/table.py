@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.doors import Door
-from fathom.metrics.confidence import Confidence, expected_calibration_error, reliability
+from fathom.metrics.confidence import Confidence, Floats, expected_calibration_error, reliability
 from fathom.metrics.generation import harmonic_mean
 
-Floats = npt.NDArray[np.float64]
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
 """What shares, and what ranks and perplexities, cannot leave."""
 

@@ -13,6 +13,8 @@ from fathom.data.selection.readings import Asked, asked, has_sentences
 from fathom.data.statistics import random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
 
+_SINGLE = ("one token", "one token after a space")
+
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
     """Totals, then one row per relation.
@@ -98,15 +100,13 @@ def _graph_totals(queryset: GraphQuerySet, queries: TripleQueries) -> Table:
 
 
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    columns = ["relation", "name", "cardinality", "triples", "queries", "answers", "majority"]
-    rows = [(*found[:-1], *(found.single_token or ())) for found in graph_relations(queries, count_tokens)]
-    if count_tokens is not None:
-        columns += ["one token", "one token after a space"]
+    found = graph_relations(queries, count_tokens)
+    single = _SINGLE if count_tokens is not None else ()
     return Table(
-        tuple(columns),
-        tuple(rows),
+        ("relation", "name", "cardinality", "triples", "queries", "answers", "majority", *single),
+        tuple((*one[:-1], *(one.single_token or ())) for one in found),
         title="by relation",
-        formats=dict.fromkeys(("majority", "one token", "one token after a space"), ".1%"),
+        formats=dict.fromkeys(("majority", *_SINGLE), ".1%"),
         hidden=frozenset({"name"}),
         notes=(
             "cardinality, answers and majority are those of the queries; "
@@ -116,17 +116,16 @@ def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]],
 
 
 def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    columns = ["relation", "cardinality", "domains", "instances", "answers", "templates", "random", "majority"]
     rows = [(*found[:-1], *(found.single_token or ())) for found in relation_statistics(queryset, count_tokens)]
-    if count_tokens is not None:
-        columns += ["one token", "one token after a space"]
+    single = _SINGLE if count_tokens is not None else ()
+    if single:
         mean = [sum(row[place] for row in rows) / len(rows) for place in (-2, -1)]
         rows.append(("mean of relations", "", "", None, None, None, None, None, *mean))
     return Table(
-        tuple(columns),
+        ("relation", "cardinality", "domains", "instances", "answers", "templates", "random", "majority", *single),
         tuple(rows),
         title="by relation",
-        formats=dict.fromkeys(("random", "majority", "one token", "one token after a space"), ".1%"),
+        formats=dict.fromkeys(("random", "majority", *_SINGLE), ".1%"),
         notes=("random: accuracy of a random answer; majority: of always giving the most frequent one",),
     )
 

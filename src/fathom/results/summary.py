@@ -55,7 +55,7 @@ class Headline:
         return self.numbers.get("accuracy")
 
 
-class Part(NamedTuple):
+class BreakdownPart(NamedTuple):
     """One line of a breakdown.
 
     :param n: scored predictions.
@@ -84,7 +84,7 @@ class Breakdown(NamedTuple):
     """A run in parts. :param by: the keys whose combinations they are."""
 
     by: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[BreakdownPart, ...]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Summary:
         return to_json(self.tables[0])
 
 
-class Told:
+class RunNumbers:
     """The numbers of one run, each computed once, whoever asks for it."""
 
     def __init__(self, run: RunFolder) -> None:
@@ -162,8 +162,12 @@ class Told:
             if key in self.keys:
                 for part in self._parts((key,)):
                     scorings[part.scoring]["by"].setdefault(key, {})[part.keys[0]] = _plain_part(part)
-        version = str(self.rows.identity.get("version", ""))
-        return {"format": FORMAT, "fathom": version, "queries": len(self.rows.query_ids), "scorings": scorings}
+        return {
+            "format": FORMAT,
+            "fathom": str(self.rows.identity.get("version", "")),
+            "queries": len(self.rows.query_ids),
+            "scorings": scorings,
+        }
 
     def number(self, wanted: Metric, asked: Ints) -> Number | None:
         """Of predictions of one scoring; remembered."""
@@ -209,7 +213,7 @@ class Told:
         of_groups = (key for groups in self.rows.groups for key in groups)
         return list(dict.fromkeys(("template", "scoring", "relation", "direction", *of_groups)))
 
-    def _parts(self, by: Sequence[str]) -> list[Part]:
+    def _parts(self, by: Sequence[str]) -> list[BreakdownPart]:
         """One per combination of values that occurs, and scoring; sorted, templates as numbers."""
         rows = self.rows
         of_query = [[_values(rows, query, key) for key in by] for query in range(len(rows.query_ids))]
@@ -227,7 +231,7 @@ class Told:
             for scoring, keys in sorted(places_of, key=lambda part: (order[part[0]], part[1]))
         ]
 
-    def _part(self, by: Sequence[str], scoring: str, keys: tuple[str, ...], asked: Ints) -> Part:
+    def _part(self, by: Sequence[str], scoring: str, keys: tuple[str, ...], asked: Ints) -> BreakdownPart:
         """What was selected is said in the recipes; template and scoring are there already."""
         rows = self.rows
         chosen = zip(by, keys, strict=True)
@@ -235,7 +239,7 @@ class Told:
         found = ((name, self.number(metric(name), asked)) for name in _OF_PARTS)
         told = {name: number._replace(recipe=number.recipe + selected) for name, number in found if number is not None}
         n = int(rows.scored[asked].sum())
-        return Part(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
+        return BreakdownPart(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
 
 
 def summarise(run: RunFolder, by: Sequence[str] = ()) -> Summary:
@@ -245,7 +249,7 @@ def summarise(run: RunFolder, by: Sequence[str] = ()) -> Summary:
         joined by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
-    return Told(run).summary(by)
+    return RunNumbers(run).summary(by)
 
 
 def _values(rows: Rows, query: int, key: str) -> list[str]:
@@ -339,7 +343,7 @@ def _parts_table(found: Breakdown) -> Table:
     )
 
 
-def _plain_part(part: Part) -> dict[str, Any]:
+def _plain_part(part: BreakdownPart) -> dict[str, Any]:
     names = _OF_PARTS if "precision" in part.numbers else _OF_PARTS[:2]
     told = {name: part.numbers[name].plain() if name in part.numbers else None for name in names}
     return {"queries": part.queries, "n": part.n, "unscored": part.unscored, **told}

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
+from fathom.metrics.bootstrap import interval
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.metrics.table import Metric, hits, metric
-from fathom.results.numbers import NOTHING, Number, mean, measure, recipe, untold
-from fathom.results.rows import Ints, Rows, grouped
+from fathom.metrics.table import SHARE, Metric, hits, metric
+from fathom.results.numbers import NOTHING, Number, combined, mean, measure, number_of, recipe, untold
+from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
@@ -58,7 +59,7 @@ class Setting(NamedTuple):
     seed: int | None
 
 
-class Line(NamedTuple):
+class TaskLine(NamedTuple):
     """The numbers of one setting.
 
     :param numbers: by the names of :data:`MEASURED`; none where nothing was scored.
@@ -83,7 +84,7 @@ class Line(NamedTuple):
         return self.numbers["MRR"].value if self.numbers else 0.0
 
 
-def lines_of(run: RunFolder, rows: Rows, model: str) -> list[Line]:
+def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
     """One for each task, template and scoring, in order of appearance."""
     asked = enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True))
     found = []
@@ -91,19 +92,28 @@ def lines_of(run: RunFolder, rows: Rows, model: str) -> list[Line]:
         places = np.array(own)
         scored = places[rows.scored[places]]
         setting, unscored = _setting(rows, model, task, scoring, places), len(places) - len(scored)
-        measured = _measured(rows, scored)
-        found.append(Line(setting, measured, len(scored), unscored, run, template, scoring, rows, places))
+        of_metrics = ((name, measure(rows, one, scored)) for name, one in metrics().items())
+        numbers = {name: number for name, number in of_metrics if number is not None}
+        found.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
     return found
-
-
-def _measured(rows: Rows, scored: Ints) -> dict[str, Number]:
-    found = ((name, measure(rows, one, scored)) for name, one in metrics().items())
-    return {name: number for name, number in found if number is not None}
 
 
 def metrics() -> dict[str, Metric]:
     """Those of :data:`MEASURED`, by these names."""
     return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
+
+
+def over(
+    name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] | Floats], items: Sequence[str]
+) -> Number:
+    """The mean of several lines' numbers, each with the same weight, by resampling items.
+
+    :param values: what each is a mean of.
+    :param items: of all values, end to end.
+    """
+    weights = [1 / len(own) for own in values for _ in own]
+    found = interval(np.concatenate(values), items, weights=weights, limits=SHARE)
+    return number_of(found, len(items), combined(name, [number.recipe for number in numbers], " and "))
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
@@ -196,6 +206,6 @@ def measured(numbers: Mapping[str, Number]) -> tuple[Number, ...]:
     return tuple(numbers.get(name, nothing) for name in MEASURED)
 
 
-def _template(line: Line) -> str:
+def _template(line: TaskLine) -> str:
     """Sentences of each item's own have nothing in common but their number."""
     return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"

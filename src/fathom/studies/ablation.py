@@ -38,7 +38,7 @@ class Arm(NamedTuple):
     unscored: int
 
 
-class Comparison(NamedTuple):
+class ArmComparison(NamedTuple):
     """Accuracy of *first* minus that of *second*, over the queries that both scored."""
 
     first: str
@@ -52,7 +52,7 @@ class Ablation(NamedTuple):
     """All arms, then the comparisons of two."""
 
     arms: list[Arm]
-    comparisons: list[Comparison]
+    comparisons: list[ArmComparison]
 
 
 def ask(model: Model, data: QuerySet, options: StatementOptions, out: Path, announce: Announce) -> Ablation:
@@ -91,14 +91,14 @@ def _questions(
 
 def _compare(
     first: tuple[str, str], second: tuple[str, str], outcomes: dict[tuple[str, str], Outcome]
-) -> Comparison | None:
+) -> ArmComparison | None:
     """None where fewer than two queries were scored by both: there is nothing to test."""
     one, other = outcomes[first], outcomes[second]
     both = [query for query in one.told() if query not in other.left_out]
     if len(both) < 2:
         return None
     hits = one.hits(1), other.hits(1)
-    return Comparison(
+    return ArmComparison(
         " ".join(first),
         " ".join(second),
         difference("accuracy", [(1, one), (-1, other)], hits, both),

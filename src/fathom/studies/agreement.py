@@ -161,10 +161,9 @@ def plots(found: Agreement) -> list[Plot]:
 
     def draw(axes: Any) -> None:
         axes.scatter([x for _, x, _ in found.points], [y for _, _, y in found.points], s=6, alpha=0.5)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log")
         axes.axvline(found.k, color="grey", linewidth=0.8)
         axes.axhline(found.k, color="grey", linewidth=0.8)
-        axes.set_title(f"r = {found.log_ranks.value:.3f} on log ranks")
 
-    return [Plot("agreement", draw, f"rank by {found.first}", f"rank by {found.second}")]
+    axes = (f"rank by {found.first}", f"rank by {found.second}")
+    return [Plot("agreement", draw, *axes, f"r = {found.log_ranks.value:.3f} on log ranks")]

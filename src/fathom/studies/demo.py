@@ -23,7 +23,7 @@ ASKED = {"causal": None, "masked": 320}
 """How many of the facts each kind is asked, None for all: a masked model takes a pass for every token."""
 
 
-class Line(NamedTuple):
+class DemoLine(NamedTuple):
     """Accuracy of one model on one phrasing.
 
     :param kind: of the model.
@@ -46,7 +46,7 @@ class Line(NamedTuple):
         return low is not None and high is not None and low <= self.withheld.value <= high
 
 
-def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
+def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
     """Plant, probe, compare. What is already in *out* is used again.
 
     :param say: told what goes on, a line at a time.
@@ -64,7 +64,7 @@ def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
         rows, planted = Rows(probed, with_scores=False), planted_ids(folder)
         by_frequency = frequency_baseline(data, planted)
         lines += [
-            Line(kind, phrasing, *accuracies(rows, template, planted, by_frequency))
+            DemoLine(kind, phrasing, *accuracies(rows, template, planted, by_frequency))
             for phrasing, template in (("trained on", 0), ("never seen", unseen))
         ]
     return lines
@@ -98,7 +98,7 @@ def accuracies(
     return halves[0], halves[1], accuracy("accuracy by frequency", frequent, "withheld")
 
 
-def text(lines: Sequence[Line], out: Path) -> str:
+def text(lines: Sequence[DemoLine], out: Path) -> str:
     """The table, whether the withheld half is at chance, and what to type next."""
     numbers = [number for line in lines for number in line[2:]]
     table = Table(

@@ -141,12 +141,19 @@ def files(found: Sequence[LengthBias]) -> dict[str, Table]:
 
 def plots(found: Sequence[LengthBias]) -> list[Plot]:
     """A box of ranks for each number of tokens (figure 9)."""
-    axes = ("tokens of the gold answer", "rank of the gold answer")
-    return [Plot(f"length-bias-{number}", partial(_draw, bias), *axes) for number, bias in enumerate(found)]
+    return [
+        Plot(
+            f"length-bias-{number}",
+            partial(_draw, bias),
+            "tokens of the gold answer",
+            "rank of the gold answer",
+            f"{bias.name}: r = {bias.ranks.value:.3f}",
+        )
+        for number, bias in enumerate(found)
+    ]
 
 
 def _draw(bias: LengthBias, axes: Any) -> None:
     lengths = [box.tokens for box in bias.boxes]
     ranks = [[rank for _, tokens, rank in bias.points if tokens == length] for length in lengths]
     axes.boxplot(ranks, positions=lengths, showfliers=False)
-    axes.set_title(f"{bias.name}: r = {bias.ranks.value:.3f}")

@@ -18,7 +18,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
 
 
-class Point(NamedTuple):
+class RunPoint(NamedTuple):
     """One run.
 
     :param accuracy: mean Acc@1 of its ranked facts.
@@ -54,8 +54,8 @@ class Related(NamedTuple):
 class Perplexities(NamedTuple):
     """:param means: of each data set and reading, over its models (``model`` says how many they are)."""
 
-    points: list[Point]
-    means: list[Point]
+    points: list[RunPoint]
+    means: list[RunPoint]
     related: list[Related]
 
 
@@ -93,7 +93,7 @@ def _told(outcome: Outcome) -> int:
     return int((~np.isnan(outcome.rows.prompt_log_prob[outcome.places])).sum())
 
 
-def _point(outcome: Outcome) -> Point:
+def _point(outcome: Outcome) -> RunPoint:
     means, corpus = (
         measure(outcome.rows, metric(name), outcome.places) for name in ("perplexity", "corpus_perplexity")
     )
@@ -101,17 +101,17 @@ def _point(outcome: Outcome) -> Point:
     assert corpus is not None
     told = _told(outcome)
     about, accuracy = (outcome.model, outcome.data, outcome.reading), outcome.mean("accuracy", outcome.hits(1))
-    return Point(*about, accuracy, means, corpus, told, len(outcome.places) - told)
+    return RunPoint(*about, accuracy, means, corpus, told, len(outcome.places) - told)
 
 
-def _mean(points: Sequence[Point]) -> Point:
+def _mean(points: Sequence[RunPoint]) -> RunPoint:
     """Of the models of one data set and reading."""
 
     def mean(name: str, own: Sequence[Number]) -> Number:
         made = combined(name, [number.recipe for number in own], " and ")
         return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own))
 
-    return Point(
+    return RunPoint(
         f"mean of {len(points)} models",
         points[0].data,
         points[0].reading,
@@ -123,7 +123,7 @@ def _mean(points: Sequence[Point]) -> Point:
     )
 
 
-def _correlation(points: Sequence[Point]) -> Number:
+def _correlation(points: Sequence[RunPoint]) -> Number:
     recipes = [number.recipe for point in points for number in (point.accuracy, point.perplexity)]
     made = combined("correlation of accuracy and perplexity", recipes, " and ")
     return correlation([point.perplexity.value for point in points], [point.accuracy.value for point in points], made)

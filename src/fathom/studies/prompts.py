@@ -8,15 +8,15 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
-from fathom.results.hits import Line, hits_lines, hits_table
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
+from fathom.studies.sizes import HitsLine, hits_lines, hits_table
 
 TAIL_TEMPLATES = ("deer", "A", "B", "C")
 
 
-def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[Line]:
+def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
     """The embedding probe with each published tail template, a run each below *out*."""
     found = []
     for template in TAIL_TEMPLATES:
@@ -26,6 +26,6 @@ def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, anno
     return found
 
 
-def tables(found: Sequence[Line]) -> list[Table]:
+def tables(found: Sequence[HitsLine]) -> list[Table]:
     """One."""
     return [hits_table("embedding probe by tail prompt", found)]

@@ -36,7 +36,7 @@ _COEFFICIENTS = ("Kendall's tau-b", "Spearman's rho")
 _SHORT = {BY_TEMPLATE: "TB", FREE: "TF"}
 
 
-class Score(NamedTuple):
+class PlacedModel(NamedTuple):
     """One model.
 
     :param place: 1 is the best; tied models share the mean of theirs.
@@ -60,11 +60,11 @@ class Column(NamedTuple):
     reading: str
     facts: int
     left_out: int
-    scores: list[Score]
+    scores: list[PlacedModel]
     average: tuple[Number, ...]
 
 
-class Agreement(NamedTuple):
+class RankingAgreement(NamedTuple):
     """Of the template-based with the template-free ranking. :param over: a data set, or their mean."""
 
     over: str
@@ -78,11 +78,11 @@ class Rankings(NamedTuple):
     """:param groups: model → its group; empty where none were given."""
 
     columns: list[Column]
-    agreements: list[Agreement]
+    agreements: list[RankingAgreement]
     groups: Mapping[str, str]
 
 
-class _Grid(NamedTuple):
+class _ColumnHits(NamedTuple):
     """A column as arrays. :param hits: [facts, models, 3]."""
 
     data: str
@@ -161,18 +161,18 @@ def _listed_as_csv(file: Path, text: str) -> dict[str, str]:
     return {line[0].strip(): line[1].strip() for line in lines if line}
 
 
-def _grid(data: str, reading: str, outcomes: dict[str, Outcome]) -> _Grid:
+def _grid(data: str, reading: str, outcomes: dict[str, Outcome]) -> _ColumnHits:
     """:param outcomes: by model."""
     facts = common_facts(list(outcomes.values()))
     asked = set().union(*(outcome.facts for outcome in outcomes.values()))
     hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
-    return _Grid(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
+    return _ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
 
 
-def _column(grid: _Grid) -> Column:
+def _column(grid: _ColumnHits) -> Column:
     means = grid.hits.mean(axis=0)
     scores = [
-        Score(
+        PlacedModel(
             model,
             place,
             tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
@@ -191,7 +191,7 @@ def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Number, ..
     )
 
 
-def _averaged(grids: Sequence[_Grid], reading: str) -> list[Column]:
+def _averaged(grids: Sequence[_ColumnHits], reading: str) -> list[Column]:
     """Models by the mean over data sets, without intervals; none where there is one data set, or no model in all."""
     models = _in_all(grids)
     if len(grids) < 2 or len(models) < 2:
@@ -199,7 +199,9 @@ def _averaged(grids: Sequence[_Grid], reading: str) -> list[Column]:
     hits = np.stack([_of(models, grid, grid.hits.mean(axis=0)) for grid in grids])
     means = hits.mean(axis=0)
     scores = [
-        Score(model, place, _mean_of(hits[:, number], OVER_DATA, [grid.outcomes[model].recipe("") for grid in grids]))
+        PlacedModel(
+            model, place, _mean_of(hits[:, number], OVER_DATA, [grid.outcomes[model].recipe("") for grid in grids])
+        )
         for number, (model, place) in enumerate(zip(models, places(means).tolist(), strict=True))
     ]
     facts, left_out = sum(len(grid.facts) for grid in grids), sum(grid.left_out for grid in grids)
@@ -207,7 +209,7 @@ def _averaged(grids: Sequence[_Grid], reading: str) -> list[Column]:
     return [Column(MEAN, reading, facts, left_out, scores, average)]
 
 
-def _agreements(grids: Sequence[_Grid], groups: Mapping[str, str]) -> list[Agreement]:
+def _agreements(grids: Sequence[_ColumnHits], groups: Mapping[str, str]) -> list[RankingAgreement]:
     """Of each data set that has both readings, and of the means over all data sets of each reading."""
     based, free = ([grid for grid in grids if grid.reading == reading] for reading in (BY_TEMPLATE, FREE))
     pairs = [(one.data, [one], [other]) for one in based for other in free if one.data == other.data]
@@ -231,10 +233,10 @@ def _agreement(
     over: str,
     group: str,
     models: list[str],
-    based: Sequence[_Grid],
-    free: Sequence[_Grid],
+    based: Sequence[_ColumnHits],
+    free: Sequence[_ColumnHits],
     resampled: Mapping[tuple[str, str], Floats],
-) -> Agreement:
+) -> RankingAgreement:
     sides = (based, free)
     estimates = [_places(models, [(grid, grid.hits.mean(axis=0)) for grid in side]) for side in sides]
     draws = [_places(models, [(grid, resampled[grid.data, grid.reading]) for grid in side]) for side in sides]
@@ -243,7 +245,7 @@ def _agreement(
         _estimate(function, estimates, draws, combined(name, recipes, " and "))
         for name, function in zip(_COEFFICIENTS, (kendall, spearman), strict=True)
     )
-    return Agreement(over, group, len(models), tau, rho)
+    return RankingAgreement(over, group, len(models), tau, rho)
 
 
 def _estimate(
@@ -258,7 +260,7 @@ def _estimate(
     return Number(value, min(low, value), max(high, value), None, "", estimates[0].size, made)
 
 
-def _resampled(grids: Sequence[_Grid]) -> dict[tuple[str, str], Floats]:
+def _resampled(grids: Sequence[_ColumnHits]) -> dict[tuple[str, str], Floats]:
     """Mean hits of each column in each resample, [resamples, models, 3]; both readings of a fact are drawn together."""
     generator = np.random.default_rng(0)
     found = {}
@@ -281,16 +283,16 @@ def _resampled(grids: Sequence[_Grid]) -> dict[tuple[str, str], Floats]:
     return found
 
 
-def _in_all(grids: Sequence[_Grid]) -> list[str]:
+def _in_all(grids: Sequence[_ColumnHits]) -> list[str]:
     return [model for model in (grids[0].models if grids else []) if all(model in grid.models for grid in grids)]
 
 
-def _of(models: Sequence[str], grid: _Grid, values: Floats) -> Floats:
+def _of(models: Sequence[str], grid: _ColumnHits, values: Floats) -> Floats:
     """Those of *models*, from an array [..., models, 3] of the column's."""
     return values[..., [grid.models.index(model) for model in models], :]
 
 
-def _places(models: Sequence[str], columns: Sequence[tuple[_Grid, Floats]]) -> Floats:
+def _places(models: Sequence[str], columns: Sequence[tuple[_ColumnHits, Floats]]) -> Floats:
     """By the mean over columns. :param columns: each with values [..., models, 3]."""
     return places(np.mean([_of(models, grid, values) for grid, values in columns], axis=0))
 

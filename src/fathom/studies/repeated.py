@@ -20,7 +20,7 @@ NO_INTERVAL = "no interval: fewer prompts have fewer distinct answers, so resamp
 CHOSEN = "no interval: the entities are chosen by these shares"
 
 
-class Entity(NamedTuple):
+class RepeatedEntity(NamedTuple):
     """:param shares: of the prompts in whose top 1, 5 and 10 it stands."""
 
     id: str
@@ -45,7 +45,7 @@ class Repeated(NamedTuple):
     unscored: int
     distinct: tuple[int, ...]
     shares: tuple[Number, ...]
-    entities: list[Entity]
+    entities: list[RepeatedEntity]
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Repeated]:
@@ -67,21 +67,25 @@ def _repeated(outcome: Outcome) -> Repeated:
     names = names_of(rows.candidates)
     order = sorted(counts[-1], key=lambda id_: (*(-count[id_] for count in reversed(counts)), id_))
     n = len(scored)
-
-    def number(why: str, name: str, value: float) -> Number:
-        return untold(why, outcome.recipe(name), value, n)
-
-    shares = [
-        number(NO_INTERVAL, f"distinct/predictions@{k}", len(count) / count.total())
-        for k, count in zip(CUTS, counts, strict=True)
-    ]
-    tells = [partial(number, CHOSEN, f"share of top {k}") for k in CUTS]
-    entities = [
-        Entity(id_, names.get(id_, id_), tuple(tell(count[id_] / n) for tell, count in zip(tells, counts, strict=True)))
-        for id_ in order
-    ]
-    about = (outcome.model, outcome.data, outcome.reading, n, len(outcome.places) - n)
-    return Repeated(*about, tuple(map(len, counts)), tuple(shares), entities)
+    of_cuts = list(zip((outcome.recipe(f"share of top {k}") for k in CUTS), counts, strict=True))
+    return Repeated(
+        outcome.model,
+        outcome.data,
+        outcome.reading,
+        n,
+        len(outcome.places) - n,
+        tuple(map(len, counts)),
+        tuple(
+            untold(NO_INTERVAL, outcome.recipe(f"distinct/predictions@{k}"), len(count) / count.total(), n)
+            for k, count in zip(CUTS, counts, strict=True)
+        ),
+        [
+            RepeatedEntity(
+                id_, names.get(id_, id_), tuple(untold(CHOSEN, made, count[id_] / n, n) for made, count in of_cuts)
+            )
+            for id_ in order
+        ],
+    )
 
 
 def tables(found: Sequence[Repeated]) -> list[Table]:
