@@ -89,8 +89,7 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     clusters, note = clusters_of([rows.relations[query] for query in queries.tolist()])
     values: npt.ArrayLike = means if metric.fold else means[0]
     found = interval(values, clusters, weights=weights, limits=metric.limits, fold=metric.fold)
-    some = metric.partial and len(places) < len(asked)
-    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if some else ""
+    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if metric.partial and not told.all() else ""
     return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, note, partial)
 
 

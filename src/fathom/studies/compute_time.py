@@ -81,9 +81,8 @@ def compute_time(
         run(asked.probe, model, data, asked.options.model_copy(update={"limit": count}), out / name, announce(name))
         points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    everything = total or there
-    seconds = line.slope * everything + line.intercept
-    return Timing(asked.probe, points, line, everything, seconds, line.slope_error * everything)
+    total = total or there
+    return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.slope_error * total)
 
 
 def tables(found: Sequence[Timing]) -> list[Table]:

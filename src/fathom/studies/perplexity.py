@@ -13,6 +13,7 @@ from fathom.metrics.table import metric
 from fathom.results.numbers import Number, combined, correlation, measure, untold
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
@@ -68,18 +69,17 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> Perplexities:
     points, means, related = [], [], []
     kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
     for kind in kinds:
-        own_means = []
-        for (data, reading), models in columns.items():
-            own = [_point(outcome) for outcome in models.values() if outcome.attention == kind]
-            if own:
-                points += own
-                own_means.append(_mean(own))
-                related.append(Related(_named("models", kind, kinds), data, reading, _correlation(own)))
-        for reading in dict.fromkeys(point.reading for point in own_means):
-            own = [point for point in own_means if point.reading == reading]
-            over = _named("data sets", kind, kinds)
-            related.append(Related(over, f"{len(own)} data sets", reading, _correlation(own)))
+        of_kind = ([_point(one) for one in models.values() if one.attention == kind] for models in columns.values())
+        cells = list(filter(None, of_kind))
+        own_means = [_mean(own) for own in cells]
+        points += [point for own in cells for point in own]
         means += own_means
+        over_models, over_data = (_named(what, kind, kinds) for what in ("models", "data sets"))
+        related += [Related(over_models, own[0].data, own[0].reading, _correlation(own)) for own in cells]
+        related += [
+            Related(over_data, f"{len(own)} data sets", reading, _correlation(own))
+            for reading, own in grouped((point.reading, point) for point in own_means).items()
+        ]
     return Perplexities(points, means, related)
 
 
