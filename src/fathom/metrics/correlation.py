@@ -34,12 +34,11 @@ class FittedLine(NamedTuple):
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
     """Of pairs, shapes [n] and [n]; :func:`scipy.stats.pearsonr`."""
     first, second = np.asarray(x, float), np.asarray(y, float)
-    n = len(first)
+    n, nan = len(first), float("nan")
     if n < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        nan = float("nan")
         return Correlation(nan, nan, nan, nan, n)
     found = stats.pearsonr(first, second)
-    low = high = float("nan")
+    low = high = nan
     if n > 3:  # the transformation's variance is 1 / (n − 3)
         low, high = map(float, found.confidence_interval(0.95))
     return Correlation(float(found.statistic), float(found.pvalue), low, high, n)

@@ -170,10 +170,10 @@ def _shown(table: Table) -> list[int]:
 def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
     """Header and rows as text, without the hidden columns."""
     shown = _shown(table)
-    body = []
-    for number, row in enumerate(table.rows):
-        of_row = table.row_formats[number] if table.row_formats else None
-        body.append([_text(row[place], of_row or table.formats.get(table.columns[place], ".4g")) for place in shown])
+    body = [
+        [_text(row[place], of_row or table.formats.get(table.columns[place], ".4g")) for place in shown]
+        for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True)
+    ]
     return [table.columns[place] for place in shown], body
 
 

@@ -112,14 +112,15 @@ def _quadrants(
 def tables(found: Agreement) -> list[Table]:
     """Correlations, and quadrants of hits and misses."""
     hit, miss = f"hit@{found.k}", f"miss@{found.k}"
-    notes = []
-    if found.left_out:
-        notes.append(f"{found.left_out} facts that one of the two could not rank are left out")
-    if found.stopped:
-        notes.append(
-            f"{found.stopped} facts are only known to rank beyond --max-rank: they are misses in the quadrants; "
-            "correlations need every rank, ask again without --max-rank"
-        )
+    counted = (
+        (found.left_out, "that one of the two could not rank are left out"),
+        (
+            found.stopped,
+            "are only known to rank beyond --max-rank: they are misses in the quadrants; correlations need every rank, "
+            "ask again without --max-rank",
+        ),
+    )
+    notes = [f"{count} facts {what}" for count, what in counted if count]
     return [
         correlations_table(
             f"{found.first} and {found.second}", [("log10 rank", found.log_ranks), ("rank", found.ranks)], notes

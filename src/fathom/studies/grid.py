@@ -277,12 +277,12 @@ def run_grid(
         if state.failed and retry_failed:
             _try_again(state.cell.folder(out))
     waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
-    total, left = len(cells_of(plan)), len(waiting)
+    total = len(cells_of(plan))
     jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
     here = ((job.cell, _attempt(job)) for job in jobs)
-    for cell, why in here if workers == 1 else _in_processes(jobs, workers):
-        left -= 1
-        tell(f"[{total - left}/{total}] {cell}" + (f": failed: {why}" if why else ""))
+    ended = here if workers == 1 else _in_processes(jobs, workers)
+    for number, (cell, why) in enumerate(ended, start=total - len(waiting) + 1):
+        tell(f"[{number}/{total}] {cell}" + (f": failed: {why}" if why else ""))
     return states(plan, out)
 
 
@@ -304,14 +304,13 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Cell, str
 
     :returns: cells as they end, with why they failed, or "".
     """
-    context = multiprocessing.get_context("spawn")
     waiting = list(reversed(jobs))
     running: dict[Any, tuple[SpawnProcess, Job]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:
                 job = waiting.pop()
-                process = context.Process(target=_attempt_alone, args=(job,), daemon=True)
+                process = SpawnProcess(target=_attempt_alone, args=(job,), daemon=True)
                 with _deaf_to_interrupts():
                     process.start()
                 running[process.sentinel] = process, job

@@ -110,17 +110,20 @@ def _counter(tokenizer: str) -> Counter:
 
 def tables(found: Sequence[LengthBias]) -> list[Table]:
     """Correlations, and the ranks of each length."""
-    lines = [
-        (f"{bias.name}, {name}", value)
-        for bias in found
-        for name, value in (("rank", bias.ranks), ("log10 rank", bias.log_ranks))
-    ]
     left_out = sum(bias.left_out for bias in found)
     notes = ["a positive r favours short names"]
     notes += [f"{left_out} facts without a rank are left out"] if left_out else []
     columns = ("run", "tokens", "facts", "lower quartile", "median", "upper quartile")
     return [
-        correlations_table("gold rank and gold token length", lines, notes),
+        correlations_table(
+            "gold rank and gold token length",
+            [
+                (f"{bias.name}, {name}", value)
+                for bias in found
+                for name, value in (("rank", bias.ranks), ("log10 rank", bias.log_ranks))
+            ],
+            notes,
+        ),
         Table(
             columns,
             tuple((bias.name, *box) for bias in found for box in bias.boxes),

@@ -320,8 +320,7 @@ def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
 
 def _column_table(title: str, column: Column, found: Rankings) -> Table:
     scores = sorted(column.scores, key=lambda score: (score.place, score.model))
-    notes = [f"{column.facts:,} facts that all models ranked"]
-    notes += [f"{column.left_out:,} facts that not all models ranked are left out"] if column.left_out else []
+    left_out = [f"{column.left_out:,} facts that not all models ranked are left out"] if column.left_out else []
     return Table.of_numbers(
         ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES),
         [
@@ -331,7 +330,7 @@ def _column_table(title: str, column: Column, found: Rankings) -> Table:
         title,
         {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
         dict.fromkeys(ACCURACIES, ".1%"),
-        notes,
+        [f"{column.facts:,} facts that all models ranked", *left_out],
     )
 
 
