@@ -111,7 +111,7 @@ def over(
     :param values: what each is a mean of.
     :param items: of all values, end to end.
     """
-    weights = [1 / len(own) for own in values for _ in own]
+    weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
     found = interval(np.concatenate(values), items, weights=weights, limits=SHARE)
     return number_of(found, len(items), combined(name, [number.recipe for number in numbers], " and "))
 
@@ -156,9 +156,9 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, tuple[d
         if task not in seen or space is None:
             continue
         order = by_frequency((gold for golds in seen[task] for gold in golds), rows.candidates[space][0], seed)
-        place = {id_: number for number, id_ in enumerate(order, start=1)}
-        golds = [[float(place[id_]) for id_ in rows.gold[query] if id_ in place] for query in queries]
-        ranks = list(filter(None, golds))
+        place = {id_: float(number) for number, id_ in enumerate(order, start=1)}
+        golds = ([place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries)
+        ranks = [of_item for of_item in golds if of_item]
         best = [min(of_item) for of_item in ranks]
         values = [*(hits_at_k(best, best, k) for k in CUTS), reciprocal_rank(best), reciprocal_mean_rank(ranks)]
         data = recipe(rows, "", "", ()).split("|")[1]

@@ -213,11 +213,15 @@ def _means(lines: Sequence[TaskLine]) -> tuple[Number, ...]:
         for line, places in zip(lines, scored, strict=True)
         for query in line.rows.query[places].tolist()
     ]
-    found = []
-    for name, metric in metrics().items():
-        values = [line.rows.columns(metric)[0][places] for line, places in zip(lines, scored, strict=True)]
-        found.append(over(name, [line.numbers[name] for line in lines], values, items))
-    return tuple(found)
+    return tuple(
+        over(
+            name,
+            [line.numbers[name] for line in lines],
+            [line.rows.columns(metric)[0][places] for line, places in zip(lines, scored, strict=True)],
+            items,
+        )
+        for name, metric in metrics().items()
+    )
 
 
 def _examples(

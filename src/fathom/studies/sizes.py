@@ -13,7 +13,7 @@ from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import AskingOptions
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number
 from fathom.results.outcomes import every_scoring
@@ -57,7 +57,7 @@ class AskedProbe(NamedTuple):
     """A probe with its options."""
 
     probe: str
-    options: ProbeOptions
+    options: AskingOptions
 
 
 class Sizes(NamedTuple):
@@ -105,12 +105,13 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     unknown = sorted(given.keys() - fields)
     if unknown or not entries:
         raise BadInput(f"there is no option {', '.join(unknown)}: there is {', '.join(sorted(fields))}")
-    found = []
-    for entry in entries:
-        own = parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields})
-        assert isinstance(own, ProbeOptions)
-        found.append(AskedProbe(entry.name, own))
-    return found
+    return [
+        AskedProbe(
+            entry.name,
+            parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields}),
+        )
+        for entry in entries
+    ]
 
 
 def rises(lines: Sequence[HitsLine]) -> Growth:
