@@ -86,8 +86,7 @@ class Outcome:
     def beyond(self) -> Floats:
         """Of each fact the least rank at which a search for it stopped; infinite where none did."""
         found = np.full(len(self.facts), np.inf)
-        above = np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places]
-        np.fmin.at(found, self._fact, above)
+        np.fmin.at(found, self._fact, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
         return found
 
     @cached_property

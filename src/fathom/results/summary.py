@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -210,8 +210,7 @@ class RunNumbers:
     @cached_property
     def keys(self) -> list[str]:
         """What the run can be broken down by."""
-        of_groups = (key for groups in self.rows.groups for key in groups)
-        return list(dict.fromkeys(("template", "scoring", "relation", "direction", *of_groups)))
+        return list(dict.fromkeys(("template", "scoring", "relation", "direction", *chain(*self.rows.groups))))
 
     def _parts(self, by: Sequence[str]) -> list[BreakdownPart]:
         """One per combination of values that occurs, and scoring; sorted, templates as numbers."""
@@ -314,9 +313,9 @@ def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def _in_one(words: tuple[str, ...], whys: Sequence[str]) -> str:
     """:param words: what *whys* share, between their numbers."""
-    numbers = zip(*map(_NUMBER.findall, whys), strict=True)
     ranges = [
-        f"{min(found, key=int)} to {max(found, key=int)}" if len(set(found)) > 1 else found[0] for found in numbers
+        f"{min(found, key=int)} to {max(found, key=int)}" if len(set(found)) > 1 else found[0]
+        for found in zip(*map(_NUMBER.findall, whys), strict=True)
     ]
     return words[0] + "".join(found + rest for found, rest in zip(ranges, words[1:], strict=True))
 

@@ -133,10 +133,9 @@ def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> S
 
 def _wording(rows: Rows, places: Ints) -> str:
     """The template that made the prompts, where it is one."""
-    asked = rows.table.select(["prompt", "subject"]).take(places).to_pylist()
     found = {
         str(row["prompt"]).replace(capitalized(row["subject"]), SUBJECT, 1).replace(row["subject"], SUBJECT, 1)
-        for row in asked
+        for row in rows.table.select(["prompt", "subject"]).take(places).to_pylist()
         if row["prompt"] and row["subject"]
     }
     [text] = found if len(found) == 1 else [EACH_ITEM]
