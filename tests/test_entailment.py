@@ -48,7 +48,7 @@ from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way
 from fathom.store.folder import RunFolder
 from fathom.studies import entailment
-from fathom.studies.entailment import Answer, Entailment, Line, Setting, line_of, means_of
+from fathom.studies.entailment import Entailment, EntailmentLine, EntailmentSetting, Trial, line_of, means_of
 from fathom.studies.entailment_runs import HALVED, halves
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start
@@ -103,7 +103,7 @@ def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), m
     return entailment.ask(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
 
 
-def without_recipes(lines: list[Line]) -> list[Line]:
+def without_recipes(lines: list[EntailmentLine]) -> list[EntailmentLine]:
     """Of other rules, the data that is asked has another digest."""
     return [
         line._replace(numbers={name: number._replace(recipe="") for name, number in line.numbers.items()})
@@ -602,12 +602,12 @@ def test_several_models_have_a_mean(done):
 def test_a_mean_over_wordings_and_the_rules_in_it():
     """By hand: 0.5 of one wording and 1 of the other; the rule without an item is named."""
 
-    def line(wording: str, rule: str, ranks: list[float]) -> Line:
+    def line(wording: str, rule: str, ranks: list[float]) -> EntailmentLine:
         answers = [
-            Answer(rule, f"i{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank))
+            Trial(rule, f"i{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank))
             for number, rank in enumerate(ranks)
         ]
-        return line_of(Setting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")
+        return line_of(EntailmentSetting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")
 
     lines = [line("words", "rdfs9", [1.0, np.nan, 2.0]), line("learnt", "rdfs9", [1.0]), line("words", "rdfs7", [])]
     means = means_of(lines)

@@ -17,7 +17,7 @@ from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
-from fathom.studies.demo import Line, accuracies, text
+from fathom.studies.demo import DemoLine, accuracies, text
 from fathom.training import planting, small
 from fathom.training.loop import CurvePoint, train
 from fathom.training.options import EPOCHS, PlantOptions
@@ -258,7 +258,7 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25])
     assert [number.n for number in found] == [3, 2, 2]
     assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
-    line = Line("causal", "trained on", *found)
+    line = DemoLine("causal", "trained on", *found)
     assert line.withheld_is_chance  # two relations tell so little that its interval is all of [0, 1]
     said = text([line], tmp_path)
     assert "0.83 [" in said

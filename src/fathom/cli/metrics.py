@@ -55,10 +55,8 @@ def metrics(
     if groups is not None:
         folder = folder.grouped_by(groups)
     tables = list(summarise(folder, [name for name in by.split(",") if name.strip()]).tables)
-    if reliability:
-        tables.append(reliability_table(folder))
-    if errors:
-        tables.append(error_table(folder, errors))
+    tables += [reliability_table(folder)] if reliability else []
+    tables += [error_table(folder, errors)] if errors else []
     text = render(_one_of(tables) if format is TableFormat.CSV else tables, str(format))
     if not folder.is_complete():
         notes([f"{run} is unfinished: numbers are of the finished part only"])
