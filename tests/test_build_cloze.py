@@ -751,7 +751,7 @@ def test_building_loads_no_model_library(tmp_path):
     import subprocess
 
     code = (
-        "import sys; import fathom.building.cloze.build, fathom.cli.build_cloze, fathom.options;"
+        "import sys; import fathom.building.cloze.build, fathom.cli.build, fathom.options;"
         "print([m for m in ('torch', 'transformers', 'pandas', 'scipy') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
