@@ -21,12 +21,11 @@ from typer.testing import CliRunner
 from fathom.building.cloze.build import BLOCKED_FILE, Built, _blocked_texts, build_cloze
 from fathom.building.cloze.documents import Unit, Unreadable
 from fathom.building.cloze.entities import Entity, read_entities
-from fathom.building.cloze.matching import AMBIGUOUS, Matcher
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.occurrences import Occurrences
 from fathom.building.cloze.options import ClozeOptions
 from fathom.building.cloze.review import Sample, read_review
-from fathom.building.cloze.sentences import Selector
+from fathom.building.cloze.sentences import AMBIGUOUS, NameFinder, Selector
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
@@ -110,22 +109,22 @@ def texts_to_build_from(folder: Path) -> None:
     ],
 )
 def test_mentions(listed, text, found):
-    mentions = Matcher([entity(name) for name in listed], OPTIONS).find(text)
+    mentions = NameFinder([entity(name) for name in listed], OPTIONS).find(text)
     assert [text[mention.start : mention.end] for mention in mentions] == found
 
 
 @pytest.mark.parametrize(("case", "count"), [("smart", 2), ("exact", 1), ("ignore", 2)])
 def test_case_rule(case, count):
-    assert len(Matcher([entity("lead")], ClozeOptions(case=case)).find("Lead is lead.")) == count
-    assert len(Matcher([entity("NO")], ClozeOptions(case=case)).find("no")) == (case == "ignore")
+    assert len(NameFinder([entity("lead")], ClozeOptions(case=case)).find("Lead is lead.")) == count
+    assert len(NameFinder([entity("NO")], ClozeOptions(case=case)).find("no")) == (case == "ignore")
 
 
 def test_names_of_two_entities_are_ambiguous():
     both = [entity("insulin"), entity("insulin", type_="genes"), entity("adrenaline", "epinephrine")]
-    matcher = Matcher(both, OPTIONS)
-    assert [mention.entity for mention in matcher.find("insulin or epinephrine")] == [AMBIGUOUS, 2]
-    assert matcher.ambiguous == {"insulin": [0, 1]}
-    assert Matcher(both, ClozeOptions(ambiguous="first")).find("insulin")[0].entity == 0
+    finder = NameFinder(both, OPTIONS)
+    assert [mention.entity for mention in finder.find("insulin or epinephrine")] == [AMBIGUOUS, 2]
+    assert finder.ambiguous == {"insulin": [0, 1]}
+    assert NameFinder(both, ClozeOptions(ambiguous="first")).find("insulin")[0].entity == 0
 
 
 @given(st.text("ab -A", max_size=30), st.lists(st.text("abA -", min_size=1, max_size=4), min_size=1, max_size=6))
@@ -152,7 +151,7 @@ def test_mentions_against_a_naive_search(text, listed):
             expected.append((at, at + len(here)))
         at += len(here) or 1
     if listed:
-        found = Matcher([entity(name) for name in listed], options).find(text)
+        found = NameFinder([entity(name) for name in listed], options).find(text)
         assert [(mention.start, mention.end) for mention in found] == expected
 
 
@@ -197,7 +196,7 @@ def test_one_occurrence_of_one_entity():
     ],
 )
 def test_why_sentences_are_left_out(text, options, outcome):
-    blocked = tuple(_blocked_texts(BLOCKED_FILE).texts)
+    blocked = tuple(_blocked_texts(BLOCKED_FILE))
     assert [found[0] for found in selected(text, entity("aspirin"), blocked=blocked, **options)] == [outcome]
 
 
@@ -215,11 +214,11 @@ def test_the_papers_list_of_blocked_texts():
         "suggest",
         "However.",
     ]
-    assert _blocked_texts(BLOCKED_FILE).texts == paper
+    assert _blocked_texts(BLOCKED_FILE) == paper
 
 
 def test_blocked_file_faults(tmp_path):
-    assert _blocked_texts(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))).texts == ["foo ", " bar"]
+    assert _blocked_texts(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))) == ["foo ", " bar"]
     with pytest.raises(BadInput, match="a:1: expected") as error:
         _blocked_texts(Path(names(tmp_path / "a", '"open\n""\n')))
     assert "is part of every sentence" in str(error.value)

@@ -6,13 +6,19 @@ say which records are replaced by later ones before any of them is parsed.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from typing import Any, NamedTuple, Protocol
 
 
+def tidy(text: str) -> str:
+    """White space collapsed, and letters with their accents as one sign, as the names of entities are."""
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
 class Part(NamedTuple):
-    """A paragraph, white space collapsed.
+    """A paragraph, :func:`tidy`.
 
     :param section: its label in a structured abstract, "" for none.
     """

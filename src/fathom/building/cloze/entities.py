@@ -1,4 +1,4 @@
-"""Lists of entities: what types there are, which names each entity has, and whose a name is.
+"""Lists of entities: what types there are, which names each entity has and in which letter case, and whose a name is.
 
 A list is a text file in one of these layouts; the first line may say which, behind a ``#``:
 
@@ -13,16 +13,17 @@ The type is what stands before ``=`` in ``--entities chemicals=FILE``, else the 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fathom.building.cloze.names import as_written, fold
+from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.texts import tidy
 from fathom.data.faults import Faults, Json
 
+_WORD = re.compile(r"[^\W_]+")
 Layout = Literal["name", "count", "type", "json"]
 _IN_WORDS = {
     "name": "one entity per line",
@@ -56,6 +57,33 @@ class EntityList(NamedTuple):
     def types(self) -> list[str]:
         """Each once, in the order of the lists."""
         return list(dict.fromkeys(entity.type for entity in self.entities))
+
+
+def as_written(name: str, options: ClozeOptions) -> bool:
+    """Whether a name is found only in its own letter case.
+
+    ``smart``: names of up to so many characters ("NO", "tin") and those with a capital behind the first letter of a
+    word ("mRNA", "GABA"), since in other case they are other words; "Nitric oxide" and "vitamin D" are found in any.
+    """
+    if options.case != "smart":
+        return options.case == "exact"
+    inner = any(any(sign.isupper() for sign in word[1:]) for word in _WORD.findall(name))
+    return inner or len(name) <= options.exact_up_to
+
+
+def spellings(name: str, options: ClozeOptions) -> tuple[str, ...]:
+    """A short name in small letters may also begin a sentence: "Tin"."""
+    if options.case == "smart" and name.islower() and as_written(name, options):
+        return (name, name[:1].upper() + name[1:])
+    return (name,)
+
+
+def fold(text: str) -> str:
+    """Small letters, each in its place: the few capitals whose small form is two signs stay."""
+    small = text.lower()
+    if len(small) == len(text):
+        return small
+    return "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
 
 
 class _Line(NamedTuple):

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from io import BufferedIOBase
 from typing import Any
 
-from fathom.building.cloze.documents import Document, Keys, Part, Unit, Unreadable
-from fathom.building.cloze.texts import tidy
+from fathom.building.cloze.documents import Document, Keys, Part, Unit, Unreadable, tidy
 from fathom.errors import MissingExtra
 
 _BLOCK = 1 << 20
