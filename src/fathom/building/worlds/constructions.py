@@ -7,19 +7,24 @@ and of ``virtual-r``, and ``fully-anonymised-ed`` the names of ``anonymised-e``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
+from typing import Any
 
-from fathom.building.worlds.derangement import Derangement
-from fathom.building.worlds.materials import Materials, Options
-from fathom.building.worlds.random_names import new_descriptions
-from fathom.building.worlds.variants import BASE, Variant, parse_variants
-from fathom.building.worlds.world import NewTexts, World, describe, follow, rename_entities, rename_relations
+from fathom.building.worlds.materials import COLUMNS, Materials, Options
+from fathom.building.worlds.world import (
+    BASE,
+    Variant,
+    World,
+    describe,
+    follow,
+    parse_variants,
+    rename_entities,
+    rename_relations,
+)
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import put_rows, take_rows
 from fathom.errors import BadInput, all_of
-
-_RANDOM = "random strings"
 
 
 def base(graph: KnowledgeGraph) -> World:
@@ -76,104 +81,45 @@ def make(variant: Variant | str, materials: Materials) -> World:
     (found,) = parse_variants([str(variant)])
     if faults := why_not(found, materials):
         raise BadInput(faults)
-    return _STEPS[found.construction](World(found, materials.graph), materials)
+    plan = {step: materials.texts(step, of(materials)) for step, of in _plan(found).items() if step in COLUMNS}
+    world = World(found, materials.graph)
+    if "mention" in plan and len(materials.described):
+        world = follow(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
+    if "description" in plan:
+        world = describe(world, plan["description"])
+    if "name" in plan:
+        world = rename_entities(world, plan["name"])
+    return rename_relations(world, plan["relation"]) if "relation" in plan else world
 
 
 def why_not(variant: Variant, materials: Materials) -> list[str]:
     """What prevents a world, without making it; the empty list where nothing does."""
     try:
-        all_of(*(lambda need=need: need(materials) for need in _needs(variant)))
+        all_of(*(partial(of, materials) for of in dict.fromkeys(_plan(variant).values())))
     except BadInput as error:
         return list(dict.fromkeys(error.faults))
     return []
 
 
-def _needs(variant: Variant) -> Iterator[Callable[[Materials], object]]:
-    """The materials of a world that may be impossible."""
+def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
+    """The steps that make a world, each with the material of its new texts; and what else there must be.
+
+    Either descriptions become others, or mentions in them follow the names. In an inconsistent world they do neither
+    where they stay.
+    """
     e, r, d = (part in variant.parts for part in "erd")
     exchanging = variant.construction in ("virtual", "inconsistent")
-    if e or (d and variant.construction in ("virtual", "anonymised")):
-        together = d and variant.construction == "inconsistent"
-        yield attrgetter(("exchanged_together" if together else "exchanged") if exchanging else "random_names")
-    elif d and exchanging:
-        yield attrgetter("exchanged_descriptions")
+    others = d and variant.construction in ("inconsistent", "fully-anonymised")
+    names = attrgetter(("exchanged_together" if others else "exchanged") if exchanging else "random_names")
+    plan: dict[str, Callable[[Materials], Any]] = {"name": names} if e else {}
+    if others and exchanging:
+        plan["description"] = names if e else attrgetter("exchanged_descriptions")
+    elif others:
+        plan["description"] = Materials.refuse_undescribed
+    elif d or (e and variant.construction != "inconsistent"):
+        plan["mention"] = names
     if d:
-        yield Materials.refuse_undescribed
+        plan["described"] = Materials.refuse_undescribed
     if r:
-        yield attrgetter("exchanged_relations" if exchanging else "random_relations")
-
-
-def _virtual(world: World, materials: Materials) -> World:
-    parts = world.variant.parts
-    if "e" in parts or "d" in parts:
-        names = _taken(materials, "name", materials.exchanged)
-        world = _follow(world, materials, names)
-        world = rename_entities(world, names) if "e" in parts else world
-    return _exchange_relations(world, materials)
-
-
-def _inconsistent(world: World, materials: Materials) -> World:
-    e, d = (part in world.variant.parts for part in "ed")
-    if d:
-        moved = materials.exchanged_together if e else materials.exchanged_descriptions
-        world = describe(world, _taken(materials, "description", moved))
-    if e:
-        moved = materials.exchanged_together if d else materials.exchanged
-        world = rename_entities(world, _taken(materials, "name", moved))
-    return _exchange_relations(world, materials)
-
-
-def _exchange_relations(world: World, materials: Materials) -> World:
-    if "r" not in world.variant.parts:
-        return world
-    source, method = materials.exchanged_relations
-    names = take_rows(materials.graph.relations.column("name"), source)
-    return rename_relations(world, NewTexts(names, source, method))
-
-
-def _anonymised(world: World, materials: Materials) -> World:
-    if "e" in world.variant.parts or "d" in world.variant.parts:
-        world = _follow(world, materials, _random_names(materials))
-    return _anonymise_names(world, materials)
-
-
-def _fully_anonymised(world: World, materials: Materials) -> World:
-    if "d" not in world.variant.parts:
-        return _anonymised(world, materials)
-    old = materials.graph.entities.column("description")
-    texts = new_descriptions(old, materials.generator("random", "descriptions"))
-    return _anonymise_names(describe(world, NewTexts(texts, None, _RANDOM)), materials)
-
-
-def _anonymise_names(world: World, materials: Materials) -> World:
-    if "e" in world.variant.parts:
-        world = rename_entities(world, _random_names(materials))
-    if "r" in world.variant.parts:
-        old = materials.graph.relations.column("name")
-        names = put_rows(old, materials.named_relations, materials.random_relations)
-        world = rename_relations(world, NewTexts(names, None, _RANDOM))
-    return world
-
-
-def _follow(world: World, materials: Materials, names: NewTexts) -> World:
-    if not len(materials.described):
-        return world
-    return follow(world, materials.mentions, materials.options.shortest_mention, names)
-
-
-def _taken(materials: Materials, column: str, moved: Derangement) -> NewTexts:
-    return NewTexts(take_rows(materials.graph.entities.column(column), moved.source), *moved)
-
-
-def _random_names(materials: Materials) -> NewTexts:
-    old = materials.graph.entities.column("name")
-    return NewTexts(put_rows(old, materials.named, materials.random_names), None, _RANDOM)
-
-
-_STEPS: dict[str, Callable[[World, Materials], World]] = {
-    BASE.construction: lambda world, materials: world,
-    "virtual": _virtual,
-    "anonymised": _anonymised,
-    "inconsistent": _inconsistent,
-    "fully-anonymised": _fully_anonymised,
-}
+        plan["relation"] = attrgetter("exchanged_relations" if exchanging else "random_relations")
+    return plan

@@ -14,13 +14,13 @@ nothing may take an equal label, and :func:`derange` draws
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, triu
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from fathom.data.knowledge import KnowledgeGraph
@@ -155,24 +155,15 @@ def _clashes(
 def _by_swaps(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> NDArray[np.int64]:
     everywhere = np.arange(len(labels[0]))
     source = _rotated(labels[0], generator)
-    _sweep_until(lambda: not _clashes(labels, everywhere, source).any(), labels, source, generator)
+    for _ in range(_SWEEPS_TO_REPAIR):  # only with several labelings: the first one fits from the start
+        if not _clashes(labels, everywhere, source).any():
+            break
+        _sweep(labels, source, generator)
+    else:
+        raise NoDerangement(None)
     for _ in range(20 + 4 * math.ceil(math.log2(len(source)))):  # n log n swaps mix a permutation; a sweep has n / 4
         _sweep(labels, source, generator)
     return source
-
-
-def _sweep_until(
-    fits: Callable[[], bool],
-    labels: Sequence[NDArray[np.int64]],
-    source: NDArray[np.int64],
-    generator: np.random.Generator,
-) -> None:
-    """Only with several labelings is there anything to do: the first one fits from the start."""
-    for _ in range(_SWEEPS_TO_REPAIR):
-        if fits():
-            return
-        _sweep(labels, source, generator)
-    raise NoDerangement(None)
 
 
 def _sweep(labels: Sequence[NDArray[np.int64]], source: NDArray[np.int64], generator: np.random.Generator) -> None:
@@ -242,22 +233,11 @@ def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator:
 
 def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of relations (the smaller row first) that link the same head to the same tail somewhere."""
-    size = len(graph.relations)
-    pairs = graph.head.astype(np.int64) * len(graph.entities) + graph.tail
-    order = np.lexsort((graph.relation, pairs))
-    pairs, relation = pairs[order], graph.relation[order].astype(np.int64)
-    new = np.ones(len(pairs), dtype=bool)
-    new[1:] = (pairs[1:] != pairs[:-1]) | (relation[1:] != relation[:-1])
-    pairs, relation = pairs[new], relation[new]
-    found, distance = [np.zeros(0, dtype=np.int64)], 1
-    while distance < len(pairs):
-        same = pairs[distance:] == pairs[:-distance]
-        if not same.any():
-            break
-        found.append(np.unique(relation[:-distance][same] * size + relation[distance:][same]))
-        distance += 1
-    keys = np.unique(np.concatenate(found))
-    return keys // max(size, 1), keys % max(size, 1)
+    pairs, pair = np.unique(graph.head.astype(np.int64) * len(graph.entities) + graph.tail, return_inverse=True)
+    cells = (np.ones(len(pair), dtype=np.int64), (graph.relation, pair))
+    links = csr_array(cells, shape=(len(graph.relations), len(pairs)))
+    one, other = triu(links @ links.T, 1).nonzero()
+    return one, other
 
 
 def _blocking(

@@ -23,12 +23,20 @@ from fathom.building.worlds.derangement import (
     match_relations,
 )
 from fathom.building.worlds.mentions import Mentions, find_mentions
-from fathom.building.worlds.random_names import new_names
+from fathom.building.worlds.random_names import new_descriptions, new_names
 from fathom.building.worlds.texts import Hasher
-from fathom.building.worlds.world import listed
+from fathom.building.worlds.world import NewTexts, listed
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import is_blank, take_rows
+from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput
+
+COLUMNS = {
+    "name": ("entities", "name"),
+    "mention": ("entities", "name"),
+    "description": ("entities", "description"),
+    "relation": ("relations", "name"),
+}
+"""Where the texts stand that a step of a construction exchanges, or what they are exchanged for."""
 
 
 @dataclass(frozen=True)
@@ -111,23 +119,34 @@ class Materials:
         return Derangement(self._matching.source, "maximum matching (Hopcroft-Karp)")
 
     @cached_property
-    def random_names(self) -> pa.Array:
-        """One for each entity that has a name."""
-        if not len(self.named):
-            raise BadInput("no entity has a name: there is nothing to change")
-        names = take_rows(self.graph.entities.column("name"), self.named)
-        return new_names(names, len(self.named), self.generator("random", "entities"), "entities")
+    def random_names(self) -> pa.ChunkedArray:
+        """Names of the entities, a random one for each that has a name."""
+        return self._random("entity", self.graph.entities, self.named)
 
     @cached_property
-    def random_relations(self) -> pa.Array:
-        """One for each relation that has a name.
+    def random_relations(self) -> pa.ChunkedArray:
+        """Names of the relations, a random one for each that has a name."""
+        return self._random("relation", self.graph.relations, self.named_relations)
 
-        :raises BadInput: there is none.
+    def texts(self, what: str, made: Derangement | pa.ChunkedArray | None) -> NewTexts:
+        """The texts that stand in a world.
+
+        :param what: one of :data:`COLUMNS`.
+        :param made: whose each becomes, or the texts themselves; None for random descriptions, which are not kept.
         """
-        if not len(self.named_relations):
-            raise BadInput("no relation has a name: there is nothing to change")
-        names = take_rows(self.graph.relations.column("name"), self.named_relations)
-        return new_names(names, len(names), self.generator("random", "relations"), "relations")
+        table, column = COLUMNS[what]
+        old = getattr(self.graph, table).column(column)
+        if isinstance(made, Derangement):
+            return NewTexts(take_rows(old, made.source), *made)
+        random = new_descriptions(old, self.generator("random", "descriptions")) if made is None else made
+        return NewTexts(random, None, "random strings")
+
+    def _random(self, bearer: str, table: pa.Table, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+        if not len(rows):
+            raise BadInput(f"no {bearer} has a name: there is nothing to change")
+        old, bearers = table.column("name"), {"entity": "entities", "relation": "relations"}[bearer]
+        names = new_names(take_rows(old, rows), len(rows), self.generator("random", bearers), bearers)
+        return put_rows(old, rows, names)
 
     @cached_property
     def _matching(self) -> Matching:

@@ -69,14 +69,10 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     named = ~is_blank(names)
     sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
     trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
-    found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]
+    found = [tuple(np.zeros((4, 0), np.int32)), *_in_order(trie.search, blocks(graph.entities.column("description")))]
     described, name, start, end = (np.concatenate([part[place] for part in found]) for place in range(4))
     entity, ambiguous = _choose(graph, trie, described, name)
     return Mentions(described, entity, start, end, ambiguous, int((named & ~sought).sum()), case)
-
-
-def _no_mentions() -> tuple[NDArray[np.int32], ...]:
-    return tuple(np.zeros(0, dtype=np.int32) for _ in range(4))
 
 
 def _in_order(work: Callable[[Texts], _Result], parts: Iterator[Texts]) -> Iterator[_Result]:
