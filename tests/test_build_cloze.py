@@ -24,7 +24,7 @@ from fathom.building.cloze.entities import Entity, read_entities
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.occurrences import Occurrences
 from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.review import Sample, read_review
+from fathom.building.cloze.review import Reservoir, read_review
 from fathom.building.cloze.sentences import AMBIGUOUS, NameFinder, Selector
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
@@ -655,7 +655,7 @@ def test_sample_is_fair_and_repeatable():
     """Each of ten is drawn in about 3 of 10 samples of three: 600 ± 4 · √(2000 · 0.3 · 0.7) = 600 ± 82 of 2,000."""
     drawn = [0] * 10
     for seed in range(2000):
-        sample = Sample(3, str(seed))
+        sample = Reservoir(3, str(seed))
         for number in range(10):
             sample.add({"n": number})
         for row in sample.in_order():

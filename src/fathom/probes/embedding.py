@@ -19,7 +19,7 @@ from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Facts, Progress, ShardedProbe
 from fathom.probes.options import EmbeddingOptions
-from fathom.prompts.fewshot import FewShot
+from fathom.prompts.wording import FewShot
 from fathom.scoring.ranks import Found
 from fathom.scoring.rows import Asked, Columns, of_found
 from fathom.scoring.similarity import Space, rank_by_cosine

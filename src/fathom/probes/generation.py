@@ -22,8 +22,8 @@ from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
 from fathom.probes.base import Facts, ShardedProbe
 from fathom.probes.options import GenerationOptions
-from fathom.prompts.fewshot import Question
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
+from fathom.prompts.wording import Question
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.rows import Asked, Columns, unscored
 from fathom.scoring.tokens import Bos, resolve_bos

@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
@@ -114,14 +115,8 @@ class Halves(NamedTuple):
     second: Mapping[tuple[str, int, str], str]
 
 
-class _Learnt(NamedTuple):
-    """Learnt tokens that stand together in a text."""
-
-    task: str
-    tokens: int
-
-
-_Pieces = list[str | _Learnt]
+_Pieces = list[str | Source]
+"""What a text is made of, with a space between: words and learnt tokens."""
 
 
 def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[Item], list[str]]:
@@ -178,7 +173,7 @@ def entailment(
         for given, (first, second) in GIVEN.items():
             groups = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
             told = {name: how for name, how in groups.items() if how is not None}
-            yield _query(rule, item, given, wording, pair, item.gold, _space_of(rule), told)
+            yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), told)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -191,7 +186,7 @@ def second_premises(
     def queries(rule: str, item: Item, pair: int, subset: str) -> Iterator[Query]:
         of_pattern = rule in _OF_PATTERN
         gold = phrase_of(item.pattern) if of_pattern else item.query.subject
-        space = PATTERNS if of_pattern else _space_of(rule)
+        space = PATTERNS if of_pattern else _SPACES.get(rule, CLASSES)
         yield _query(rule, item, REMEMBERED, wording, pair, (gold,), space, {})
 
     return _queryset(data, patterns, rules, pairs, queries)
@@ -201,7 +196,9 @@ def text_of(rule: str, given: str, wording: Wording, item: Item) -> str:
     """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     :returns: with ``[Y]`` where the answer stands.
     """
-    return _numbered(_pieces(rule, given, wording, item))
+    number = count(1)
+    pieces = _pieces(rule, given, wording, item)
+    return " ".join(f"<s{next(number)}>" if isinstance(piece, Source) else piece for piece in pieces)
 
 
 def sources(rule: str, given: str, wording: Wording) -> tuple[Source, ...]:
@@ -209,8 +206,7 @@ def sources(rule: str, given: str, wording: Wording) -> tuple[Source, ...]:
 
     :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     """
-    runs = [piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, _Learnt)]
-    return tuple(Source(run.task, place) for run in runs for place in range(run.tokens))
+    return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, Source))
 
 
 _Questions = Callable[[str, Item, int, str], Iterable[Query]]
@@ -288,10 +284,6 @@ def _query(
     )
 
 
-def _space_of(rule: str) -> str:
-    return _SPACES.get(rule, CLASSES)
-
-
 def _pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
     """What stands between subject and object in the patterns of all properties."""
     phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
@@ -309,17 +301,17 @@ def _pieces(rule: str, given: str, wording: Wording, item: Item) -> _Pieces:
     first, second = GIVEN[given]
     said = _first(rule, wording, item) if first else []
     if first and second and wording.conjunction:
-        said = [*said, _Learnt(CONJUNCTION, 1)]
+        said = [*said, Source(CONJUNCTION, 0)]
     if second:
         said = [*said, *_second(rule, wording, item)]
-    therefore = _Learnt(CONJUNCTION, 1) if wording.conjunction else "Therefore,"
+    therefore = Source(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
     return [*said, therefore, *_asked(rule, wording)]
 
 
 def _first(rule: str, wording: Wording, item: Item) -> _Pieces:
     task, subject = RULES[rule], capitalized(item.query.subject)
     if wording.templates:
-        return [subject, _Learnt(task, 3), f"{item.first} ."]
+        return [subject, *_learnt(task), f"{item.first} ."]
     if task in ("domain", "range"):
         limited = item.query.sentences[0].text
         return [limited.replace(LIMITED, f"One has to be {with_article(item.first)} if ", 1)]
@@ -333,7 +325,7 @@ def _second(rule: str, wording: Wording, item: Item) -> _Pieces:
         return [item.pattern.replace(SUBJECT, X).replace(ANSWER, Y)]
     subject = item.query.subject
     if wording.templates:
-        return [X, _Learnt(_TASK_OF_H[rule], 3), f"{subject} ."]
+        return [X, *_learnt(_TASK_OF_H[rule]), f"{subject} ."]
     return [f"{X} implies {subject} ."] if rule == "rdfs5" else [f"{X} is {with_article(subject or 'a')} ."]
 
 
@@ -342,18 +334,10 @@ def _asked(rule: str, wording: Wording) -> _Pieces:
         return [X, ANSWER, f"{Y} ."]
     about = Y if rule == "rdfs3" else X
     if wording.templates:
-        return [about, _Learnt(_TASK_OF_H[rule], 3), f"{ANSWER} ."]
+        return [about, *_learnt(_TASK_OF_H[rule]), f"{ANSWER} ."]
     return [about, f"implies {ANSWER} ." if rule == "rdfs5" else f"is a particular {ANSWER} ."]
 
 
-def _numbered(pieces: _Pieces) -> str:
-    """The pieces with a space between, learnt tokens numbered as they come."""
-    words: list[str] = []
-    number = 0
-    for piece in pieces:
-        if isinstance(piece, _Learnt):
-            words += [f"<s{number + place + 1}>" for place in range(piece.tokens)]
-            number += piece.tokens
-        else:
-            words.append(piece)
-    return " ".join(words)
+def _learnt(task: str) -> list[Source]:
+    """The three learnt tokens of a task's template, which stand together."""
+    return [Source(task, place) for place in range(3)]

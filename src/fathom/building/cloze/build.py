@@ -47,7 +47,7 @@ from fathom.building.cloze.entities import Entity, EntityList, read_entities
 from fathom.building.cloze.medline import LANGUAGES
 from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.review import REVIEW_FILE, Sample, write_review
+from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.data.faults import Json
 from fathom.errors import BadInput, all_of
@@ -262,7 +262,7 @@ class _Builder:
 
     def write(self, folder: Path, rows: Path) -> list[Frequencies]:
         """The data set in Fathom's own format, the sample for the reviewers, and how often each entity occurs."""
-        samples = {type_: Sample(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
+        samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
         write_native(folder, self._facts(rows, samples), self._relations())
         counted = (
             {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._found[number]}
@@ -275,7 +275,7 @@ class _Builder:
             counts[self.listed.entities[number].type].append(found)
         return [frequencies_of(type_, of_type) for type_, of_type in counts.items() if of_type]
 
-    def _facts(self, rows: Path, samples: Mapping[str, Sample]) -> Iterator[Json]:
+    def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
         """Each fact is also offered to the sample of its type."""
         numbers: Counter[str] = Counter()
         with rows.open(encoding="utf-8") as lines:

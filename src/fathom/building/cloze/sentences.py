@@ -69,10 +69,9 @@ class NameFinder:
     def find(self, text: str) -> list[Mention]:
         """Names in their order, none overlapping another."""
         hits = self._exact.hits(text, text) + self._folded.hits(fold(text), text)
-        hits.sort()
         found: list[Mention] = []
         last = 0
-        for start, negative_end, _, entity in hits:
+        for start, negative_end, _, entity in sorted(hits):
             if start >= last:
                 last = -negative_end
                 found.append(Mention(start, last, entity))

@@ -270,10 +270,11 @@ class Endpoint:
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                return _Answer(response.status, response.headers, response.read())
+            response = urllib.request.urlopen(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
-            return _Answer(error.code, error.headers, error.read())
+            response = error
+        with response:
+            return _Answer(response.status, response.headers, response.read())
 
     def _unreachable(self, error: Exception) -> str:
         reason = getattr(error, "reason", error)

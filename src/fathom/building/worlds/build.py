@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import scipy
 
 import fathom
-from fathom.building.worlds.constructions import make, why_not
-from fathom.building.worlds.materials import Materials, Options
+from fathom.building.worlds.constructions import Materials, Options, make, why_not
 from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, column_set, parse_variants
 from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph

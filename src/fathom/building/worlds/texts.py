@@ -140,10 +140,8 @@ class Hasher:
 
     def rows(self, column: pa.ChunkedArray) -> NDArray[np.uint64]:
         """A hash of each text."""
-        found = [np.zeros(0, dtype=np.uint64)]
-        for texts in blocks(column):
-            found.append(self.hash(self.sums(texts.data), texts.starts[:-1], texts.starts[1:]))
-        return np.concatenate(found)
+        found = [self.hash(self.sums(part.data), part.starts[:-1], part.starts[1:]) for part in blocks(column)]
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *found])
 
 
 def _powers(base: int, count: int) -> NDArray[np.uint64]:
