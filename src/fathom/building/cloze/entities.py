@@ -108,18 +108,21 @@ def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
         if lines is None:
             continue
         layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(lines)
-        if lines and lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
+        if lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
             lines[0] = ""
         found = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
-        again = _merge(found, type_ or path.stem.split(".")[0], type_ is not None, options, merged)
+        again = _merge(found, type_, path.stem.split(".")[0], options, merged)
         empty = sum(not line.strip() for line in lines)
-        said = {
-            "lines": len(lines),
-            "entities": len(found) - len(again),
-            "empty lines": empty,
-            "named again": len(again),
-        }
-        about.append({"path": path, "layout": layout, **said})
+        about.append(
+            {
+                "path": path,
+                "layout": layout,
+                "lines": len(lines),
+                "entities": len(found) - len(again),
+                "empty lines": empty,
+                "named again": len(again),
+            }
+        )
         notes.append(f"{path.name}: {_IN_WORDS[layout]}: {len(found) - len(again):,} entities")
         if empty:
             notes.append(f"{path.name}: {empty:,} empty lines")
@@ -154,7 +157,7 @@ def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
 
 def _layout(lines: list[str]) -> Layout:
     """As the first line says, else as the first column looks."""
-    said = lines[0][1:].split("\t")[0].strip() if lines and lines[0].startswith("#") else ""
+    said = lines[0][1:].split("\t")[0].strip() if lines[0].startswith("#") else ""
     if said in ("name", "count", "type"):
         return said  # type: ignore[return-value]
     rows = [line.split("\t") for line in lines if line.strip()]
@@ -172,34 +175,30 @@ def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Ite
         if not line.strip():
             continue
         if layout == "json":
-            parsed = _json_line(path, number, line, faults)
-            if parsed is not None:
-                yield parsed
+            yield from _json_line(path, number, line, faults)
             continue
         cells = [tidy(cell) for cell in line.split("\t")]
         column = cells.pop(0) if layout in ("count", "type") and len(cells) > 1 else ""
-        if layout == "count" and not column.isdigit():
-            faults.add(path, number, f"expected a count, a tab and a name, found {line[:60]!r}")
-        elif layout == "type" and not column:
-            faults.add(path, number, f"expected a type, a tab and a name, found {line[:60]!r}")
+        if (layout == "count" and not column.isdigit()) or (layout == "type" and not column):
+            faults.add(path, number, f"expected a {layout}, a tab and a name, found {line[:60]!r}")
         else:
             names = _speaking(path, number, cells, faults)
             yield _Line(number, column if layout == "type" else "", "", names)
 
 
-def _json_line(path: Path, number: int, line: str, faults: Faults) -> _Line | None:
+def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_Line]:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
-        return None
+        return
     aliases = row.get("aliases", []) if isinstance(row, dict) else []
     texts: list[Any] = [row.get("name"), *aliases] if isinstance(row, dict) and isinstance(aliases, list) else [None]
     if not all(isinstance(text, str) for text in texts) or not texts[0].strip():
         faults.add(path, number, f'expected {{"id": "…", "name": "…", "aliases": ["…"]}}, found {line.strip()[:60]}')
-        return None
-    names = _speaking(path, number, [tidy(text) for text in texts], faults)
-    return _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
+    else:
+        names = _speaking(path, number, [tidy(text) for text in texts], faults)
+        yield _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
 
 
 def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
@@ -211,24 +210,23 @@ def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list
 
 
 def _merge(
-    lines: Iterable[_Line], type_: str, given: bool, options: ClozeOptions, merged: dict[tuple[str, str], Entity]
+    lines: Iterable[_Line], given: str | None, file: str, options: ClozeOptions, merged: dict[tuple[str, str], Entity]
 ) -> list[_Line]:
     """Entities of one type are one where their names are found in the same places: "Glucose" and "glucose".
 
+    :param given: the user's type, which stands above what the lines say.
+    :param file: its type, for lines that say none.
     :returns: lines that name an entity again; their other names are kept.
-
-    :param given: *type_* was given by the user and stands above what the lines say.
     """
     again = []
     for line in lines:
-        kind = type_ if given else line.type or type_
         name = line.names[0]
-        key = kind, name if as_written(name, options) else fold(name)
+        key = given or line.type or file, name if as_written(name, options) else fold(name)
         if key in merged:
             again.append(line)
             merged[key] = merged[key]._replace(names=tuple(dict.fromkeys((*merged[key].names, *line.names))))
         else:
-            merged[key] = Entity(line.id or line.names[0], kind, tuple(line.names))
+            merged[key] = Entity(line.id or name, key[0], tuple(line.names))
     return again
 
 

@@ -14,7 +14,8 @@ nothing may take an equal label, and :func:`derange` draws
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, count
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,8 @@ def uniform_derangement(size: int, generator: np.random.Generator) -> NDArray[np
     if size == 1:
         raise ValueError("one thing has no derangement")
     held, done = list(range(size)), bytearray(size)
-    chance = _uniform_numbers(generator, min(2 * size + 8, 1 << 14))
+    block = min(2 * size + 8, 1 << 14)
+    chance = (number for _ in count() for number in generator.random(block).tolist())
     place, still_open = size - 1, size
     while still_open >= 2:
         if not done[place]:
@@ -81,19 +83,8 @@ def uniform_derangement(size: int, generator: np.random.Generator) -> NDArray[np
     return np.array(held, dtype=np.int64)
 
 
-def _uniform_numbers(generator: np.random.Generator, block: int) -> Iterator[float]:
-    while True:
-        yield from generator.random(block).tolist()
-
-
-def _count_derangements(most: int) -> list[int]:
-    counts = [1, 0]
-    for size in range(2, most + 1):
-        counts.append((size - 1) * (counts[-1] + counts[-2]))
-    return counts
-
-
-_COUNTS = _count_derangements(24)
+# D(n) = n · D(n − 1) + (−1)ⁿ
+_COUNTS = list(accumulate(range(1, 25), lambda before, n: n * before + (-1) ** n, initial=1))
 
 
 def _closing(still_open: int) -> float:
@@ -116,7 +107,7 @@ def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator)
         frequent, count = most_frequent(labeling)
         if 2 * count > size:
             raise NoDerangement(frequent)
-    if all(_all_differ(labeling) for labeling in labels):
+    if all(len(np.unique(labeling)) == size and (labeling >= 0).all() for labeling in labels):
         return Derangement(uniform_derangement(size, generator), "uniform (Martínez et al. 2008)")
     # The number of places that a uniform permutation leaves alike is about Poisson with this mean.
     alike = sum(float((np.unique(of[of >= 0], return_counts=True)[1] ** 2.0).sum()) / size for of in labels)
@@ -136,10 +127,6 @@ def most_frequent(labeling: NDArray[np.int64]) -> tuple[int | None, int]:
         return None, 0
     place = int(counts.argmax())
     return int(values[place]), int(counts[place])
-
-
-def _all_differ(labeling: NDArray[np.int64]) -> bool:
-    return len(np.unique(labeling)) == len(labeling) and bool((labeling >= 0).all())
 
 
 def _clashes(

@@ -204,8 +204,7 @@ def rename_relations(world: World, new: NewTexts) -> World:
         "relations_by": new.method,
     }
     mapping = _lines("relation", relations, np.flatnonzero(changed), old, new)
-    graph = replace(world.graph, relations=column_set(relations, "name", new.texts))
-    return replace(_next(world, mapping, counts, notes, {}), graph=graph)
+    return _next(world, mapping, counts, notes, {"name": new.texts}, "relations")
 
 
 def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
@@ -244,14 +243,16 @@ def _lines(
     return pa.table(columns, schema=MAPPING)
 
 
-def _next(world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], entities: Json) -> World:
-    """:param entities: columns that are other than in the world so far."""
-    table = world.graph.entities
-    for name, column in entities.items():
+def _next(
+    world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], columns: Json, bearers: str = "entities"
+) -> World:
+    """:param columns: of the bearers' table, where they are other than in the world so far."""
+    table = getattr(world.graph, bearers)
+    for name, column in columns.items():
         table = column_set(table, name, column)
     return replace(
         world,
-        graph=replace(world.graph, entities=table),
+        graph=replace(world.graph, **{bearers: table}),
         mapping=pa.concat_tables([world.mapping, mapping]),
         counts=world.counts | counts,
         notes=(*world.notes, *notes),
