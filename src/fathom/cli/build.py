@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.cli.data import graph_at
 from fathom.cli.flags import Config, Graph, NewFolder, Printed, Seed
 from fathom.cli.formats import Format, notes, show
@@ -24,7 +24,7 @@ STOPPED = "stopped; nothing was written"
 def make(does: str) -> typer.Typer:
     """``fathom build``"""
     app = new_group(does, CLOZE)
-    add_command(app, "cloze", with_flags(cloze, ClozeOptions), CLOZE)
+    add_command(app, "cloze", with_flags(cloze, ClozeBuildOptions), CLOZE)
     add_command(app, "review", review, "fathom build review my-cloze/review.csv")
     add_command(app, "ontology", ontology, "fathom build ontology --input town.ttl --out my-ontology")
     add_command(app, "choices", choices, "fathom build choices --data my-ontology --out my-choices")
@@ -53,7 +53,7 @@ def cloze(
     from fathom.building.cloze.build import build_cloze
     from fathom.building.cloze.review import REVIEW_FILE
 
-    options = parse_options(ClozeOptions, merge(config, given))
+    options = parse_options(ClozeBuildOptions, merge(config, given))
     with stoppable(STOPPED), progress_bar("reading twice, bytes") as progress:
         built = build_cloze(inputs, entities, out, options, blocked, progress)
     notes(built.notes)

@@ -164,7 +164,7 @@ class QuestionShots:
         return fit[: self.shots]
 
 
-class _Pool:
+class _Subjects:
     """The subjects of one relation; their names are looked up when they are drawn.
 
     :param named: which entities have a name; a subject without one, or with an answer without one, is passed over.
@@ -196,13 +196,13 @@ class _Pool:
         )
 
 
-def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Pool]:
+def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Subjects]:
     drawn = graph.training
     codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
     of_triple = graph.relation[drawn.start : drawn.stop]
     named = ~is_blank(graph.entities.column("name"))
     return {
-        relation: _Pool(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start, named)
+        relation: _Subjects(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start, named)
         for relation in relations
         if relation in codes
     }

@@ -30,7 +30,7 @@ class Shot(NamedTuple):
     text: str
 
 
-class Question(NamedTuple):
+class FewShotQuestion(NamedTuple):
     """A query in words.
 
     :param unscored: why it cannot be asked (*prompt* is then empty), None where it can.
@@ -74,14 +74,14 @@ class FewShot:
         # More than needed: a line that answers the query at hand is passed over.
         self.shared = () if per_query else self._draw(f"{seed}", 8 * shots + 64)
 
-    def question(self, query: Query) -> Question:
+    def question(self, query: Query) -> FewShotQuestion:
         """:meth:`prompt`, or the reason why the query cannot be asked."""
         if query.unscored is not None:
-            return Question("", query.unscored)
+            return FewShotQuestion("", query.unscored)
         try:
-            return Question(self.prompt(query), None)
+            return FewShotQuestion(self.prompt(query), None)
         except BadInput as error:
-            return Question("", str(error))
+            return FewShotQuestion("", str(error))
 
     def prompt(self, query: Query) -> str:
         """:raises BadInput: it asks for the head, or too few lines can be drawn that do not answer it."""

@@ -33,7 +33,7 @@ from fathom.prompts.entailment import (
     IMPLICIT,
     SUBSETS,
     Halves,
-    Wording,
+    RuleWording,
     entailment,
     second_premises,
 )
@@ -119,12 +119,12 @@ class Asked:
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
             self._ask(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
-    def _ask(self, learnt: bool, wordings: Sequence[Wording]) -> None:
+    def _ask(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
         """:param wordings: all that share the memorising runs."""
         memory = self._memory(learnt, wordings)
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None
-        plan, templates = self.plan, Wording(templates=learnt)
+        plan, templates = self.plan, RuleWording(templates=learnt)
         about = self.tested, plan.patterns, plan.rules
         premises = second_premises(*about, templates, plan.options.pairs)
         second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
@@ -135,7 +135,7 @@ class Asked:
             more = {"soft": learnt, "soft_conjunction": wording.conjunction, "learnt": vectors}
             self.of_wording[wording.name] = self._run(wording.name, queries, **more)
 
-    def _memory(self, learnt: bool, wordings: Sequence[Wording]) -> Memory:
+    def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> Memory:
         """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
         is learnt from training items, but learnt only where it is asked."""
         if (self.name, learnt) in self.given:
@@ -144,7 +144,7 @@ class Asked:
         asks_first = {query.relation for query in self.tested.queries}
         ids = {query.id for query in self.tested.queries}
         ids |= {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
-        name = f"memory-{Wording(templates=learnt).name}"
+        name = f"memory-{RuleWording(templates=learnt).name}"
         said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
         options = _Memorising(**said | {"relations": tuple(tasks), "soft": learnt, "ids": ids})
         made = run("ontology", self.model, self.plan.data, options, *self._where(name))
@@ -164,7 +164,7 @@ class Asked:
     def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
         return self.out / name, self.announce(f"{self.name} {name}")
 
-    def _halves(self, templates: Wording, memory: Memory, second: Rows) -> Halves:
+    def _halves(self, templates: RuleWording, memory: Memory, second: Rows) -> Halves:
         first_ranks = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
         second_ranks = _second_ranks(second)
         first: dict[str, str] = {}
@@ -200,7 +200,7 @@ class Asked:
 
     def _remember(
         self,
-        templates: Wording,
+        templates: RuleWording,
         rule: str,
         premise: str,
         rows: Rows,

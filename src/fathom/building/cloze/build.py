@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 import fathom
 from fathom.building.cloze.corpora import (
     MEDLINE,
-    Source,
+    TextFile,
     Troubles,
     check_encoding,
     corpus_of,
@@ -42,11 +42,11 @@ from fathom.building.cloze.counts import (
     emptied,
     frequencies_of,
 )
-from fathom.building.cloze.documents import Corpus, Document, Part, Unit, Unreadable
-from fathom.building.cloze.entities import Entity, EntityList, read_entities
+from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
+from fathom.building.cloze.entities import EntityList, ListedEntity, read_entities
 from fathom.building.cloze.medline import LANGUAGES
 from fathom.building.cloze.occurrences import Occurrences, Resolved
-from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.data.faults import Json
@@ -59,7 +59,7 @@ BLOCKED_FILE = Path(__file__).parent / "blocked.txt"
 Progress = Callable[[int, int], None]
 
 
-class Built(NamedTuple):
+class BuiltCloze(NamedTuple):
     """A data set that was made.
 
     :param steps: what was left after each.
@@ -94,10 +94,10 @@ def build_cloze(
     inputs: Sequence[Path],
     entities: Sequence[str],
     out: Path,
-    options: ClozeOptions | None = None,
+    options: ClozeBuildOptions | None = None,
     blocked: Path | None = None,
     progress: Progress | None = None,
-) -> Built:
+) -> BuiltCloze:
     """A data set of masked sentences from *inputs*, in a new folder *out*.
 
     :param entities: files, ``type=file`` or a file named after its type.
@@ -105,7 +105,7 @@ def build_cloze(
     :param progress: called with (bytes read, bytes to read).
     :raises BadInput: everything that is wrong with the arguments, or no sentence is left (and nothing is written).
     """
-    options = options or ClozeOptions()
+    options = options or ClozeBuildOptions()
     notes: list[str] = []
     sources, listed, blocked_texts, *_ = all_of(
         lambda: find_sources(inputs, notes),
@@ -126,16 +126,16 @@ def build_cloze(
         shutil.rmtree(folder / "work")
         notes += builder.troubles.notes() + builder.without()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
-    return Built(out, steps, frequencies, notes)
+    return BuiltCloze(out, steps, frequencies, notes)
 
 
 class _Builder:
     def __init__(
         self,
-        sources: list[Source],
+        sources: list[TextFile],
         listed: EntityList,
         blocked: Sequence[str],
-        options: ClozeOptions,
+        options: ClozeBuildOptions,
         progress: Progress,
     ) -> None:
         self.sources, self.listed, self.options = sources, listed, options
@@ -233,7 +233,7 @@ class _Builder:
             before += len(part.text) + 1
         return reason
 
-    def _parts(self, number: int, document: Document) -> Iterator[Part]:
+    def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
         """A long text can turn out to be none in the middle: what stands before counts."""
         try:
             yield from document.parts
@@ -365,7 +365,7 @@ def _check_out(out: Path) -> None:
         raise BadInput(f"--out {out}: exists already; name a new folder")
 
 
-def _check_language(sources: list[Source], options: ClozeOptions) -> None:
+def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None:
     known = options.any_language or options.language in LANGUAGES
     if not known and any(source.kind == MEDLINE for source in sources):
         raise BadInput(
@@ -374,7 +374,9 @@ def _check_language(sources: list[Source], options: ClozeOptions) -> None:
         )
 
 
-def _shared_names(ambiguous: dict[str, list[int]], entities: Sequence[Entity], options: ClozeOptions) -> list[str]:
+def _shared_names(
+    ambiguous: dict[str, list[int]], entities: Sequence[ListedEntity], options: ClozeBuildOptions
+) -> list[str]:
     if not ambiguous:
         return []
     name, whose = next(iter(ambiguous.items()))

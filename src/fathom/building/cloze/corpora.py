@@ -20,9 +20,9 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from fathom.building.cloze.documents import Corpus, Document, Keys, Part, Unit, Unreadable, tidy
+from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable, tidy
 from fathom.building.cloze.medline import Medline
-from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.data.faults import Json
 from fathom.errors import BadInput
 
@@ -37,7 +37,7 @@ _CUT = 1 << 20
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-class Source(NamedTuple):
+class TextFile(NamedTuple):
     """A file.
 
     :param name: as given, or below the folder given: what provenance says.
@@ -56,7 +56,7 @@ class Troubles:
         self.count: Counter[str] = Counter()
         self._notes: list[str] = []
 
-    def add(self, source: Source, place: str, message: str) -> None:
+    def add(self, source: TextFile, place: str, message: str) -> None:
         """Something of *source* was left out.
 
         :param place: where it stands.
@@ -71,13 +71,13 @@ class Troubles:
         return [*self._notes, *more]
 
 
-def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
+def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
     """Files in the order given, those of a folder by name; each once.
 
     :param notes: what is passed over is added here.
     :raises BadInput: a path that is not there or not of a known kind.
     """
-    found: dict[Path, Source] = {}
+    found: dict[Path, TextFile] = {}
     faults = []
     for given in inputs:
         if not given.exists():
@@ -93,9 +93,9 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
                 faults.append(f"--input {given}: no file that ends in {_endings()}")
             for path in known:
                 name = (Path(given.name) / path.relative_to(given)).as_posix()
-                found.setdefault(path.resolve(), Source(path, name, _kind(path)))
+                found.setdefault(path.resolve(), TextFile(path, name, _kind(path)))
         elif kind := _kind(given):
-            found.setdefault(given.resolve(), Source(given, given.name, kind))
+            found.setdefault(given.resolve(), TextFile(given, given.name, kind))
         else:
             faults.append(f"--input {given}: expected a name that ends in {_endings()}")
     if faults:
@@ -113,7 +113,7 @@ def _endings() -> str:
     return ", ".join(_KINDS) + ", plain or .gz"
 
 
-def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
+def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:
     """What reads the file."""
     if source.kind == MEDLINE:
         return Medline(titles=options.titles)
@@ -122,7 +122,7 @@ def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
     return PlainText(source.name, options.encoding, by_line=options.lines)
 
 
-def units_of(source: Source, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
+def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
     """Records of a file one at a time. A file that is damaged from some place on gives those before it.
 
     :param troubles: where damage is reported; None for a pass that reports nothing.
@@ -198,7 +198,7 @@ class JsonLines:
         return Document(
             str(row["id"]) if row.get("id") is not None else f"{self.name}:{unit.place}",
             _day(row.get("date")),
-            [Part(text) for paragraph in _BLANK_LINE.split(row["text"]) if (text := tidy(paragraph))],
+            [Paragraph(text) for paragraph in _BLANK_LINE.split(row["text"]) if (text := tidy(paragraph))],
         )
 
 
@@ -224,10 +224,10 @@ class PlainText:
         :raises Unreadable: a line that is not in the encoding.
         """
         if self.by_line:
-            return Document(f"{self.name}:{unit.place}", "", [Part(tidy(_decoded(unit.content, self.encoding)))])
+            return Document(f"{self.name}:{unit.place}", "", [Paragraph(tidy(_decoded(unit.content, self.encoding)))])
         return Document(self.name, "", self._paragraphs(unit.content))
 
-    def _paragraphs(self, file: BufferedIOBase) -> Iterator[Part]:
+    def _paragraphs(self, file: BufferedIOBase) -> Iterator[Paragraph]:
         reader = io.TextIOWrapper(cast("IO[bytes]", file), self.encoding)
         lines: list[str] = []
         number = length = 0
@@ -240,10 +240,10 @@ class PlainText:
                     length += len(line)
                     continue
                 if text := tidy("".join(lines)):
-                    yield Part(text)
+                    yield Paragraph(text)
                 lines, length = [line], len(line)
             if text := tidy("".join(lines)):
-                yield Part(text)
+                yield Paragraph(text)
         except UnicodeDecodeError as error:
             raise Unreadable(
                 f"not {self.encoding} near line {number + 1}: the rest is left out; --encoding names another"

@@ -17,7 +17,7 @@ def tidy(text: str) -> str:
     return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
-class Part(NamedTuple):
+class Paragraph(NamedTuple):
     """A paragraph, :func:`tidy`.
 
     :param section: its label in a structured abstract, "" for none.
@@ -34,7 +34,7 @@ class Document(NamedTuple):
 
     id: str
     date: str
-    parts: Iterable[Part]
+    parts: Iterable[Paragraph]
     languages: tuple[str, ...] = ()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fathom.building.cloze.documents import tidy
-from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.data.faults import Faults, Json
 
 _WORD = re.compile(r"[^\W_]+")
@@ -33,7 +33,7 @@ _IN_WORDS = {
 }
 
 
-class Entity(NamedTuple):
+class ListedEntity(NamedTuple):
     """:param names: the first is what it is called among the candidates."""
 
     id: str
@@ -49,7 +49,7 @@ class Entity(NamedTuple):
 class EntityList(NamedTuple):
     """:param about: each file with its layout and how many lines were empty, or named an entity again."""
 
-    entities: tuple[Entity, ...]
+    entities: tuple[ListedEntity, ...]
     about: list[Json]
     notes: list[str]
 
@@ -59,7 +59,7 @@ class EntityList(NamedTuple):
         return list(dict.fromkeys(entity.type for entity in self.entities))
 
 
-def as_written(name: str, options: ClozeOptions) -> bool:
+def as_written(name: str, options: ClozeBuildOptions) -> bool:
     """Whether a name is found only in its own letter case.
 
     ``smart``: names of up to so many characters ("NO", "tin") and those with a capital behind the first letter of a
@@ -71,7 +71,7 @@ def as_written(name: str, options: ClozeOptions) -> bool:
     return inner or len(name) <= options.exact_up_to
 
 
-def spellings(name: str, options: ClozeOptions) -> tuple[str, ...]:
+def spellings(name: str, options: ClozeBuildOptions) -> tuple[str, ...]:
     """A short name in small letters may also begin a sentence: "Tin"."""
     if options.case == "smart" and name.islower() and as_written(name, options):
         return (name, name[:1].upper() + name[1:])
@@ -93,13 +93,13 @@ class _Line(NamedTuple):
     names: list[str]
 
 
-def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
+def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityList:
     """:param given: files, each with ``type=`` before it if you like.
     :param options: say which names are the same.
     :raises BadInput: a file that cannot be read, a line that is none, no name at all.
     """
     faults = Faults()
-    merged: dict[tuple[str, str], Entity] = {}
+    merged: dict[tuple[str, str], ListedEntity] = {}
     about: list[Json] = []
     notes: list[str] = []
     for text in given:
@@ -210,7 +210,11 @@ def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list
 
 
 def _merge(
-    lines: Iterable[_Line], given: str | None, file: str, options: ClozeOptions, merged: dict[tuple[str, str], Entity]
+    lines: Iterable[_Line],
+    given: str | None,
+    file: str,
+    options: ClozeBuildOptions,
+    merged: dict[tuple[str, str], ListedEntity],
 ) -> list[_Line]:
     """Entities of one type are one where their names are found in the same places: "Glucose" and "glucose".
 
@@ -226,13 +230,13 @@ def _merge(
             again.append(line)
             merged[key] = merged[key]._replace(names=tuple(dict.fromkeys((*merged[key].names, *line.names))))
         else:
-            merged[key] = Entity(line.id or name, key[0], tuple(line.names))
+            merged[key] = ListedEntity(line.id or name, key[0], tuple(line.names))
     return again
 
 
-def _check_ids(entities: Sequence[Entity], faults: Faults) -> None:
+def _check_ids(entities: Sequence[ListedEntity], faults: Faults) -> None:
     """Candidates of a type are told apart by their ids, and shown by their names."""
-    seen: dict[tuple[str, str], Entity] = {}
+    seen: dict[tuple[str, str], ListedEntity] = {}
     for entity in entities:
         other = seen.setdefault((entity.type, entity.id), entity)
         if other is not entity:

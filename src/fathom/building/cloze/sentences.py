@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fathom.building.cloze.entities import Entity, as_written, fold, spellings
-from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.entities import ListedEntity, as_written, fold, spellings
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import MissingExtra
 
@@ -49,7 +49,7 @@ class _Pattern(NamedTuple):
 class NameFinder:
     """:param entities: numbered by their order. ``ambiguous`` has each name of several entities with their numbers."""
 
-    def __init__(self, entities: Sequence[Entity], options: ClozeOptions) -> None:
+    def __init__(self, entities: Sequence[ListedEntity], options: ClozeBuildOptions) -> None:
         exact: dict[str, list[int]] = {}
         folded: dict[str, list[int]] = {}
         for number, entity in enumerate(entities):
@@ -112,7 +112,7 @@ def _joins(sign: str) -> bool:
     return sign.isalnum() or sign == "_"
 
 
-class Sentence(NamedTuple):
+class FoundSentence(NamedTuple):
     """:param offset: characters of the paragraph before it.
     :param outcome: :data:`KEPT`, or why it is left out.
     :param entity: number of the one entity it names, None where it names several or none.
@@ -129,7 +129,7 @@ class Sentence(NamedTuple):
 class Selector:
     """:param blocked: sub-strings whose sentences are left out."""
 
-    def __init__(self, entities: Sequence[Entity], options: ClozeOptions, blocked: Sequence[str]) -> None:
+    def __init__(self, entities: Sequence[ListedEntity], options: ClozeBuildOptions, blocked: Sequence[str]) -> None:
         try:
             from sentencex import get_sentence_boundaries
         except ImportError as error:
@@ -139,12 +139,12 @@ class Selector:
         self.options = options
         self._blocked = [text if options.blocked_as_written else text.lower() for text in blocked]
 
-    def sentences(self, paragraph: str) -> list[Sentence]:
+    def sentences(self, paragraph: str) -> list[FoundSentence]:
         """All sentences of a paragraph that names an entity; none of one that does not, which is not even split."""
         mentions = self.finder.find(paragraph)
         return list(self._judged(paragraph, mentions)) if mentions else []
 
-    def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[Sentence]:
+    def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[FoundSentence]:
         at = 0
         for start, end in self._bounds(paragraph, mentions):
             inside = at
@@ -158,7 +158,7 @@ class Selector:
             if len(named) == 1:
                 yield self._one_name(paragraph, offset, text, named[0])
             else:
-                yield Sentence(offset, text, SEVERAL if named else NO_NAME)
+                yield FoundSentence(offset, text, SEVERAL if named else NO_NAME)
 
     def _bounds(self, paragraph: str, mentions: list[Mention]) -> Iterator[tuple[int, int]]:
         """Characters of each sentence. A name is never cut: a splitter can take "E. coli" for two sentences."""
@@ -176,12 +176,12 @@ class Selector:
         if start < len(paragraph):
             yield start, len(paragraph)
 
-    def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> Sentence:
+    def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> FoundSentence:
         reason = SHARED if name.entity == AMBIGUOUS else self._fault(paragraph, text, name)
         if reason:
-            return Sentence(offset, text, reason, None if name.entity == AMBIGUOUS else name.entity)
+            return FoundSentence(offset, text, reason, None if name.entity == AMBIGUOUS else name.entity)
         start, end = name.start - offset, name.end - offset
-        return Sentence(offset, text, KEPT, name.entity, text[:start] + ANSWER + text[end:], text[start:end])
+        return FoundSentence(offset, text, KEPT, name.entity, text[:start] + ANSWER + text[end:], text[start:end])
 
     def _fault(self, paragraph: str, text: str, name: Mention) -> str:
         beside = paragraph[max(name.start - 1, 0) : name.start] + paragraph[name.end : name.end + 1]
