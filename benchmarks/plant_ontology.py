@@ -32,7 +32,7 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.entailment import Item, Wording, X, Y, items, phrase_of, text_of
+from fathom.prompts.entailment import RuleItem, RuleWording, X, Y, items, phrase_of, text_of
 from fathom.prompts.ontology import RULES
 from fathom.results.plots import save as draw
 from fathom.results.tables import render
@@ -92,10 +92,10 @@ class Reasoning:
             else:
                 item, given = self.made_up(rule), self.random.choice(("both", "P1"))
                 [gold] = item.gold
-            text = text_of(rule, given, Wording(), item).replace(X, self.name()).replace(Y, self.name())
+            text = text_of(rule, given, RuleWording(), item).replace(X, self.name()).replace(Y, self.name())
             yield Template(text).fill("", gold)
 
-    def made_up(self, rule: str) -> Item:
+    def made_up(self, rule: str) -> RuleItem:
         """An item whose P1 says something random."""
         item = self.random.choice(self.items[rule])
         if rule in ("rdfs5", "rdfs7"):

@@ -30,8 +30,8 @@ from fathom.prompts.entailment import (
     IMPLICIT,
     REMEMBERED,
     WORDINGS,
-    Source,
-    Wording,
+    Beginning,
+    RuleWording,
     items,
     phrase_of,
     sources,
@@ -132,17 +132,17 @@ def test_texts_are_those_of_the_golden_files(folder, rule):
 
 def test_every_learnt_token_has_a_source():
     """As many as there are in the text, numbered from 1 in their order."""
-    assert sources("rdfs9", "both", Wording()) == ()
-    assert sources("rdfs9", "none", Wording(conjunction=True)) == (Source("conjunction", 0),)
-    three = [[Source(task, place) for place in range(3)] for task in ("subClassOf", "type")]
-    conjunction = [Source("conjunction", 0)]
-    assert list(sources("rdfs9", "both", Wording(True, True))) == [
+    assert sources("rdfs9", "both", RuleWording()) == ()
+    assert sources("rdfs9", "none", RuleWording(conjunction=True)) == (Beginning("conjunction", 0),)
+    three = [[Beginning(task, place) for place in range(3)] for task in ("subClassOf", "type")]
+    conjunction = [Beginning("conjunction", 0)]
+    assert list(sources("rdfs9", "both", RuleWording(True, True))) == [
         *three[0], *conjunction, *three[1], *conjunction, *three[1]
     ]  # fmt: skip
-    assert list(sources("rdfs9", "P1", Wording(True, True))) == [*three[0], *conjunction, *three[1]]
-    assert list(sources("rdfs11", "P2", Wording(True, False))) == [*three[0], *three[0]]
-    assert sources("rdfs7", "P2", Wording(True, False)) == ()
-    assert [one.task for one in sources("rdfs5", REMEMBERED, Wording(True, True))] == ["subPropertyOf"] * 3
+    assert list(sources("rdfs9", "P1", RuleWording(True, True))) == [*three[0], *conjunction, *three[1]]
+    assert list(sources("rdfs11", "P2", RuleWording(True, False))) == [*three[0], *three[0]]
+    assert sources("rdfs7", "P2", RuleWording(True, False)) == ()
+    assert [one.task for one in sources("rdfs5", REMEMBERED, RuleWording(True, True))] == ["subPropertyOf"] * 3
 
 
 def test_patterns_without_words_between_are_left_out(folder):

@@ -28,8 +28,7 @@ from fathom.models.base import Model
 from fathom.probes.base import Facts, Progress
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
-from fathom.prompts.entailment import CONJUNCTION, X, Y, sources
-from fathom.prompts.entailment import Wording as Worded
+from fathom.prompts.entailment import CONJUNCTION, RuleWording, X, Y, sources
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
@@ -64,7 +63,7 @@ class Probe(SlotProbe):
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
-        self.wording = Worded(options.soft, options.soft_conjunction)
+        self.wording = RuleWording(options.soft, options.soft_conjunction)
         self.blocks = list(dict.fromkeys(self._block(query) for query in queryset.queries))
         self._vectors: Tensor | None = None
         self._trained = 0

@@ -14,7 +14,7 @@ from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
 from fathom.probes.entailment import INSTEAD
 from fathom.probes.options import EntailmentOptions
-from fathom.prompts.entailment import SUBSETS, WORDINGS, Wording, items, sources
+from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
 from fathom.scoring.slots import Masks, Pooling, Way
@@ -48,7 +48,7 @@ class EntailmentPlan(NamedTuple):
     data: QuerySet
     patterns: Mapping[str, Mapping[str, str]]
     rules: Sequence[str]
-    wordings: Sequence[Wording]
+    wordings: Sequence[RuleWording]
     options: EntailmentOptions
 
     @property
@@ -137,7 +137,7 @@ def of_task(data: QuerySet, task: str) -> list[str]:
     return [query.id for query in data.queries if query.relation == task and query.id in data.subsets[SUBSETS[-1]]]
 
 
-def tasks_of(rules: Iterable[str], wordings: Iterable[Wording]) -> list[str]:
+def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]:
     """The memorising tasks that ask for P1, and those whose learnt templates the texts have."""
     lent = {source.task for rule in rules for wording in wordings for source in sources(rule, "both", wording)}
     found = lent.union(RULES[rule] for rule in rules)

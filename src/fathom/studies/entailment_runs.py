@@ -33,7 +33,7 @@ from fathom.prompts.entailment import (
     IMPLICIT,
     SUBSETS,
     Halves,
-    Wording,
+    RuleWording,
     entailment,
     second_premises,
 )
@@ -126,12 +126,12 @@ class ModelRuns:
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
             self._ask(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
-    def _ask(self, learnt: bool, wordings: Sequence[Wording]) -> None:
+    def _ask(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
         """:param wordings: all that share the memorising runs."""
         memory = self._memory(learnt, wordings)
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None
-        plan, templates = self.plan, Wording(templates=learnt)
+        plan, templates = self.plan, RuleWording(templates=learnt)
         about = self.tested, plan.patterns, plan.rules
         premises = second_premises(*about, templates, plan.options.pairs)
         second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
@@ -143,7 +143,7 @@ class ModelRuns:
                 wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
             )
 
-    def _memory(self, learnt: bool, wordings: Sequence[Wording]) -> MemorisingRun:
+    def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
         """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
         is learnt from training items, but learnt only where it is asked."""
         if (self.name, learnt) in self.given:
@@ -153,7 +153,7 @@ class ModelRuns:
         lent = {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
         said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
         own = {"relations": tuple(tasks), "soft": learnt, "ids": lent.union(query.id for query in self.tested.queries)}
-        where = self._where(f"memory-{Wording(templates=learnt).name}")
+        where = self._where(f"memory-{RuleWording(templates=learnt).name}")
         made = run("ontology", self.model, self.plan.data, _Memorising(**said | own), *where)
         return MemorisingRun(made, Rows(made, with_scores=False), learnt)
 
@@ -171,7 +171,7 @@ class ModelRuns:
     def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
         return self.out / name, self.announce(f"{self.name} {name}")
 
-    def _halves(self, templates: Wording, memory: MemorisingRun, second: Rows) -> Halves:
+    def _halves(self, templates: RuleWording, memory: MemorisingRun, second: Rows) -> Halves:
         first_ranks = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
         second_ranks = _second_ranks(second)
         first: dict[str, str] = {}
@@ -202,7 +202,7 @@ class ModelRuns:
 
     def _remember(
         self,
-        templates: Wording,
+        templates: RuleWording,
         rule: str,
         premise: str,
         rows: Rows,
