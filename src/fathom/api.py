@@ -110,7 +110,7 @@ def probe(
     local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
-    folder = run(entry.name, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
+    folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
     return Result(folder).keep_metrics()
 
 

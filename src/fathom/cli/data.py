@@ -41,7 +41,6 @@ def list_() -> None:
 
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 where there are any."""
-    from fathom.data.selection.readings import has_sentences
     from fathom.data.statistics import repeated_triples
     from fathom.formats import examine
     from fathom.results.datasets import readings_table
@@ -55,7 +54,7 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
     if queryset.graph is not None and (again := repeated_triples(queryset.graph)):
         typer.echo(f"note: {again:,} triples stand again, in their split or in another")
     typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
-    if has_sentences(queryset):
+    if queryset.has_sentences:
         show([readings_table(queryset)])
 
 

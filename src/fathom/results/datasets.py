@@ -8,7 +8,7 @@ from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.readings import Askable, asked, has_sentences
+from fathom.data.selection.readings import Askable, asked
 from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
 
@@ -22,7 +22,7 @@ def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int
     """
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
         return [_graph_totals(queryset), _graph_relations(queryset.queries, count_tokens)]
-    readings = [readings_table(queryset)] if has_sentences(queryset) else []
+    readings = [readings_table(queryset)] if queryset.has_sentences else []
     return [_totals(queryset), *readings, _relations(queryset, count_tokens)]
 
 

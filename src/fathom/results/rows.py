@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.consistency import consistency
-from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
+from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 from fathom.metrics.table import Metric
 from fathom.results.declared import NATS, declared
 from fathom.store.folder import RunFolder

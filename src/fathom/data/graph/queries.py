@@ -113,6 +113,7 @@ class GraphQuerySet(QuerySet):
     """
 
     split: str = ""
+    has_sentences = False  # no query need be made to see that
 
     @cached_property
     def content_hash(self) -> str:

@@ -101,7 +101,9 @@ def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | Non
     whole = data.whole or data
     data, pool, left_out = _narrow(data, selection, count_tokens)
     queries = pool.queries()
-    data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
+    fewer: dict[str, int] = {}
+    if selection.changes_candidates:
+        data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
     spaces, without = _candidates(data, selection, queries, count_tokens)
     if spaces:
         queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
@@ -213,12 +215,14 @@ def _narrow(
 ) -> tuple[QuerySet, _Left, dict[str, int]]:
     data, faults = _of_split(data, selection)
     faults += _faults(data, selection)
-    faults += lacking_reading(data, selection.reading)
+    if selection.reading != "auto":
+        faults += lacking_reading(data, selection.reading)
     if faults:
         raise BadInput(faults)
-    data = read_as(
-        data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
-    )
+    if data.has_sentences:
+        data = read_as(
+            data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
+        )
     asked = data.queries
     whole = _Rows(asked, asked.rows) if isinstance(asked, TripleQueries) else _Plain(data, asked)
     tally = _Tally(whole)

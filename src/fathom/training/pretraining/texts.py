@@ -16,7 +16,6 @@ from typing import NamedTuple
 from fathom.data.faults import open_text
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
-from fathom.data.selection.readings import has_sentences
 from fathom.data.templates import Prompt, Template
 from fathom.data.words import is_word_sign, stands_as_word
 from fathom.errors import BadInput, all_of
@@ -77,7 +76,7 @@ def _texts_of(source: str | Path | KnowledgeGraph) -> Iterable[str]:
     if str(source).endswith(PLAIN):
         return _lines(locate(source))
     data = read(source)
-    if has_sentences(data):
+    if data.has_sentences:
         return _sentences(data)
     return _glosses(data.graph) if data.graph is not None else ()
 
