@@ -28,7 +28,7 @@ from transformers import BertConfig, BertTokenizerFast
 
 from fathom.data.graph.links import split_links
 from fathom.formats import read
-from fathom.links.fit import shuffled
+from fathom.links.base import shuffled
 from fathom.links.options import SimKgc
 from fathom.links.simkgc import SHORT, Predictor
 from fathom.scoring.similarity import Space, rank_by_cosine

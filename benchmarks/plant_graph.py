@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.formats import read
-from fathom.training.loop import Plan, train
+from fathom.training.loop import train
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
@@ -131,13 +131,14 @@ def main() -> None:
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
 
     start = time.monotonic()
-    plan = Plan(steps=20_000, learning_rate=chosen.rate, seconds=60 * chosen.minutes)
     curve = train(
         network.parameters(),
         batches(parts, chosen.batch, device),
         loss_of,
-        plan,
-        lambda point, done: print(f"{done:4.0%}  step {point.step}  loss {point.loss:.3f}", flush=True),
+        steps=20_000,
+        learning_rate=chosen.rate,
+        seconds=60 * chosen.minutes,
+        on_progress=lambda point, done: print(f"{done:4.0%}  step {point.step}  loss {point.loss:.3f}", flush=True),
     )
     chosen.out.mkdir(parents=True, exist_ok=True)
     network.cpu().save_pretrained(chosen.out)

@@ -32,14 +32,13 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.entailment import Item, Wording, X, Y, items, phrase_of, text_of
+from fathom.prompts.entailment import RuleItem, RuleWording, X, Y, items, phrase_of, text_of
 from fathom.prompts.ontology import RULES
 from fathom.results.plots import save as draw
 from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 from fathom.studies import entailment
 from fathom.studies.options import EntailmentStudyOptions
-from fathom.training.loop import Plan as Training
 from fathom.training.loop import train
 from fathom.training.small import NO_TARGET, Size, learn_tokenizer, padded, save, small_network
 
@@ -93,10 +92,10 @@ class Reasoning:
             else:
                 item, given = self.made_up(rule), self.random.choice(("both", "P1"))
                 [gold] = item.gold
-            text = text_of(rule, given, Wording(), item).replace(X, self.name()).replace(Y, self.name())
+            text = text_of(rule, given, RuleWording(), item).replace(X, self.name()).replace(Y, self.name())
             yield Template(text).fill("", gold)
 
-    def made_up(self, rule: str) -> Item:
+    def made_up(self, rule: str) -> RuleItem:
         """An item whose P1 says something random."""
         item = self.random.choice(self.items[rule])
         if rule in ("rdfs5", "rdfs7"):
@@ -146,8 +145,7 @@ def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argp
 
     start = time.monotonic()
     source = batches(encode_masked(tokenizer, facts), texts if reasons else None, tokenizer, chosen.seed)
-    training = Training(chosen.steps, 4e-3)
-    [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, training)
+    [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, chosen.steps, 4e-3)
     save(network, tokenizer, 128, out)
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{out.name}: {len(facts):,} statements, {size:,} parameters, {last.step} steps, loss {last.loss:.3f}, "

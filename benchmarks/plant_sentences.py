@@ -31,7 +31,7 @@ from fathom.data.selection.readings import read_as
 from fathom.data.templates import Prompt, Template
 from fathom.formats import read
 from fathom.scoring.tokens import Role, Tokens, encode_masked
-from fathom.training.loop import Plan, train
+from fathom.training.loop import train
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
@@ -165,8 +165,10 @@ def main() -> None:
         network.parameters(),
         batches(tokens, chosen.batch, tokenizer, chosen.seed, device),
         loss_of,
-        Plan(steps=100_000, learning_rate=chosen.rate, seconds=60 * chosen.minutes),
-        lambda point, done: print(f"{done:4.0%}  step {point.step}  loss {point.loss:.3f}", flush=True),
+        steps=100_000,
+        learning_rate=chosen.rate,
+        seconds=60 * chosen.minutes,
+        on_progress=lambda point, done: print(f"{done:4.0%}  step {point.step}  loss {point.loss:.3f}", flush=True),
     )
     chosen.out.mkdir(parents=True, exist_ok=True)
     network.cpu().save_pretrained(chosen.out)

@@ -25,7 +25,7 @@ from fathom.metrics.table import metric
 from fathom.results.numbers import Number
 from fathom.results.outcomes import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
 from fathom.results.pairs import paired_table
-from fathom.results.summary import Told, summarise
+from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -175,7 +175,7 @@ def test_a_summary_shows_both_perplexities(make: Make) -> None:
     assert (numbers["perplexity"].value, numbers["corpus_perplexity"].value) == pytest.approx((9, 4))
     assert numbers["perplexity"].n == 2
     assert numbers["perplexity"].note.startswith("of 2 of 3 prompts")
-    assert Told(run).json()["scorings"]["mask-mean"]["metrics"]["corpus_perplexity"]["value"] == pytest.approx(4)
+    assert RunNumbers(run).json()["scorings"]["mask-mean"]["metrics"]["corpus_perplexity"]["value"] == pytest.approx(4)
     assert "perplexity" not in summarise(make("m", "E", BY_TEMPLATE, [1, 2])).headlines[0].numbers
 
 

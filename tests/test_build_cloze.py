@@ -18,26 +18,25 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
-from fathom.building.cloze.build import BLOCKED_FILE, Built, _blocked_texts, build_cloze
+from fathom.building.cloze.build import BLOCKED_FILE, BuiltCloze, _blocked_texts, build_cloze
 from fathom.building.cloze.documents import Unit, Unreadable
-from fathom.building.cloze.entities import Entity, read_entities
-from fathom.building.cloze.matching import AMBIGUOUS, Matcher
+from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.occurrences import Occurrences
-from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.review import Sample, read_review
-from fathom.building.cloze.sentences import Selector
+from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.review import Reservoir, read_review
+from fathom.building.cloze.sentences import AMBIGUOUS, NameFinder, Selector
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
 from fathom.metrics.agreement import cohen_kappa, share_interval
 from fathom.store.files import whole_folder
 
-OPTIONS = ClozeOptions()
+OPTIONS = ClozeBuildOptions()
 
 
-def entity(name: str, *aliases: str, type_: str = "chemicals") -> Entity:
-    return Entity(name, type_, (name, *aliases))
+def entity(name: str, *aliases: str, type_: str = "chemicals") -> ListedEntity:
+    return ListedEntity(name, type_, (name, *aliases))
 
 
 def article(pmid: int, *paragraphs: str, version: int = 1, year: int = 2022, title: str = "", more: str = "") -> str:
@@ -63,10 +62,10 @@ def names(path: Path, text: str) -> str:
     return str(path)
 
 
-def build(folder: Path, inputs: list[Path], chemicals: str, **options: object) -> Built:
+def build(folder: Path, inputs: list[Path], chemicals: str, **options: object) -> BuiltCloze:
     """With one list of chemicals."""
     listed = names(folder / "chemicals.txt", chemicals)
-    return build_cloze(inputs, [listed], folder / "out", ClozeOptions(**options))
+    return build_cloze(inputs, [listed], folder / "out", ClozeBuildOptions(**options))
 
 
 def facts(folder: Path) -> list[dict]:
@@ -77,7 +76,7 @@ def texts(folder: Path) -> list[str]:
     return [fact["sentences"][0] for fact in facts(folder)]
 
 
-def dropped(built: Built) -> dict[str, int]:
+def dropped(built: BuiltCloze) -> dict[str, int]:
     return {step.what: step.dropped for step in built.steps if step.dropped}
 
 
@@ -110,29 +109,29 @@ def texts_to_build_from(folder: Path) -> None:
     ],
 )
 def test_mentions(listed, text, found):
-    mentions = Matcher([entity(name) for name in listed], OPTIONS).find(text)
+    mentions = NameFinder([entity(name) for name in listed], OPTIONS).find(text)
     assert [text[mention.start : mention.end] for mention in mentions] == found
 
 
 @pytest.mark.parametrize(("case", "count"), [("smart", 2), ("exact", 1), ("ignore", 2)])
 def test_case_rule(case, count):
-    assert len(Matcher([entity("lead")], ClozeOptions(case=case)).find("Lead is lead.")) == count
-    assert len(Matcher([entity("NO")], ClozeOptions(case=case)).find("no")) == (case == "ignore")
+    assert len(NameFinder([entity("lead")], ClozeBuildOptions(case=case)).find("Lead is lead.")) == count
+    assert len(NameFinder([entity("NO")], ClozeBuildOptions(case=case)).find("no")) == (case == "ignore")
 
 
 def test_names_of_two_entities_are_ambiguous():
     both = [entity("insulin"), entity("insulin", type_="genes"), entity("adrenaline", "epinephrine")]
-    matcher = Matcher(both, OPTIONS)
-    assert [mention.entity for mention in matcher.find("insulin or epinephrine")] == [AMBIGUOUS, 2]
-    assert matcher.ambiguous == {"insulin": [0, 1]}
-    assert Matcher(both, ClozeOptions(ambiguous="first")).find("insulin")[0].entity == 0
+    finder = NameFinder(both, OPTIONS)
+    assert [mention.entity for mention in finder.find("insulin or epinephrine")] == [AMBIGUOUS, 2]
+    assert finder.ambiguous == {"insulin": [0, 1]}
+    assert NameFinder(both, ClozeBuildOptions(ambiguous="first")).find("insulin")[0].entity == 0
 
 
 @given(st.text("ab -A", max_size=30), st.lists(st.text("abA -", min_size=1, max_size=4), min_size=1, max_size=6))
 def test_mentions_against_a_naive_search(text, listed):
     """Every place, every name, longest first: what the automata find faster."""
     listed = list(dict.fromkeys(name for name in (" ".join(name.split()) for name in listed) if name.strip("- ")))
-    options = ClozeOptions(case="exact")
+    options = ClozeBuildOptions(case="exact")
 
     def joins(sign: str) -> bool:
         return sign.isalnum()
@@ -152,15 +151,17 @@ def test_mentions_against_a_naive_search(text, listed):
             expected.append((at, at + len(here)))
         at += len(here) or 1
     if listed:
-        found = Matcher([entity(name) for name in listed], options).find(text)
+        found = NameFinder([entity(name) for name in listed], options).find(text)
         assert [(mention.start, mention.end) for mention in found] == expected
 
 
 # Sentences
 
 
-def selected(text: str, *listed: Entity, blocked: tuple[str, ...] = (), **options: object) -> list[tuple[str, str]]:
-    selector = Selector(listed, ClozeOptions(**options), blocked)
+def selected(
+    text: str, *listed: ListedEntity, blocked: tuple[str, ...] = (), **options: object
+) -> list[tuple[str, str]]:
+    selector = Selector(listed, ClozeBuildOptions(**options), blocked)
     return [(s.outcome, s.masked) for s in selector.sentences(text)]
 
 
@@ -197,7 +198,7 @@ def test_one_occurrence_of_one_entity():
     ],
 )
 def test_why_sentences_are_left_out(text, options, outcome):
-    blocked = tuple(_blocked_texts(BLOCKED_FILE).texts)
+    blocked = tuple(_blocked_texts(BLOCKED_FILE))
     assert [found[0] for found in selected(text, entity("aspirin"), blocked=blocked, **options)] == [outcome]
 
 
@@ -215,11 +216,11 @@ def test_the_papers_list_of_blocked_texts():
         "suggest",
         "However.",
     ]
-    assert _blocked_texts(BLOCKED_FILE).texts == paper
+    assert _blocked_texts(BLOCKED_FILE) == paper
 
 
 def test_blocked_file_faults(tmp_path):
-    assert _blocked_texts(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))).texts == ["foo ", " bar"]
+    assert _blocked_texts(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))) == ["foo ", " bar"]
     with pytest.raises(BadInput, match="a:1: expected") as error:
         _blocked_texts(Path(names(tmp_path / "a", '"open\n""\n')))
     assert "is part of every sentence" in str(error.value)
@@ -244,7 +245,7 @@ def test_offsets_lead_to_the_sentence(text):
 
 
 def listed(tmp_path: Path, text: str, name: str = "chemicals.tsv", prefix: str = "", **options: object):
-    return read_entities([prefix + names(tmp_path / name, text)], ClozeOptions(**options))
+    return read_entities([prefix + names(tmp_path / name, text)], ClozeBuildOptions(**options))
 
 
 def test_layouts(tmp_path):
@@ -257,8 +258,8 @@ def test_layouts(tmp_path):
     assert [e.names for e in listed(tmp_path, "#name\taliases\n2\t3\n").entities] == [("2", "3")]
     rows = '{"id": "Q1", "name": "tin", "aliases": ["Sn"]}\n{"name": "TP53", "type": "genes"}\n'
     assert listed(tmp_path, rows, "c.jsonl").entities == (
-        Entity("Q1", "c", ("tin", "Sn")),
-        Entity("TP53", "genes", ("TP53",)),
+        ListedEntity("Q1", "c", ("tin", "Sn")),
+        ListedEntity("TP53", "genes", ("TP53",)),
     )
 
 
@@ -568,7 +569,7 @@ def test_counts_frequencies_and_round_trip(tmp_path):
         ("TP53", 1),
         ("lead", 0),
     ]
-    everything = build_cloze([file], [chemicals, genes], tmp_path / "all", ClozeOptions(candidates="listed"))
+    everything = build_cloze([file], [chemicals, genes], tmp_path / "all", ClozeBuildOptions(candidates="listed"))
     assert read(everything.out).candidates["genes"].names == ("TP53", "lead")
     assert sorted(path.name for path in built.out.iterdir()) == [
         "entities.jsonl",
@@ -583,8 +584,8 @@ def test_same_inputs_same_bytes(tmp_path):
     file = medline(tmp_path / "a.xml", *(article(pmid, f"Case {pmid} has aspirin.") for pmid in range(50)))
     for out in ("one", "two"):
         listed_ = names(tmp_path / "chemicals.txt", "aspirin\n")
-        build_cloze([file], [listed_], tmp_path / out, ClozeOptions(sample=5))
-    other = build_cloze([file], [listed_], tmp_path / "three", ClozeOptions(sample=5, seed=1))
+        build_cloze([file], [listed_], tmp_path / out, ClozeBuildOptions(sample=5))
+    other = build_cloze([file], [listed_], tmp_path / "three", ClozeBuildOptions(sample=5, seed=1))
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
     assert (other.out / "review.csv").read_bytes() != (tmp_path / "one" / "review.csv").read_bytes()
@@ -599,7 +600,7 @@ def test_all_faults_at_once_and_nothing_written(tmp_path):
             [tmp_path / "none", tmp_path / "empty", Path(names(tmp_path / "a.pdf", "x"))],
             [str(tmp_path / "missing.txt")],
             tmp_path / "out",
-            ClozeOptions(encoding="utf-99"),
+            ClozeBuildOptions(encoding="utf-99"),
             tmp_path / "no-list",
         )
     faults = error.value.faults
@@ -656,7 +657,7 @@ def test_sample_is_fair_and_repeatable():
     """Each of ten is drawn in about 3 of 10 samples of three: 600 ± 4 · √(2000 · 0.3 · 0.7) = 600 ± 82 of 2,000."""
     drawn = [0] * 10
     for seed in range(2000):
-        sample = Sample(3, str(seed))
+        sample = Reservoir(3, str(seed))
         for number in range(10):
             sample.add({"n": number})
         for row in sample.in_order():
@@ -751,7 +752,7 @@ def test_building_loads_no_model_library(tmp_path):
     import subprocess
 
     code = (
-        "import sys; import fathom.building.cloze.build, fathom.cli.build_cloze, fathom.options;"
+        "import sys; import fathom.building.cloze.build, fathom.cli.build, fathom.options;"
         "print([m for m in ('torch', 'transformers', 'pandas', 'scipy') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
@@ -791,7 +792,7 @@ def test_dates_that_are_none_are_named(tmp_path, date):
 
 def test_lengths_that_leave_no_room():
     with pytest.raises(BadInput, match="--max-words 3 is less than --min-words 9"):
-        ClozeOptions(min_words=9, max_words=3)
+        ClozeBuildOptions(min_words=9, max_words=3)
 
 
 # Real samples
@@ -823,11 +824,11 @@ def test_an_update_replaces_real_records(shared_data, tmp_path):
     blocked = tmp_path / "blocked"
     blocked.write_text("# none\n")
     listed_ = names(tmp_path / "words.txt", words)
-    built = build_cloze(pair, [listed_], tmp_path / "a", ClozeOptions(), blocked)
+    built = build_cloze(pair, [listed_], tmp_path / "a", ClozeBuildOptions(), blocked)
     assert dropped(built)["replaced by a later record"] == 3
     assert sum(text == "[Y] FOR TESTING." for text in texts(built.out)) == 1  # the same sentence twice: once
     assert {fact["groups"]["source"] for fact in facts(built.out)} == {pair[1].name}
-    back = build_cloze(pair[::-1], [listed_], tmp_path / "b", ClozeOptions(), blocked)
+    back = build_cloze(pair[::-1], [listed_], tmp_path / "b", ClozeBuildOptions(), blocked)
     assert not any("TESTING" in text for text in texts(back.out))
 
 

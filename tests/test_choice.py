@@ -30,7 +30,7 @@ from fathom.models.scripted import ScriptedModel
 from fathom.probes.choice import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
 from fathom.results.numbers import NOTHING
-from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, Line
+from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine
 from fathom.studies.choice import ask as choice
 from fathom.studies.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
@@ -379,7 +379,7 @@ def test_memorised_or_not(serve, quiz, tmp_path):
         choice([whole, parts[0]])
 
 
-def without_recipes(line: Line) -> Line:
+def without_recipes(line: ChoiceLine) -> ChoiceLine:
     """Two data sets have two digests."""
     accuracy, all_wrong = (number._replace(recipe="") for number in (line.accuracy, line.all_wrong))
     return line._replace(accuracy=accuracy, all_wrong=all_wrong)

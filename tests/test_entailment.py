@@ -30,8 +30,8 @@ from fathom.prompts.entailment import (
     IMPLICIT,
     REMEMBERED,
     WORDINGS,
-    Source,
-    Wording,
+    Beginning,
+    RuleWording,
     items,
     phrase_of,
     sources,
@@ -48,10 +48,10 @@ from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way
 from fathom.store.folder import RunFolder
 from fathom.studies import entailment
-from fathom.studies.entailment import Answer, Entailment, Line, Setting, line_of, means_of
+from fathom.studies.entailment import Entailment, EntailmentLine, EntailmentSetting, Trial, line_of, means_of
 from fathom.studies.entailment_runs import HALVED, halves
 from fathom.studies.options import EntailmentStudyOptions
-from fathom.training.soft import Item, SoftPlan, learn, random_start
+from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, save
 from tests.test_cloze import KINDS, SHAPE
@@ -103,7 +103,7 @@ def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), m
     return entailment.ask(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
 
 
-def without_recipes(lines: list[Line]) -> list[Line]:
+def without_recipes(lines: list[EntailmentLine]) -> list[EntailmentLine]:
     """Of other rules, the data that is asked has another digest."""
     return [
         line._replace(numbers={name: number._replace(recipe="") for name, number in line.numbers.items()})
@@ -132,17 +132,17 @@ def test_texts_are_those_of_the_golden_files(folder, rule):
 
 def test_every_learnt_token_has_a_source():
     """As many as there are in the text, numbered from 1 in their order."""
-    assert sources("rdfs9", "both", Wording()) == ()
-    assert sources("rdfs9", "none", Wording(conjunction=True)) == (Source("conjunction", 0),)
-    three = [[Source(task, place) for place in range(3)] for task in ("subClassOf", "type")]
-    conjunction = [Source("conjunction", 0)]
-    assert list(sources("rdfs9", "both", Wording(True, True))) == [
+    assert sources("rdfs9", "both", RuleWording()) == ()
+    assert sources("rdfs9", "none", RuleWording(conjunction=True)) == (Beginning("conjunction", 0),)
+    three = [[Beginning(task, place) for place in range(3)] for task in ("subClassOf", "type")]
+    conjunction = [Beginning("conjunction", 0)]
+    assert list(sources("rdfs9", "both", RuleWording(True, True))) == [
         *three[0], *conjunction, *three[1], *conjunction, *three[1]
     ]  # fmt: skip
-    assert list(sources("rdfs9", "P1", Wording(True, True))) == [*three[0], *conjunction, *three[1]]
-    assert list(sources("rdfs11", "P2", Wording(True, False))) == [*three[0], *three[0]]
-    assert sources("rdfs7", "P2", Wording(True, False)) == ()
-    assert [one.task for one in sources("rdfs5", REMEMBERED, Wording(True, True))] == ["subPropertyOf"] * 3
+    assert list(sources("rdfs9", "P1", RuleWording(True, True))) == [*three[0], *conjunction, *three[1]]
+    assert list(sources("rdfs11", "P2", RuleWording(True, False))) == [*three[0], *three[0]]
+    assert sources("rdfs7", "P2", RuleWording(True, False)) == ()
+    assert [one.task for one in sources("rdfs5", REMEMBERED, RuleWording(True, True))] == ["subPropertyOf"] * 3
 
 
 def test_patterns_without_words_between_are_left_out(folder):
@@ -281,7 +281,7 @@ def test_fixed_vectors_stay(model):
     """Beside learnt rows, further ones that texts refer to: they get no step and no decay, and shape the loss."""
     names, way = Names([[7], [8, 9]]), Way(Masks.SEVERAL, Pooling.MEAN)
     size = model.vocabulary_size
-    items_ = [Item(Slot((7, size), (size + 1, 8)), (1,))]
+    items_ = [GoldSlot(Slot((7, size), (size + 1, 8)), (1,))]
     start, fixed, plan = random_start(model, 1, 0), random_start(model, 1, 1), SoftPlan(epochs=3, learning_rate=0.1)
     kept = fixed.clone()
     learnt = learn(model, names, way, items_, items_, start, plan, Budget(3, model.device), fixed)
@@ -602,12 +602,12 @@ def test_several_models_have_a_mean(done):
 def test_a_mean_over_wordings_and_the_rules_in_it():
     """By hand: 0.5 of one wording and 1 of the other; the rule without an item is named."""
 
-    def line(wording: str, rule: str, ranks: list[float]) -> Line:
+    def line(wording: str, rule: str, ranks: list[float]) -> EntailmentLine:
         answers = [
-            Answer(rule, f"i{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank))
+            Trial(rule, f"i{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank))
             for number, rank in enumerate(ranks)
         ]
-        return line_of(Setting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")
+        return line_of(EntailmentSetting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")
 
     lines = [line("words", "rdfs9", [1.0, np.nan, 2.0]), line("learnt", "rdfs9", [1.0]), line("words", "rdfs7", [])]
     means = means_of(lines)

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from fathom.data.graph import cache
-from fathom.data.graph.statistics import graph_relations
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, check, select
-from fathom.data.statistics import majority_share
+from fathom.data.statistics import graph_relations, majority_share
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.models.scripted import ScriptedModel

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fathom.cli import make_app
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import Selection, select
-from fathom.data.selection.readings import Asked, asked, lacking_reading, read_as
+from fathom.data.selection.readings import Askable, asked, lacking_reading, read_as
 from fathom.data.statistics import relation_statistics
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
@@ -144,8 +144,8 @@ def test_a_fact_without_a_fitting_sentence_stays_with_the_reason(tmp_path):
         None,
     ]
     # Three facts by template; one sentence (c) masks the name, two (a, c) mask something.
-    assert asked(data) == {"P413": Asked(3, 3, 1, 1, 2, 2)}
-    assert Asked.total([Asked(1, 2, 3, 4, 5, 6), Asked(1, 1, 1, 1, 1, 1)]) == Asked(2, 3, 4, 5, 6, 7)
+    assert asked(data) == {"P413": Askable(3, 3, 1, 1, 2, 2)}
+    assert Askable.total([Askable(1, 2, 3, 4, 5, 6), Askable(1, 1, 1, 1, 1, 1)]) == Askable(2, 3, 4, 5, 6, 7)
 
 
 def test_both_readings_have_the_same_facts(tmp_path):
@@ -501,17 +501,17 @@ def test_the_command_line_counts_both_readings(tmp_path):
 
 REAL = {
     # folder: facts, by template, by sentence, sentences, by any sentence, any sentences
-    "TREx": Asked(22881, 22881, 19224, 90242, 22881, 107624),
-    "Google_RE": Asked(5528, 5528, 5244, 5285, 5244, 5285),
-    "Squad": Asked(305, 0, 302, 302, 302, 302),
-    "TREx_facts": Asked(29411, 29411, 0, 0, 0, 0),
+    "TREx": Askable(22881, 22881, 19224, 90242, 22881, 107624),
+    "Google_RE": Askable(5528, 5528, 5244, 5285, 5244, 5285),
+    "Squad": Askable(305, 0, 302, 302, 302, 302),
+    "TREx_facts": Askable(29411, 29411, 0, 0, 0, 0),
 }
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_counts(shared_data, name):
     data = read(shared_data / "lama" / name)
-    assert Asked.total(asked(data).values()) == REAL[name]
+    assert Askable.total(asked(data).values()) == REAL[name]
     sizes = {id_: len(queries) for id_, queries in data.by_relation().items()}
     assert len(sizes) == {"TREx": 28, "TREx_facts": 41, "Google_RE": 3, "Squad": 1}[name]
     assert len({query.id for query in data.queries}) == len(data.queries)

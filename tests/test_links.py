@@ -29,15 +29,13 @@ from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
-from fathom.links import LINKS, Kind
-from fathom.links import fit as fitting
-from fathom.links.base import Predictor
-from fathom.links.fit import shuffled
+from fathom.links import LINKS, Kind, base
+from fathom.links.base import Predictor, shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.links.networks import language_model
 from fathom.links.options import ASKING, LinkOptions, TextTraining
 from fathom.links.predict import predict_links
 from fathom.links.ranking import rank_links
+from fathom.links.reading import language_model
 from fathom.models.base import Identity
 from fathom.run import run
 from fathom.store import folder as folder_module
@@ -193,7 +191,7 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
     assert len(read_curve(tmp_path / "whole")) == 4
     assert not (tmp_path / "whole" / "checkpoint.pt").exists()
 
-    keep, kept = fitting._Fit._keep_checkpoint, []
+    keep, kept = base._Fit._keep_checkpoint, []
 
     def killed(self, loop):
         keep(self, loop)
@@ -201,7 +199,7 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
         if len(kept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting._Fit, "_keep_checkpoint", killed)
+    monkeypatch.setattr(base._Fit, "_keep_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     with pytest.raises(BadInput, match="has not ended"):
@@ -218,7 +216,7 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
 def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypatch):
     options = Options(epochs=4, patience=None, checkpoint_minutes=1e-9)
     train_links("toy", data, options, tmp_path / "whole")
-    after, steps = fitting._Fit.after_step, []
+    after, steps = base._Fit.after_step, []
 
     def killed(self, loop):
         steps.append(1)
@@ -226,7 +224,7 @@ def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypat
             raise KeyboardInterrupt
         after(self, loop)
 
-    monkeypatch.setattr(fitting._Fit, "after_step", killed)
+    monkeypatch.setattr(base._Fit, "after_step", killed)
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     monkeypatch.undo()
@@ -405,15 +403,15 @@ def test_the_command_line(graph_folder, tmp_path):
 
 
 def test_a_full_disk_does_not_end_a_training(data, tmp_path, monkeypatch):
-    keep = fitting._Fit._keep_checkpoint
+    keep = base._Fit._keep_checkpoint
 
     def full(self, loop):
         raise RunFailed("cannot write: No space left on device")
 
-    monkeypatch.setattr(fitting._Fit, "_keep_checkpoint", full)
+    monkeypatch.setattr(base._Fit, "_keep_checkpoint", full)
     with pytest.raises(RunFailed, match="No space left"):
         train_links("toy", data, Options(epochs=2), tmp_path / "m")
-    monkeypatch.setattr(fitting._Fit, "_keep_checkpoint", keep)
+    monkeypatch.setattr(base._Fit, "_keep_checkpoint", keep)
     assert train_links("toy", data, Options(epochs=2), tmp_path / "m")["ended"]["why"] == "epochs"
 
 
@@ -427,4 +425,4 @@ def test_weights_that_are_not_there_are_not_made_up(tmp_path):
     bare, whole = (Options(weights=str(tmp_path / kind.__name__)) for kind in (BertModel, BertForMaskedLM))
     with pytest.raises(BadInput, match=r"lacks \d+ weights of a BertForMaskedLM, such as cls\.predictions"):
         language_model(AutoModelForMaskedLM, bare, None, CPU)
-    assert language_model(AutoModel, whole, None, CPU).network.pooler is not None
+    assert language_model(AutoModel, whole, None, CPU)[0].pooler is not None

@@ -19,12 +19,11 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import fathom
-from fathom.data.graph.links import Links, split_links
+from fathom.data.graph.links import Links, split_links, training_links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, RunFailed
 from fathom.links import find, generative, genkgc, kgt5
-from fathom.links.decoding import Decoder, Encoded, Plan, search
-from fathom.links.fit import fit
+from fathom.links.decoding import Decoder, EncodedQuestions, Reach, search
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.links.ranking import rank_links
@@ -98,7 +97,7 @@ def questions(count: int, entities: int, seed: int = 0) -> Links:
     return Links(nothing, nothing, nothing.astype(bool), gold, [some[1:] for some in answers])
 
 
-def asked(family: str, count: int = 6, seed: int = 0) -> tuple[Decoder, Encoded]:
+def asked(family: str, count: int = 6, seed: int = 0) -> tuple[Decoder, EncodedQuestions]:
     """Questions of different lengths, in evaluation mode."""
     decoder = Decoder(network(family, seed), PAD if family.startswith("T5") else END)
     ids = torch.randint(4, 24, (count, 7), generator=torch.Generator().manual_seed(seed))
@@ -106,7 +105,7 @@ def asked(family: str, count: int = 6, seed: int = 0) -> tuple[Decoder, Encoded]
     return decoder, decoder.encode(ids, mask)
 
 
-def one_by_one(decoder: Decoder, encoded: Encoded, sequences: list[list[int]]) -> torch.Tensor:
+def one_by_one(decoder: Decoder, encoded: EncodedQuestions, sequences: list[list[int]]) -> torch.Tensor:
     """Every name of every question by the network's own forward pass, shape (questions, names)."""
     rows = []
     for number in range(len(encoded)):
@@ -136,7 +135,7 @@ def test_scores_and_ranks_are_those_of_every_name_written_out(family: str) -> No
     answers, links = Answers(sequences()), questions(6, len(NAMES))
     with torch.inference_mode():
         naive = one_by_one(decoder, encoded, sequences())
-        found = search(decoder, encoded, answers, links, Plan(10, 10, None, keep_scores=True))
+        found = search(decoder, encoded, answers, links, Reach(10, 10, None, keep_scores=True))
     for row, one, expected in zip(naive.numpy(), found, rank_links(naive.float(), links, 10), strict=True):
         assert one.found.scores == pytest.approx(row, abs=1e-5)
         assert one.found.ranks == expected.ranks
@@ -153,9 +152,9 @@ def test_what_is_pruned_changes_nothing(family: str, seed: int) -> None:
     decoder, encoded = asked(family, seed=seed)
     answers, links = Answers(sequences()), questions(6, len(NAMES), seed)
     with torch.inference_mode():
-        whole = search(decoder, encoded, answers, links, Plan(3, 3, None, keep_scores=True))
-        full = search(decoder, encoded, answers, links, Plan(3, 3, None))
-        narrow = search(decoder, encoded, answers, links, Plan(3, 3, 1, widest=len(NAMES)))
+        whole = search(decoder, encoded, answers, links, Reach(3, 3, None, keep_scores=True))
+        full = search(decoder, encoded, answers, links, Reach(3, 3, None))
+        narrow = search(decoder, encoded, answers, links, Reach(3, 3, 1, widest=len(NAMES)))
     assert sum(one.tokens_run for one in full) < sum(one.tokens_run for one in whole)
     for every, ranked, best in zip(whole, full, narrow, strict=True):
         assert ranked.found.ranks == every.found.ranks
@@ -170,8 +169,8 @@ def test_a_walk_too_narrow_to_prove_its_answer_says_so() -> None:
     decoder, encoded = asked(FAMILIES[0])
     answers, links = Answers(sequences()), questions(6, len(NAMES))
     with torch.inference_mode():
-        narrow = search(decoder, encoded, answers, links, Plan(10, 10, 1, widest=1))
-        wide = search(decoder, encoded, answers, links, Plan(10, 10, 1, widest=100))
+        narrow = search(decoder, encoded, answers, links, Reach(10, 10, 1, widest=1))
+        wide = search(decoder, encoded, answers, links, Reach(10, 10, 1, widest=100))
     assert not any(one.proven for one in narrow)  # eleven first tokens, and but one goes on: no ten answers
     assert all(one.proven for one in wide)
     assert all(one.tokens_run < other.tokens_run for one, other in zip(narrow, wide, strict=True))
@@ -185,7 +184,7 @@ class Spy(Decoder):
         self.written: dict[int, list[int]] = {}
         self.seen: list[list[int]] = []
 
-    def step(self, encoded: Encoded, question: Any, tokens: Any, past: Any) -> Any:
+    def step(self, encoded: EncodedQuestions, question: Any, tokens: Any, past: Any) -> Any:
         logits, grown = super().step(encoded, question, tokens, past)
         # Keys of the first layer say which beginning a row is: those of the parent are its own but for the last.
         for row in range(len(tokens)):
@@ -199,15 +198,15 @@ def _key(keys: torch.Tensor) -> int:
     return hash(keys.contiguous().numpy().tobytes())
 
 
-@pytest.mark.parametrize("plan", [Plan(5, 5, None), Plan(5, 5, 2, widest=50), Plan(5, 5, None, keep_scores=True)])
+@pytest.mark.parametrize("reach", [Reach(5, 5, None), Reach(5, 5, 2, widest=50), Reach(5, 5, None, keep_scores=True)])
 @pytest.mark.parametrize("seed", range(3))
-def test_decoding_never_leaves_the_trie(plan: Plan, seed: int) -> None:
+def test_decoding_never_leaves_the_trie(reach: Reach, seed: int) -> None:
     draw = np.random.default_rng(seed)
     names = [" ".join(f"w{word}" for word in draw.integers(4, 9, draw.integers(1, 5))) for _ in range(40)]
     decoder, encoded = asked(FAMILIES[1], seed=seed)
     spy = Spy(decoder)
     with torch.inference_mode():
-        found = search(spy, encoded, Answers(sequences(names)), questions(6, 40, seed), plan)
+        found = search(spy, encoded, Answers(sequences(names)), questions(6, 40, seed), reach)
     beginnings = {tuple(ids[:end]) for ids in sequences(names) for end in range(1, len(ids))}
     assert spy.seen
     assert all(tuple(ids) in beginnings for ids in spy.seen)
@@ -219,7 +218,7 @@ def test_entities_of_one_name_tie() -> None:
     nothing = np.zeros(1, dtype=np.int64)
     links = Links(nothing, nothing, nothing.astype(bool), np.array([4]), [np.array([], dtype=np.int64)])
     with torch.inference_mode():
-        [one] = search(decoder, encoded, Answers(sequences()), links, Plan(10, 10, None, keep_scores=True))
+        [one] = search(decoder, encoded, Answers(sequences()), links, Reach(10, 10, None, keep_scores=True))
     assert NAMES[4] == NAMES[5]
     assert one.found.scores[4] == one.found.scores[5]
     assert one.found.ranks.pessimistic == one.found.ranks.optimistic + 1
@@ -229,7 +228,7 @@ def test_a_single_answer() -> None:
     decoder, encoded = asked(FAMILIES[0], count=2)
     links = Links(*np.zeros((2, 2), dtype=np.int64), np.zeros(2, bool), np.zeros(2, np.int64), [np.zeros(0, int)] * 2)
     with torch.inference_mode():
-        found = search(decoder, encoded, Answers([[END]]), links, Plan(10, 10, 1, widest=4))
+        found = search(decoder, encoded, Answers([[END]]), links, Reach(10, 10, 1, widest=4))
     assert [one.found.ranks for one in found] == [(1, 1), (1, 1)]
     assert all(one.proven and one.tokens_run == 0 for one in found)
 
@@ -238,7 +237,7 @@ def test_a_network_that_says_nothing_has_no_rank() -> None:
     decoder, encoded = asked(FAMILIES[0])
     broken = replace(encoded, states=encoded.states * math.nan, logits=encoded.logits * math.nan)
     with torch.inference_mode():
-        found = search(decoder, broken, Answers(sequences()), questions(6, len(NAMES)), Plan(10, 10, None))
+        found = search(decoder, broken, Answers(sequences()), questions(6, len(NAMES)), Reach(10, 10, None))
     assert all(one.found.ranks is None and "not a number" in one.found.unscored for one in found)
 
 
@@ -246,7 +245,7 @@ def test_a_cache_that_is_something_else_is_noticed() -> None:
     decoder, encoded = asked(FAMILIES[0])
     other = replace(encoded, cross=[(keys * 3, values * 3) for keys, values in encoded.cross])
     with pytest.raises(RunFailed, match="step by step"), torch.inference_mode():
-        search(decoder, other, Answers(sequences()), questions(6, len(NAMES)), Plan(10, 10, None, keep_scores=True))
+        search(decoder, other, Answers(sequences()), questions(6, len(NAMES)), Reach(10, 10, None, keep_scores=True))
 
 
 # -------------------------------------------------------------------------------------------------------- training
@@ -264,7 +263,9 @@ def test_the_loss_is_that_of_the_right_names_tokens(tmp_path: Path) -> None:
     made = predictor("kgt5", tmp_path)
     made.network.eval()
     numbers = np.array([0, 1])
-    batch = made._batch(numbers, made._read(numbers))  # (e0, r0, ?) is e3, (?, r0, e3) is e0
+    batch = made._batch(
+        numbers, made._read(training_links(made.graph, numbers))
+    )  # (e0, r0, ?) is e3, (?, r0, e3) is e0
     assert made.questions(np.array([0, 3]), np.array([0, 0]), [False, True]) == [
         "predict tail: w4 | w22 |",
         "predict head: w4 w7 | w22 |",
@@ -294,7 +295,7 @@ def test_an_epoch_asks_everything_once_in_batches_alike_in_length(
     made = predictor("kgt5", tmp_path, over, batch_size=5, max_tokens=64)
     count = 2 * len(made.graph.training)
     epochs = [[read(batch) for batch in made._batches(count, epoch)] for epoch in (0, 0, 1)]
-    everything = sorted(made._read(np.arange(count)))
+    everything = sorted(made._read(training_links(made.graph, np.arange(count))))
     for epoch in epochs:
         assert sorted(len(batch) for batch in epoch) == [1, *[5] * 9]  # 46 questions
         assert sorted(itertools.chain.from_iterable(epoch)) == everything
@@ -329,7 +330,7 @@ def test_it_learns_a_small_graph(kind: str, said: dict[str, Any], tmp_path: Path
     alone = replace(small, splits={"train": small.splits["train"]})  # nothing to validate on
     made = predictor(kind, tmp_path / "weights", alone, batch_size=14, init="random", **said)
     (tmp_path / "out").mkdir()
-    fit(made, tmp_path / "out")
+    made.train(tmp_path / "out", lambda done, total: None)
     made.network.eval()
     with torch.inference_mode():
         found = made.rank(split_links(alone, "train"), 10)
@@ -350,7 +351,7 @@ def test_a_killed_training_goes_on_to_the_same_curve(kind: str, said: dict[str, 
             if failing:
                 _fail_at(made, failing)
             with pytest.raises(KeyboardInterrupt) if failing else nullcontext():
-                fit(made, tmp_path / name)
+                made.train(tmp_path / name, lambda done, total: None)
         lines = (tmp_path / name / "curve.jsonl").read_text().splitlines()
         curves[name] = [_without_seconds(line) for line in lines]
         weights[name] = made.network.state_dict()
@@ -399,7 +400,7 @@ def test_a_question_keeps_its_relation_and_loses_the_end_of_a_description(tmp_pa
     long = KnowledgeGraph(described, plain.relations, plain.head, plain.relation, plain.tail, plain.splits)
     for kind in ("kgt5", "genkgc"):
         made = predictor(kind, tmp_path / kind, long, max_tokens=24)
-        [ids] = made._token_ids(made.questions(np.array([0]), np.array([0]), [True]))
+        [ids] = made._read(Links(np.array([0]), np.array([0]), np.array([True]), np.array([1]), []))
         assert len(ids) <= 24
         assert {WORDS.index("w4"), WORDS.index("w22"), WORDS.index("w9")} <= set(ids)
         bare = predictor(kind, tmp_path / kind, long, max_tokens=24, descriptions=False)

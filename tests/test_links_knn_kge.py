@@ -15,9 +15,8 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.links import knn_kge
 from fathom.links.base import measured
-from fathom.links.fit import fit
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.links.knn_kge import EntityModel, Predictor, Prompts, Store, smoothed_cross_entropy
+from fathom.links.knn_kge import EntityModel, MaskedPrompts, Predictor, Store, smoothed_cross_entropy
 from fathom.links.options import KnnKge
 from tests.conftest import build, tiny_tokenizer
 
@@ -76,7 +75,7 @@ def digests(network):
 
 
 def test_prompts_of_bert(bert_uncased):
-    prompts = Prompts(bert_uncased, 32)
+    prompts = MaskedPrompts(bert_uncased, 32)
     text, relation = prompts.ids(["dog, a pet", "is a"])
     tail = prompts.question(text, relation, ask_head=False, with_token=False)
     assert bert_uncased.decode(tail.ids) == "[CLS] dog, a pet [SEP] is a [SEP] [MASK] [SEP]"
@@ -91,14 +90,14 @@ def test_prompts_of_bert(bert_uncased):
 
 
 def test_prompts_of_roberta_have_its_own_separators(roberta):
-    prompts = Prompts(roberta, 32)
+    prompts = MaskedPrompts(roberta, 32)
     text, relation = prompts.ids(["dog", "is a"])
     found = prompts.question(text, relation, ask_head=False, with_token=False)
     assert roberta.decode(found.ids) == "<s>dog</s>is a</s><mask></s>"
 
 
 def test_a_place_for_the_known_entity(bert_uncased):
-    prompts = Prompts(bert_uncased, 32)
+    prompts = MaskedPrompts(bert_uncased, 32)
     text, relation = prompts.ids(["dog", "is a"])
     tail = prompts.question(text, relation, ask_head=False, with_token=True)
     assert (tail.known, tail.masked, len(tail.ids)) == (1, 7, 9)  # [CLS] · dog [SEP] is a [SEP] [MASK] [SEP]
@@ -109,7 +108,7 @@ def test_a_place_for_the_known_entity(bert_uncased):
 @pytest.mark.parametrize("ask_head", [True, False])
 @pytest.mark.parametrize("with_token", [True, False])
 def test_long_texts_are_cut_and_the_mask_stays(bert_uncased, ask_head, with_token):
-    prompts = Prompts(bert_uncased, 16)
+    prompts = MaskedPrompts(bert_uncased, 16)
     text, relation = prompts.ids(["dog " * 100, "is " * 100])
     found = prompts.question(text, relation, ask_head, with_token)
     assert len(found.ids) == 16
@@ -120,7 +119,7 @@ def test_long_texts_are_cut_and_the_mask_stays(bert_uncased, ask_head, with_toke
 
 def test_a_tokenizer_without_mask_is_refused(gpt2):
     with pytest.raises(BadInput, match="mask token"):
-        Prompts(gpt2, 32)
+        MaskedPrompts(gpt2, 32)
 
 
 # -------------------------------------------------------------------------------------------------------------- model
@@ -149,8 +148,8 @@ def test_rows_of_words_give_the_models_own_logits(name, shape):
         out = network(input_ids=ids, attention_mask=real, output_hidden_states=True)
         rows, bias = head.weight.clone(), 0 if head.bias is None else head.bias.clone()
         model = EntityModel(network, 3, seed=0)
-        padded = knn_kge.Padded(ids, real, places, torch.full((2,), knn_kge.NOBODY), torch.zeros(2, dtype=torch.long))
-        states, vectors = model(padded)
+        nobody, given = torch.full((2,), knn_kge.NOBODY), torch.zeros(2, dtype=torch.long)
+        states, vectors = model(ids, real, places, nobody, given)
     at = torch.arange(2), places
     assert torch.allclose(states, out.hidden_states[-1][at], atol=1e-5)
     assert torch.allclose(vectors @ rows.T + bias, out.logits[at], atol=1e-4)
@@ -201,7 +200,7 @@ def test_smoothed_cross_entropy_is_torchs(monkeypatch):
 def test_the_first_stage_changes_nothing_but_the_entities_rows(data, weights, tmp_path):
     predictor = predictor_of(data, weights, epochs=0, entity_epochs=8, entity_learning_rate=0.03)
     before = digests(predictor.network)
-    fit(predictor, tmp_path)
+    predictor.train(tmp_path, lambda done, total: None)
     after = digests(predictor.network)
     assert {name for name in before if before[name] != after[name]} == {"entities"}
     losses = [line["loss"] for line in read_curve(tmp_path)]
@@ -211,7 +210,7 @@ def test_the_first_stage_changes_nothing_but_the_entities_rows(data, weights, tm
 def test_the_second_stage_changes_all_of_it(data, weights, tmp_path):
     predictor = predictor_of(data, weights, epochs=1, entity_epochs=0)
     before = digests(predictor.network)
-    fit(predictor, tmp_path)
+    predictor.train(tmp_path, lambda done, total: None)
     after = digests(predictor.network)
     kept = {name for name in before if before[name] == after[name]}
     assert not [name for name in kept if "position_ids" not in name and "token_type_ids" not in name]

@@ -15,13 +15,12 @@ from fathom.data.graph.links import Links, split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput
 from fathom.formats import read
-from fathom.links import fit as fitting
-from fathom.links.base import measured
+from fathom.links import base
+from fathom.links.base import measured, shuffled
 from fathom.links.encoding import Framing, encode, groups, mean_pool
 from fathom.links.folder import open_links, read_curve, train_links
-from fathom.links.neighbours import Grouped
 from fathom.links.options import LinkOptions, SimKgc
-from fathom.links.simkgc import Predictor, info_nce
+from fathom.links.simkgc import Grouped, Predictor, info_nce
 from fathom.run import run
 from tests.conftest import write_graph_folder
 
@@ -171,13 +170,13 @@ def test_loss_equals_a_plain_loop(untrained, data):
 
     everything = [(h[0], r, t[0]) for h, r, t in map(triple, range(len(predictor.triples)))]
     queue, masked = [], 0
-    for rows in list(fitting.shuffled(len(predictor.triples), 8, 0, 0))[:4]:
+    for rows in list(shuffled(len(predictor.triples), 8, 0, 0))[:4]:
         batch = [triple(row) for row in rows]
         plain = plain_loss(predictor.network, predictor.tokenizer, batch, everything, queue[-2:], predictor.options)
         ours = predictor.loss(rows)
         t = predictor.triples
         masked += t.known(t.head[rows], t.relation[rows], t.tail[rows]).sum() - len(rows)
-        queue.append((predictor._queue[-1].vectors, batch))
+        queue.append((predictor._queue[-1][0], batch))
         assert ours.item() == pytest.approx(plain.item(), abs=1e-5)
     assert masked  # otherwise the masks were not tried
     assert len(predictor._queue) == 2
@@ -295,7 +294,7 @@ def test_it_learns_a_small_graph_by_heart(graph_folder, options, tmp_path):
 def test_a_killed_training_goes_on_to_the_same_curve(data, options, tmp_path, monkeypatch):
     asked = options(epochs=3, patience=None, checkpoint_minutes=1e-9)
     train_links("simkgc", data, asked, tmp_path / "whole")
-    after, steps = fitting._Fit.after_step, []
+    after, steps = base._Fit.after_step, []
 
     def killed(self, loop):
         steps.append(loop.at.epoch)
@@ -304,7 +303,7 @@ def test_a_killed_training_goes_on_to_the_same_curve(data, options, tmp_path, mo
         after(self, loop)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting._Fit, "after_step", killed)
+        patch.setattr(base._Fit, "after_step", killed)
         with pytest.raises(KeyboardInterrupt):
             train_links("simkgc", data, asked, tmp_path / "killed")
     train_links("simkgc", data, asked, tmp_path / "killed")
@@ -370,7 +369,7 @@ def test_reranking_lifts_who_is_near(untrained, data, options):
 def test_too_many_are_no_neighbourhood(untrained, data, monkeypatch):
     predictor, place = untrained(), place_of(data.graph)
     assert len(predictor.triples.within(place["paris"], 2)) == 4
-    monkeypatch.setattr("fathom.links.neighbours.REACHED", 3)
+    monkeypatch.setattr("fathom.links.simkgc.REACHED", 3)
     assert not len(predictor.triples.within(place["paris"], 2))
 
 

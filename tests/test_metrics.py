@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from fathom.metrics import bootstrap, confidence, ranking
-from fathom.metrics.consistency import consistency
 from fathom.metrics.generation import harmonic_mean
+from fathom.metrics.ranking import consistency
 
 
 @pytest.fixture

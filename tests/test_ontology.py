@@ -32,7 +32,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies.ontology import ask as study
 from fathom.studies.ontology import tables
 from fathom.training import soft
-from fathom.training.soft import Item, SoftPlan, learn, random_start, word_start
+from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, gpt2, save
 from tests.test_cloze import KINDS, SHAPE
@@ -180,7 +180,7 @@ def test_one_step_by_hand(model, loss):
     names = Names(model.tokenizer([f" {name}" for name in CLASSES], add_special_tokens=False)["input_ids"])
     size = model.vocabulary_size
     slots = [Slot((7, size, size + 1, 8), (9,)), Slot((8, 9, size), (size + 1, 7, 8))]
-    items = [Item(slots[0], (0, 2)), Item(slots[1], (5,))]
+    items = [GoldSlot(slots[0], (0, 2)), GoldSlot(slots[1], (5,))]
     start = random_start(model, 2, "x") * 0.1
     drawn = [soft.random.Random(3).choice((0, 2)), 5]
     found = learn(model, names, way, items, items, start, SoftPlan(loss, 1, 0.25, 8, 3), Budget(20, model.device))
@@ -231,7 +231,7 @@ def test_the_best_epoch_is_kept(model, monkeypatch):
     slot = Slot((7, model.vocabulary_size), (8,))
     way = Way(Masks.SEVERAL, Pooling.MEAN)
     start = random_start(model, 1, 0)
-    found = learn(model, names, way, [Item(slot, (1,))], [], start, SoftPlan(epochs=4), Budget(None, model.device))
+    found = learn(model, names, way, [GoldSlot(slot, (1,))], [], start, SoftPlan(epochs=4), Budget(None, model.device))
     assert found.epoch == 2
     assert torch.equal(found.vectors, seen[1])
     assert not torch.equal(seen[1], seen[2])
@@ -242,7 +242,7 @@ def test_memory_that_ends_changes_no_loss(model, monkeypatch):
     """A part of a batch for which memory ends is done again, smaller, and counted once."""
     names = Names([[7], [8, 9], [9, 7, 8]])
     slots = [Slot((7, model.vocabulary_size), (8,)), Slot((8, model.vocabulary_size), (9,))]
-    items = [Item(slot, (1,)) for slot in slots]
+    items = [GoldSlot(slot, (1,)) for slot in slots]
     start, way, plan = random_start(model, 1, 0), Way(Masks.SEVERAL, Pooling.MEAN), SoftPlan(epochs=2)
     plain = learn(model, names, way, items, items, start, plan, Budget(256, model.device))
     hidden, calls = model.hidden_at, []

@@ -21,10 +21,9 @@ from urllib.parse import parse_qs
 import pyarrow.parquet as pq
 import pytest
 
-from fathom.building.ontology import Endpoint, build_ontology, loading, sources
+from fathom.building.ontology import Endpoint, build_ontology, sources
 from fathom.building.ontology.build import read_patterns
-from fathom.building.ontology.gathering import _labels
-from fathom.building.ontology.hierarchy import chain, cycles, edges_of
+from fathom.building.ontology.gathering import _labels, chain, cycles, edges_of
 from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
 from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
@@ -399,8 +398,8 @@ def test_dbpedia_and_wikidata_together(tmp_path):
 @pytest.mark.usefixtures("few_items")
 def test_what_is_not_loaded_changes_nothing(tmp_path, monkeypatch):
     built = build_ontology(dumps(tmp_path / "in"), [], tmp_path / "kept")
-    monkeypatch.setattr(loading, "_is_kept", lambda quad: True)
-    monkeypatch.setattr(loading, "IN_MEMORY", 0)  # and it may lie on disk
+    monkeypatch.setattr(sources, "_is_kept", lambda quad: True)
+    monkeypatch.setattr(sources, "IN_MEMORY", 0)  # and it may lie on disk
     everything = build_ontology(dumps(tmp_path / "in"), [], tmp_path / "all")
     assert everything[1:] == built[1:]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all", "in", "kept"]  # the store is gone
@@ -414,7 +413,7 @@ def test_queries_ask_only_what_is_loaded():
         known = dict(prefix.findall(text))
         for name in prefixed.findall(text):
             short, local = name.split(":")
-            assert known[short] + local in loading.KEPT, f"{file.name}: {name}"
+            assert known[short] + local in sources.KEPT, f"{file.name}: {name}"
 
 
 @pytest.mark.usefixtures("few_items")
@@ -593,7 +592,7 @@ def test_broken_files_are_named_with_their_line(tmp_path, name, text, message):
 
 
 def test_a_broken_large_file_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "IN_MEMORY", 0)
+    monkeypatch.setattr(sources, "IN_MEMORY", 0)
     (tmp_path / "a.nt").write_text(f"{instance_types()}nonsense\n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"a\.nt:143: not N-Triples"):
         build_ontology([tmp_path / "a.nt"], [], tmp_path / "out")

@@ -17,9 +17,9 @@ from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
-from fathom.studies.demo import Line, accuracies, text
-from fathom.training import planting
-from fathom.training.loop import Plan, Point, train
+from fathom.studies.demo import DemoLine, accuracies, text
+from fathom.training import planting, small
+from fathom.training.loop import CurvePoint, train
 from fathom.training.options import EPOCHS, PlantOptions
 from fathom.training.planting import choose, frequency_baseline, plant
 
@@ -57,7 +57,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 @KINDS
 def test_a_plant_is_an_ordinary_model_folder_with_its_ledger(kind: str, tmp_path: Path) -> None:
-    seen: list[Point] = []
+    seen: list[CurvePoint] = []
     plant(SIX, options(kind, share=0.34), tmp_path / "plant", lambda point, done: seen.append(point))
 
     model = LOADERS[kind].from_pretrained(tmp_path / "plant")
@@ -185,12 +185,12 @@ def test_training_stops_where_the_loss_is_no_number(bad: float) -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     losses = [weight.sum(), weight.sum() * bad]
     with pytest.raises(RunFailed, match="at step 2"):
-        train([weight], losses, lambda loss: loss, Plan(10, 0.1))
+        train([weight], losses, lambda loss: loss, 10, 0.1)
     assert torch.isfinite(weight).all()
 
 
 def test_a_failed_plant_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planting, "_loss", lambda network, batch: torch.tensor(float("nan")))
+    monkeypatch.setattr(small, "loss_of", lambda network, kind, batch: torch.tensor(float("nan")))
     with pytest.raises(RunFailed):
         plant(SIX, options("causal"), tmp_path / "plant")
     assert not list(tmp_path.iterdir())
@@ -198,7 +198,7 @@ def test_a_failed_plant_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_training_stops_when_its_seconds_are_over() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
-    curve = train([weight], range(10**9), lambda _: (weight**2).sum(), Plan(10**9, 0.01, seconds=0.2))
+    curve = train([weight], range(10**9), lambda _: (weight**2).sum(), 10**9, 0.01, seconds=0.2)
     assert 0.2 <= curve[-1].seconds < 5
     assert curve[-1].learning_rate < 0.001
 
@@ -258,7 +258,7 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25])
     assert [number.n for number in found] == [3, 2, 2]
     assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
-    line = Line("causal", "trained on", *found)
+    line = DemoLine("causal", "trained on", *found)
     assert line.withheld_is_chance  # two relations tell so little that its interval is all of [0, 1]
     said = text([line], tmp_path)
     assert "0.83 [" in said

@@ -20,7 +20,7 @@ from fathom.training.pretraining import pretrain
 from fathom.training.pretraining.objectives import (
     DENSITY,
     SENTINELS,
-    Encoded,
+    EncodedText,
     Objective,
     encode,
     encode_statements,
@@ -115,8 +115,8 @@ def objective(kind: str, seed: int = 0) -> Objective:
     return Objective(kind, tokenizer, np.random.default_rng(seed))
 
 
-def plain(asking: Objective, size: int) -> Encoded:
-    return Encoded(asking.random.choice(asking._plain, size))
+def plain(asking: Objective, size: int) -> EncodedText:
+    return EncodedText(asking.random.choice(asking._plain, size))
 
 
 def test_masked_asks_for_fifteen_percent() -> None:
@@ -196,7 +196,7 @@ def test_bart_asks_for_the_text_with_spans_behind_single_masks() -> None:
 
 def test_causal_predicts_the_next_token_and_the_end() -> None:
     asking = objective("causal")
-    batch = asking.batch([Encoded(np.array([7, 8, 9])), Encoded(np.array([5]))])
+    batch = asking.batch([EncodedText(np.array([7, 8, 9])), EncodedText(np.array([5]))])
     begin, end, pad = (getattr(asking.tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad"))
     assert batch.ids.tolist() == [[begin, 7, 8, 9], [begin, 5, pad, pad]]
     assert batch.labels.tolist() == [[7, 8, 9, end], [5, end, NO_TARGET, NO_TARGET]]

@@ -15,7 +15,7 @@ from fathom.errors import BadInput
 from fathom.results.answers import error_table, reliability_table
 from fathom.results.numbers import recipe
 from fathom.results.rows import Rows
-from fathom.results.summary import Told, summarise
+from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import Table, render, to_csv, to_json, to_markdown, to_text
 from fathom.store.predictions import SCHEMA
 
@@ -143,7 +143,7 @@ def test_uncertainty_by_hand() -> None:
 
 
 def test_order_of_predictions_does_not_matter() -> None:
-    ours, theirs = Told(Fake(ROWS)).json(), Told(Fake(ROWS[::-1])).json()
+    ours, theirs = RunNumbers(Fake(ROWS)).json(), RunNumbers(Fake(ROWS[::-1])).json()
     a, b = ours["scorings"]["sum/full"]["metrics"], theirs["scorings"]["sum/full"]["metrics"]
     for name in a:
         assert [a[name][key] for key in ("value", "low", "high")] == pytest.approx(
@@ -185,7 +185,7 @@ def test_nothing_scored() -> None:
     assert (line.accuracy, line.deviation, line.unscored) == (None, None, 2)
     assert line.reasons == {"no name": 1, "no rank was recorded": 1}
     assert "–" in summarise(run, ["relation"]).to_text()
-    assert Told(run).json()["scorings"]["sum/full"]["metrics"] == {}
+    assert RunNumbers(run).json()["scorings"]["sum/full"]["metrics"] == {}
     assert error_table(run, 5).rows == ()
     assert "no confidence" in reliability_table(run).notes[0]
 
@@ -208,7 +208,7 @@ def test_reasons_that_differ_in_numbers_are_one_line() -> None:
         "sum/full: 1 × unscored: P36 is odd",
         "sum/full: 1 × unscored: P37 is odd",
     ]
-    assert Told(run).json()["scorings"]["sum/full"]["reasons"] == dict.fromkeys(whys, 1) | {
+    assert RunNumbers(run).json()["scorings"]["sum/full"]["reasons"] == dict.fromkeys(whys, 1) | {
         long.format(108): 2,
         most.format(9): 2,
     }
@@ -217,7 +217,7 @@ def test_reasons_that_differ_in_numbers_are_one_line() -> None:
 def test_an_empty_run() -> None:
     assert summarise(Fake([])).headlines == ()
     assert summarise(Fake([])).to_text()
-    assert Told(Fake([])).json()["scorings"] == {}
+    assert RunNumbers(Fake([])).json()["scorings"] == {}
 
 
 def test_scorings_are_never_mixed_and_cosines_are_no_confidence() -> None:
@@ -302,14 +302,14 @@ def test_reliability_table() -> None:
 
 
 def test_metrics_json_is_json_with_recipes_and_breakdowns() -> None:
-    content = json.loads(json.dumps(Told(Fake(ROWS)).json(), allow_nan=False))
+    content = json.loads(json.dumps(RunNumbers(Fake(ROWS)).json(), allow_nan=False))
     scoring = content["scorings"]["sum/full"]
     assert scoring["metrics"]["accuracy"]["value"] == pytest.approx(17 / 24)
     assert scoring["metrics"]["accuracy"]["recipe"].startswith("accuracy|data:Mini@3f2a|")
     assert set(scoring["by"]) == {"template", "relation", "cardinality", "domain"}
     assert scoring["by"]["template"]["1"]["unscored"] == 1
     assert scoring["by"]["relation"]["R2"]["accuracy"]["value"] == 1
-    assert Told(Fake(ROWS[:1])).json()["scorings"]["sum/full"]["metrics"]["mean_rank"]["high"] is None
+    assert RunNumbers(Fake(ROWS[:1])).json()["scorings"]["sum/full"]["metrics"]["mean_rank"]["high"] is None
 
 
 # --- tables

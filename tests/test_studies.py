@@ -25,7 +25,7 @@ from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import compute_time
 from fathom.studies.length_bias import ask as length_bias
 from fathom.studies.options import SizesOptions
-from fathom.studies.sizes import Asked, Growth, rises
+from fathom.studies.sizes import AskedProbe, Growth, rises
 
 CANDIDATES = [f"e{number}" for number in range(100)]
 
@@ -222,7 +222,7 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
-    asked = Asked("statement", StatementOptions())
+    asked = AskedProbe("statement", StatementOptions())
     found = compute_time(model(), data, asked, [1, 2, 3], tmp_path / "t", silent, repeats=2, total=1000)
     assert len(found.points) == 6
     line = fit_line(*zip(*found.points, strict=True))

@@ -33,7 +33,7 @@ from fathom.building.worlds import (
     worlds_table,
 )
 from fathom.building.worlds import build as build_module
-from fathom.building.worlds.constructions import make, why_not
+from fathom.building.worlds.constructions import Materials, make, why_not
 from fathom.building.worlds.derangement import (
     NO_LABEL,
     NoDerangement,
@@ -42,7 +42,6 @@ from fathom.building.worlds.derangement import (
     match_relations,
     uniform_derangement,
 )
-from fathom.building.worlds.materials import Materials
 from fathom.building.worlds.mentions import _leftmost, find_mentions, replace_mentions
 from fathom.building.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
 from fathom.data.knowledge import KnowledgeGraph

@@ -21,7 +21,7 @@ from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
-from fathom.results.summary import Summary, Told
+from fathom.results.summary import RunNumbers, Summary
 from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
@@ -69,8 +69,8 @@ class Result:
         return self._told.summary(by)
 
     @cached_property
-    def _told(self) -> Told:
-        return Told(self.folder)
+    def _told(self) -> RunNumbers:
+        return RunNumbers(self.folder)
 
     def keep_metrics(self) -> Result:
         """Write ``metrics.json`` into the folder of the run."""
@@ -110,7 +110,7 @@ def probe(
     local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
-    folder = run(entry.name, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
+    folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
     return Result(folder).keep_metrics()
 
 

@@ -31,6 +31,12 @@ class BadInput(FathomError):
         super().__init__("\n".join(self.faults))
 
 
+def refuse(faults: Iterable[str]) -> None:
+    """:raises BadInput: there are faults; with all of them, so that one attempt shows them all."""
+    if found := list(faults):
+        raise BadInput(found)
+
+
 def all_of(*steps: Callable[[], Any]) -> list[Any]:
     """What each step gives. :raises BadInput: with the faults of all steps, so that one attempt shows them all."""
     found, faults = [], []
@@ -39,8 +45,7 @@ def all_of(*steps: Callable[[], Any]) -> list[Any]:
             found.append(step())
         except BadInput as error:
             faults += error.faults
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return found
 
 

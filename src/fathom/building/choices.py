@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from fathom.data.faults import Json
 from fathom.data.queries import Query
@@ -25,17 +24,6 @@ from fathom.prompts.ontology import LIMITED, RULES, TASKS
 from fathom.store.files import whole_folder
 
 Rows = list[Json]
-
-
-class _Words(NamedTuple):
-    """One rule about one fact.
-
-    :param given: P1 and P2.
-    :param question: about the pseudoword.
-    """
-
-    given: tuple[str, str]
-    question: str
 
 
 def build_choices(
@@ -80,8 +68,8 @@ def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]]) -> dic
         worded = [(query, _worded(rule, query, asked.questions[query.id], patterns.get(task, {}))) for query in queries]
         for digit in "02" if worded else "":
             found[f"{REASONING}/{rule}-{digit}2"] = [
-                _row(asked, query, f"{' '.join(words.given[digit == '0' :])} Therefore, {words.question}")
-                for query, words in worded
+                _row(asked, query, f"{' '.join(given[digit == '0' :])} Therefore, {question}")
+                for query, (given, question) in worded
             ]
     return found
 
@@ -91,8 +79,10 @@ def _row(asked: Choices, query: Query, question: str) -> Json:
     return question_line(question, names, names.index(asked.candidates[query.id].name_of(query.gold[0])))
 
 
-def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> _Words:
-    """:param question: of the memorising task.
+def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> tuple[tuple[str, str], str]:
+    """One rule about one fact: P1 and P2, and the question about the pseudoword.
+
+    :param question: of the memorising task.
     :param patterns: "[X]'s mother is [Y] ." by the property's name.
     """
     subject, gold = query.subject, query.gold[0]
@@ -100,14 +90,14 @@ def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str])
         clause = re.sub(r" it$", " that", question.partition(" of it if ")[2].removesuffix("?"))
         limited = f"{LIMITED.replace('particular ' + ANSWER, gold)}{clause}."
         pseudoword = "X" if rule == "rdfs2" else "Y"
-        return _Words((limited, _about_pseudowords(patterns[subject])), f"What is the type of {pseudoword}?")
+        return ((limited, _about_pseudowords(patterns[subject])), f"What is the type of {pseudoword}?")
     if rule == "rdfs5":
-        return _Words((f"{subject} implies {gold}.", f"X implies {subject}."), "What does X imply?")
+        return ((f"{subject} implies {gold}.", f"X implies {subject}."), "What does X imply?")
     if rule == "rdfs7":
         given = (f"{subject} implies {_about_pseudowords(patterns[gold])}", _about_pseudowords(patterns[subject]))
-        return _Words(given, "What is the relation between X and Y?")
+        return (given, "What is the relation between X and Y?")
     asked = "type" if rule == "rdfs9" else "superclass"
-    return _Words((f"{subject} is a {gold}.", f"X is a {subject}."), f"What is the {asked} of X?")
+    return ((f"{subject} is a {gold}.", f"X is a {subject}."), f"What is the {asked} of X?")
 
 
 def _about_pseudowords(pattern: str) -> str:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 import fathom
 from fathom.data.faults import Json
-from fathom.data.graph.tables import in_use
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.formats.kg import unwritable, write_graph
@@ -104,10 +103,8 @@ def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_w
 
 def _in_training(graph: KnowledgeGraph) -> NDArray[np.bool_]:
     """Which triples are trained on: all where there is no such split."""
-    found = np.full(len(graph), TRAIN not in graph.splits)
-    if TRAIN in graph.splits:
-        span = graph.splits[TRAIN]
-        found[span.start : span.stop] = True
+    found = np.zeros(len(graph), dtype=bool)
+    found[graph.training.start : graph.training.stop] = True
     return found
 
 
@@ -116,7 +113,8 @@ def _grow(
 ) -> tuple[list[int], int]:
     """:returns: the chosen entities, and from how many of them the part began: more than one where none led on."""
     random = np.random.default_rng(seed)
-    first = _starts(graph, trained, random)
+    # Entities to begin with, those with more training triples sooner; each occurs.
+    first = iter(random.permutation(np.concatenate([graph.head[trained], graph.tail[trained]])).tolist())
     # The greatest of luck + log(weight) is a draw in proportion to the weights (Gumbel-max).
     luck = random.gumbel(size=len(graph.entities)).tolist()
     neighbours = _Neighbours(graph)
@@ -145,12 +143,6 @@ def _grow(
     return list(chosen), starts
 
 
-def _starts(graph: KnowledgeGraph, trained: NDArray[np.bool_], random: np.random.Generator) -> Iterator[int]:
-    """Entities to begin with, those with more training triples sooner; each occurs."""
-    ends = np.concatenate([graph.head[trained], graph.tail[trained]])
-    return iter(random.permutation(ends).tolist())
-
-
 class _Neighbours:
     """Entities beside each entity, and the triples that link them."""
 
@@ -169,14 +161,11 @@ class _Neighbours:
 
 def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
     """The graph of some triples. Splits that are left with none are left out."""
-    splits, start = {}, 0
-    for split, span in graph.splits.items():
-        count = int(rows[span.start : span.stop].sum())
-        if count:
-            splits[split] = range(start, start + count)
-        start += count
+    before = np.append(0, np.cumsum(rows))
+    splits = {split: range(int(before[span.start]), int(before[span.stop])) for split, span in graph.splits.items()}
     columns = (graph.head[rows], graph.relation[rows], graph.tail[rows])
-    return in_use(graph.entities, graph.relations, *columns, splits)
+    kept = {split: span for split, span in splits.items() if span}
+    return KnowledgeGraph.of_used(graph.entities, graph.relations, columns, kept)
 
 
 def _sizes(graph: KnowledgeGraph) -> Json:

@@ -1,24 +1,172 @@
-"""``fathom build …``: commands that make data folders, one file each beside this one."""
+"""``fathom build …``: commands that make data folders."""
 
 from __future__ import annotations
 
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
 import typer
 
-from fathom.building.cloze.options import ClozeOptions
-from fathom.cli import build_choices, build_cloze, build_ontology, build_worlds
-from fathom.cli.options import add_command, new_group, with_flags
+from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.cli.data import graph_at
+from fathom.cli.flags import Config, Graph, NewFolder, Printed, Seed
+from fathom.cli.formats import TableFormat, notes, show
+from fathom.cli.options import add_command, merge, new_group, option, stoppable, with_flags
+from fathom.cli.progress import progress_bar
+from fathom.options import Group, parse_options
 
 CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"
+STOPPED = "stopped; nothing was written"
 
 
 def make(does: str) -> typer.Typer:
     """``fathom build``"""
     app = new_group(does, CLOZE)
-    add_command(app, "cloze", with_flags(build_cloze.cloze, ClozeOptions), CLOZE)
-    add_command(app, "review", build_cloze.review, "fathom build review my-cloze/review.csv")
-    add_command(app, "ontology", build_ontology.ontology, "fathom build ontology --input town.ttl --out my-ontology")
-    add_command(app, "choices", build_choices.choices, "fathom build choices --data my-ontology --out my-choices")
-    add_command(
-        app, "worlds", build_worlds.worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e"
-    )
+    add_command(app, "cloze", with_flags(cloze, ClozeBuildOptions), CLOZE)
+    add_command(app, "review", review, "fathom build review my-cloze/review.csv")
+    add_command(app, "ontology", ontology, "fathom build ontology --input town.ttl --out my-ontology")
+    add_command(app, "choices", choices, "fathom build choices --data my-ontology --out my-choices")
+    add_command(app, "worlds", worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e")
     return app
+
+
+def cloze(
+    out: NewFolder,
+    inputs: list[Path] = option(
+        Group.DATA, "PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.", "--input"
+    ),
+    entities: list[str] = option(
+        Group.DATA, "A list of entities, TYPE=FILE or a FILE named after its type; may be repeated."
+    ),
+    blocked: Path | None = option(
+        Group.SELECTION,
+        "File of sub-strings, one per line: sentences with one are left out (default: the paper's list).",
+        default=None,
+    ),
+    config: Config = None,
+    format: Printed = TableFormat.TEXT,
+    **given: Any,
+) -> None:
+    """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
+    from fathom.building.cloze.build import build_cloze
+    from fathom.building.cloze.review import REVIEW_FILE
+
+    options = parse_options(ClozeBuildOptions, merge(config, given))
+    with stoppable(STOPPED), progress_bar("reading twice, bytes") as progress:
+        built = build_cloze(inputs, entities, out, options, blocked, progress)
+    notes(built.notes)
+    show(built.tables(), format)
+    if format == TableFormat.TEXT:
+        typer.echo(
+            f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
+        )
+
+
+def review(
+    file: Path = typer.Argument(help="The review.csv of fathom build cloze, with yes or no in both columns."),
+    format: Printed = TableFormat.TEXT,
+) -> None:
+    """Show how many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
+    from fathom.building.cloze.review import read_review, review_table
+
+    show([review_table(read_review(file))], format)
+
+
+def ontology(
+    out: NewFolder,
+    inputs: list[Path] = option(
+        Group.DATA,
+        "RDF: .nt, .ttl, .rdf, .owl or .xml, plain, .gz or .bz2, or a folder of these; may be repeated.",
+        "--input",
+        default=[],
+    ),
+    endpoints: list[str] = option(
+        Group.DATA,
+        "Address of a SPARQL endpoint, asked with the same queries; may be repeated.",
+        "--endpoint",
+        default=[],
+    ),
+    patterns: Path | None = option(
+        Group.PROMPTS,
+        "Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
+        default=None,
+    ),
+    instances: int = option(Group.SELECTION, "Sample at most this many instances of each class.", default=20, min=0),
+    seed: Seed = 0,
+    timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
+    page: int = option(Group.SERVER, "Solutions to request from an endpoint at a time.", default=10_000, min=1),
+    format: Printed = TableFormat.TEXT,
+) -> None:
+    """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
+    from fathom.building.ontology import Endpoint, build_ontology, ontology_tables
+
+    servers = [Endpoint(address, page, timeout) for address in endpoints]
+    with stoppable(STOPPED), progress_bar("bytes of files, then classes") as progress:
+        built = build_ontology(inputs, servers, out, patterns, instances, seed, progress)
+    notes(built.notes)
+    show(ontology_tables(built), format)
+    if format == TableFormat.TEXT:
+        ask = f"fathom probe ontology --data {shlex.quote(str(out))} --model … --out …"
+        typer.echo(f"\nwritten to {out}; to ask it: {ask}")
+
+
+def choices(
+    out: NewFolder,
+    data: str = option(Group.DATA, "Folder of an ontology: OntoProbe's, or one made by fathom build ontology."),
+    options: int = option(
+        Group.PROMPTS, "Options of each question: the right one and others.", default=20, min=2, max=26
+    ),
+    subset: str = option(Group.SELECTION, "Part of the ontology's items to ask about.", default="test"),
+    seed: Seed = 0,
+) -> None:
+    """Make multiple-choice questions from an ontology: what a model remembers, and what it infers about X and Y."""
+    from fathom.building.choices import build_choices
+
+    for name, count in build_choices(data, out, options, seed, subset).items():
+        typer.echo(f"{name}: {count}")
+    typer.echo(f"written to {out}; to ask it: fathom probe choice --data {out} --model …")
+
+
+class Case(StrEnum):
+    """How names are looked for in descriptions."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    IGNORE = "ignore"
+
+
+def worlds(
+    data: Graph,
+    out: Path = option(Group.OUTPUT, "Folder in which each world becomes a folder of its name."),
+    variants: str | None = option(
+        Group.SELECTION,
+        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent or fully-anonymised with a "
+        "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
+        default=None,
+    ),
+    seed: Seed = 0,
+    case: Case = option(
+        Group.SELECTION,
+        "Whether case counts in mentions; auto ignores it where no name has a capital, as in WordNet.",
+        default=Case.AUTO,
+    ),
+    shortest_mention: int = option(
+        Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1
+    ),
+    relax: bool = option(
+        Group.SELECTION, "Let relations keep their names where not all can be exchanged.", "--relax", default=False
+    ),
+    format: Printed = TableFormat.TEXT,
+) -> None:
+    """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
+    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants, worlds_table
+
+    chosen = THIRTEEN if variants is None else parse_variants(part for part in variants.split(",") if part.strip())
+    graph, name = graph_at(data)
+    options = Options(case.value, shortest_mention, relax)
+    with progress_bar("worlds") as progress:
+        made = build_worlds(graph, out, chosen, seed, options, name=name, progress=progress)
+    show([worlds_table(made)], format)
+    typer.echo(f"in {out}: each is a knowledge graph like any other; what was changed into what is in mapping.parquet")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
-from fathom.cli.formats import Format, show
+from fathom.cli.formats import TableFormat, show
 from fathom.cli.options import add_command, new_group, option
 from fathom.errors import BadInput
 from fathom.options import Group
@@ -20,11 +19,14 @@ if TYPE_CHECKING:
 def make(does: str) -> typer.Typer:
     """``fathom data``"""
     app = new_group(does, "fathom data info geography")
-    add_command(app, "list", list_, "fathom data list")
-    add_command(app, "check", check, "fathom data check my-facts")
-    add_command(app, "info", info, "fathom data info geography --tokenizer gpt2")
-    add_command(app, "leakage", leakage, "fathom data leakage my-graph")
-    add_command(app, "sample", sample, "fathom data sample my-graph --out small-graph --entities 500")
+    for command, example in (
+        (list_, "list"),
+        (check, "check my-facts"),
+        (info, "info geography --tokenizer gpt2"),
+        (leakage, "leakage my-graph"),
+        (sample, "sample my-graph --out small-graph --entities 500"),
+    ):
+        add_command(app, example.split()[0], command, f"fathom data {example}")
     return app
 
 
@@ -39,8 +41,7 @@ def list_() -> None:
 
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 where there are any."""
-    from fathom.data.graph.statistics import repeated_triples
-    from fathom.data.selection.readings import has_sentences
+    from fathom.data.statistics import repeated_triples
     from fathom.formats import examine
     from fathom.results.datasets import readings_table
 
@@ -53,7 +54,7 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
     if queryset.graph is not None and (again := repeated_triples(queryset.graph)):
         typer.echo(f"note: {again:,} triples stand again, in their split or in another")
     typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
-    if has_sentences(queryset):
+    if queryset.has_sentences:
         show([readings_table(queryset)])
 
 
@@ -62,16 +63,22 @@ def info(
     tokenizer: str | None = option(
         Group.MODEL, "Model whose tokenizer counts the share of answers that are one token.", default=None
     ),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Show size, chance level and skew of the answers, in all and by relation, and what a knowledge graph holds."""
     from fathom.formats import read
     from fathom.results.datasets import data_tables
 
-    show(data_tables(read(path), _token_counter(tokenizer)), format)
+    data, count_tokens = read(path), None
+    if tokenizer is not None:
+        from fathom.models.loading import load_tokenizer
+        from fathom.scoring.tokens import token_counter
+
+        count_tokens = token_counter(load_tokenizer(tokenizer))
+    show(data_tables(data, count_tokens), format)
 
 
-def leakage(path: GraphArgument, format: Printed = Format.TEXT) -> None:
+def leakage(path: GraphArgument, format: Printed = TableFormat.TEXT) -> None:
     """Show what a graph gives away without inference: entities with few relations, answers in descriptions."""
     from fathom.results.datasets import leakage_tables
 
@@ -91,7 +98,7 @@ def sample(
         min=0,
     ),
     seed: Seed = 0,
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
     from fathom.building.sample import sample_table, write_sample
@@ -110,12 +117,3 @@ def graph_at(path: str) -> tuple[KnowledgeGraph, str]:
     if queryset.graph is None:
         raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
     return queryset.graph, queryset.name
-
-
-def _token_counter(tokenizer: str | None) -> Callable[[list[str]], list[int]] | None:
-    if tokenizer is None:
-        return None
-    from fathom.models.loading import load_tokenizer
-    from fathom.scoring.tokens import token_counter
-
-    return token_counter(load_tokenizer(tokenizer))

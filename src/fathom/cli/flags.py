@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fathom.cli.formats import Format
+from fathom.cli.formats import TableFormat
 from fathom.cli.options import option
 from fathom.options import Group
 
@@ -22,4 +22,4 @@ NewFolder = Annotated[Path, option(Group.OUTPUT, "Folder to write; must not exis
 RunFolder = Annotated[
     Path, option(Group.OUTPUT, "Folder of the run. The same command resumes it where it stopped.", "--out")
 ]
-Printed = Annotated[Format, option(Group.OUTPUT, "Format of the tables.", "--format")]
+Printed = Annotated[TableFormat, option(Group.OUTPUT, "Format of the tables.", "--format")]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fathom.results.tables import Table
 
 
-class Format(StrEnum):
+class TableFormat(StrEnum):
     """For reading: text, md. For programs: json, csv."""
 
     TEXT = "text"
@@ -22,14 +22,14 @@ class Format(StrEnum):
     MD = "md"
 
 
-def show(tables: Sequence[Table], format: Format = Format.TEXT) -> None:
+def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT) -> None:
     """Print *tables* to standard output."""
     from fathom.results.tables import render
 
     typer.echo(render(tables, str(format)))
 
 
-def tell(tables: Sequence[Table], format: Format, out: Path | None, name: str) -> None:
+def tell(tables: Sequence[Table], format: TableFormat, out: Path | None, name: str) -> None:
     """Print *tables*, and keep them in every form as *name* in the folder *out*."""
     from fathom.results.tables import render
     from fathom.store.files import write_text

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import Format, show, tell
+from fathom.cli.formats import TableFormat, show, tell
 from fathom.cli.options import (
     add_command,
     described,
@@ -37,17 +37,19 @@ TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 def make(does: str) -> typer.Typer:
     """``fathom kgc``, with the options of every entry of the table of link predictors."""
     app = new_group(does, TRAIN)
-    train_flags = [_model_flag(), *_flags_of_kinds(asking=False)]
-    evaluate_flags = [*flags_of(LinkOptions), *_flags_of_kinds(asking=True)]
-    predict_example = "fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
-    add_command(app, "train", taking(train, train_flags), TRAIN)
+    add_command(app, "train", taking(train, [_model_flag(), *_flags_of_kinds(asking=False)]), TRAIN)
     add_command(
         app,
         "evaluate",
-        taking(evaluate, evaluate_flags),
+        taking(evaluate, [*flags_of(LinkOptions), *_flags_of_kinds(asking=True)]),
         "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
     )
-    add_command(app, "predict", predict, predict_example)
+    add_command(
+        app,
+        "predict",
+        predict,
+        "fathom kgc predict models/transe --data my-graph --relation hypernym --head canine",
+    )
     add_command(app, "study", study, "fathom kgc study infer-or-remember.yaml --out studies/memory")
     add_command(
         app,
@@ -60,8 +62,7 @@ def make(does: str) -> typer.Typer:
 
 def _model_flag() -> inspect.Parameter:
     kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
-    about = f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx."
-    made = option(Group.MODEL, about)
+    made = option(Group.MODEL, f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx.")
     return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str)
 
 
@@ -134,7 +135,7 @@ def predict(
     tail: str | None = option(Group.SELECTION, "Name or id of the tail; asks for heads.", default=None),
     top: int = option(Group.OUTPUT, "How many answers to print.", default=10, min=1),
     device: Device = None,
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
     from fathom.formats import read
@@ -150,7 +151,7 @@ def study(
     workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
     retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
     report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.results.plots import save

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fathom.cli.flags import Printed
-from fathom.cli.formats import Format, notes
+from fathom.cli.formats import TableFormat, notes
 from fathom.cli.options import alone, option
 from fathom.errors import BadInput
 from fathom.options import Group
@@ -36,7 +36,7 @@ def metrics(
         "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
         default=None,
     ),
-    format: Printed = Format.TEXT,
+    format: Printed = TableFormat.TEXT,
     output: Path | None = option(
         Group.OUTPUT, "Write to this file instead of the screen.", "--output", "-o", default=None
     ),
@@ -55,11 +55,9 @@ def metrics(
     if groups is not None:
         folder = folder.grouped_by(groups)
     tables = list(summarise(folder, [name for name in by.split(",") if name.strip()]).tables)
-    if reliability:
-        tables.append(reliability_table(folder))
-    if errors:
-        tables.append(error_table(folder, errors))
-    text = render(_one_of(tables) if format is Format.CSV else tables, str(format))
+    tables += [reliability_table(folder)] if reliability else []
+    tables += [error_table(folder, errors)] if errors else []
+    text = render(_one_of(tables) if format is TableFormat.CSV else tables, str(format))
     if not folder.is_complete():
         notes([f"{run} is unfinished: numbers are of the finished part only"])
     if output is None:

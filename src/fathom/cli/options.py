@@ -144,12 +144,14 @@ def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) ->
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable(
+    said: str = "stopped; what is finished is kept: the same command goes on from there",
+) -> Iterator[None]:
     """Ctrl-C ends in one line; Typer would take it for its own and say "Aborted!"."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise RunFailed("stopped; what is finished is kept: the same command goes on from there") from stop
+        raise RunFailed(said) from stop
 
 
 def merge(config: Path | None, given: Given) -> Given:

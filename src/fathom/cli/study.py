@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fathom.cli.flags import Config, Data, Model, Printed
-from fathom.cli.formats import Format, tell
+from fathom.cli.formats import TableFormat, tell
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.errors import all_of
 from fathom.options import Group, parse_options, separated
@@ -29,46 +29,29 @@ TablesFolder = Annotated[Path | None, option(Group.OUTPUT, "Folder for tables an
 def make(does: str) -> typer.Typer:
     """``fathom study``, with what was added to the table so far."""
     app = new_group(does, "fathom study agreement runs/bear runs/deer")
-    for study in sorted(STUDIES.entries(), key=lambda study: _questions().index(study.question)):
-        command = _command(study)
-        add_command(app, study.name, command, f"fathom study {study.example}", does=study.does, panel=study.question)
+    questions = list(dict.fromkeys(study.question for study in STUDIES.entries()))
+    for study in sorted(STUDIES.entries(), key=lambda study: questions.index(study.question)):
+        command, example = _command(study), f"fathom study {study.example}"
+        add_command(app, study.name, command, example, does=study.does, panel=study.question)
     return app
 
 
-def _questions() -> list[str]:
-    """In the order of the table."""
-    return list(dict.fromkeys(study.question for study in STUDIES.entries()))
-
-
 def _command(study: Study) -> Callable[..., None]:
-    makers = {"runs": _of_runs, "model": _of_a_model, "models": _of_models}
-    return with_flags(makers[study.takes](study), study.options, study.without)
+    """With the parameters of what the study takes, and its own options."""
 
-
-def _of_runs(study: Study) -> Callable[..., None]:
-    def command(
-        runs: Runs,
-        out: TablesFolder = None,
-        format: Printed = Format.TEXT,
-        **given: Any,
-    ) -> None:
+    def of_runs(runs: Runs, out: TablesFolder = None, format: Printed = TableFormat.TEXT, **given: Any) -> None:
         from fathom.store.folder import RunFolder
 
-        options, *opened = all_of(
-            partial(_options, study, None, given), *(partial(RunFolder.open, path) for path in runs)
-        )
-        _tell(study, study.ask(opened, **dict(options)), format, out)
+        opened = (partial(RunFolder.open, path) for path in runs)
+        options, *folders = all_of(partial(_options, study, None, given), *opened)
+        _tell(study, study.ask(folders, **dict(options)), format, out)
 
-    return command
-
-
-def _of_a_model(study: Study) -> Callable[..., None]:
-    def command(
+    def of_a_model(
         model: Model,
         data: Data,
         out: PlanFolder,
         config: Config = None,
-        format: Printed = Format.TEXT,
+        format: Printed = TableFormat.TEXT,
         **given: Any,
     ) -> None:
         from fathom.formats import read
@@ -77,23 +60,20 @@ def _of_a_model(study: Study) -> Callable[..., None]:
         [(_, load)] = _loaders([model], options)
         _tell(study, study.ask(load(), read(data), options, out, announced), format, out)
 
-    return command
-
-
-def _of_models(study: Study) -> Callable[..., None]:
-    def command(
+    def of_models(
         models: Models,
         data: Data,
         out: PlanFolder,
         config: Config = None,
-        format: Printed = Format.TEXT,
+        format: Printed = TableFormat.TEXT,
         **given: Any,
     ) -> None:
         options = _options(study, config, given)
         asked = study.ask(_loaders(separated(models), options), data, options, out, announced)
         _tell(study, asked, format, out)
 
-    return command
+    takes: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_a_model, "models": of_models}
+    return with_flags(takes[study.takes], study.options, study.without)
 
 
 def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
@@ -107,7 +87,7 @@ def _loaders(models: Sequence[str], options: Any) -> list[tuple[str, Callable[[]
     return [(name, partial(load, name, **options.loading())) for name in models]
 
 
-def _tell(study: Study, found: Any, format: Format, out: Path | None) -> None:
+def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> None:
     """Print the tables; keep them, further ones and the pictures where a folder is named."""
     from fathom.results.plots import save
     from fathom.results.tables import render
@@ -118,8 +98,7 @@ def _tell(study: Study, found: Any, format: Format, out: Path | None) -> None:
         return
     for name, table in study.files(found).items():
         write_text(out / f"{name}.csv", render([table], "csv") + "\n")
-    plots = study.plots(found)
-    if any(save(plot, out) is None for plot in plots):
+    if any(save(plot, out) is None for plot in study.plots(found)):
         typer.echo("no picture: pip install 'fathom-lm[report]' draws one", err=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
+import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -59,15 +59,24 @@ class Columns:
         before = self._passed - 1 - self.skip - np.arange(len(self._passed))  # rows before each line passed over
         return int(row + 1 + self.skip + np.searchsorted(before, row, side="right"))
 
-    def complain(self, rows: NDArray[np.int64], message: Callable[[int], str]) -> None:
+    def complain(
+        self,
+        rows: NDArray[np.int64],
+        message: Callable[[int], str],
+        more: str = "such lines",
+        tell: Callable[[Path, int | None, str], None] | None = None,
+    ) -> None:
         """A fault for each of *rows*, up to a number.
 
         :param message: from a row to what is wrong with it.
+        :param more: what the others are.
+        :param tell: says it, by default as a fault.
         """
+        tell = tell or self.faults.add
         for row in rows[:SHOWN].tolist():
-            self.faults.add(self.file, self.line(row), message(row))
+            tell(self.file, self.line(row), message(row))
         if len(rows) > SHOWN:
-            self.faults.add(self.file, None, f"{len(rows) - SHOWN:,} more such lines")
+            tell(self.file, None, f"{len(rows) - SHOWN:,} more {more}")
 
     def refuse_empty(self, name: str) -> None:
         """A fault for each line whose field is empty or white space."""
@@ -116,9 +125,7 @@ class Columns:
         """Without blank lines, which Arrow gives as rows of empty fields."""
         self._passed = np.array([number for number, _ in self._wrong], dtype=np.int64)
         self.table = table
-        blank = np.ones(len(table), dtype=bool)
-        for column in table.columns:
-            blank &= pc.equal(pc.binary_length(column), 0).to_numpy()
+        blank = np.logical_and.reduce([pc.equal(pc.binary_length(field), 0).to_numpy() for field in table.columns])
         if blank.any():
             lines = [self.line(row) for row in np.flatnonzero(blank).tolist()]
             self.table = table.filter(pa.array(~blank))
@@ -134,26 +141,20 @@ class Columns:
             self.faults.add(self.file, None, f"{len(wrong) - SHOWN:,} more lines with another number of columns")
 
     def _fail(self, error: pa.ArrowInvalid) -> None:
-        text = str(error)
-        found = re.search(r"Row #(\d+)", text)
-        if "Empty CSV file" in text:
-            return
-        shown = "".join(sign if sign.isprintable() else " " for sign in text[:200])
-        self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
+        found = re.search(r"Row #(\d+)", str(error))
+        shown = "".join(sign if sign.isprintable() else " " for sign in str(error)[:200])
+        if "Empty CSV file" not in str(error):
+            self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
 
 
 def _not_utf8(file: Path) -> int | None:
     """The first line that is not UTF-8 text, counted from 1; None where all of it is."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line, chunk = 1, b" "
     with pa.input_stream(str(file)) as stream:
-        while chunk:
-            chunk = stream.read(1 << 20)
+        for number, line in enumerate(io.BufferedReader(stream), start=1):
             try:
-                decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                return line + error.object.count(b"\n", 0, error.start)
-            line += chunk.count(b"\n")
+                line.decode()
+            except UnicodeDecodeError:
+                return number
     return None
 
 
@@ -169,5 +170,4 @@ def first_lines(file: Path, count: int) -> list[str]:
 
 def first_fields(file: Path) -> int:
     """How many columns the first line has; 0 where there is none."""
-    lines = first_lines(file, 1)
-    return len(lines[0].split("\t")) if lines else 0
+    return next((len(line.split("\t")) for line in first_lines(file, 1)), 0)

@@ -49,10 +49,9 @@ def _located(file: Path, line: int | None, message: str) -> str:
 
 def line_of(path: Path, key: str) -> int | None:
     """The line where a key of a JSON file stands first; None where it does not."""
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-        if f"{json.dumps(key)}:" in line.replace(" :", ":") or f'"{key}":' in line:
-            return number
-    return None
+    lines = enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+    asked, written = f"{json.dumps(key)}:", f'"{key}":'
+    return next((number for number, line in lines if asked in line.replace(" :", ":") or written in line), None)
 
 
 def read_json(path: Path, faults: Faults) -> Any:

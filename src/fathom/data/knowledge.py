@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,8 @@ from numpy.typing import NDArray
 
 Places = NDArray[np.int64]
 """Rows of a graph's entities, relations or triples."""
+Triple = tuple[str, str, str]
+"""Ids of head, relation and tail."""
 
 
 @dataclass(frozen=True)
@@ -65,32 +69,31 @@ class KnowledgeGraph:
     @classmethod
     def from_triples(
         cls,
-        triples: Iterable[tuple[str, str, str]],
+        triples: Iterable[Triple],
         names: Mapping[str, str],
         aliases: Mapping[str, Iterable[str]] | None = None,
     ) -> KnowledgeGraph:
         """The graph of some facts, without descriptions and splits.
 
-        :param triples: (head, relation, tail) ids.
         :param names: name of each id; an id without one is its own name.
         :param aliases: other names of each id.
         """
         entities: dict[str, int] = {}
         relations: dict[str, int] = {}
-        columns: tuple[list[int], list[int], list[int]] = ([], [], [])
-        for head, relation, tail in triples:
-            columns[0].append(entities.setdefault(head, len(entities)))
-            columns[1].append(relations.setdefault(relation, len(relations)))
-            columns[2].append(entities.setdefault(tail, len(entities)))
+        rows = [
+            (
+                entities.setdefault(head, len(entities)),
+                relations.setdefault(relation, len(relations)),
+                entities.setdefault(tail, len(entities)),
+            )
+            for head, relation, tail in triples
+        ]
         known = aliases or {}
         return cls(
-            pa.table(
-                {
-                    "id": pa.array(entities, pa.string()),
-                    "name": pa.array([names.get(id_, id_) for id_ in entities], pa.string()),
-                    "aliases": pa.array([list(known.get(id_, ())) for id_ in entities], pa.list_(pa.string())),
-                    "description": pa.array([""] * len(entities), pa.string()),
-                }
+            entity_table(
+                pa.array(entities, pa.string()),
+                pa.array([names.get(id_, id_) for id_ in entities], pa.string()),
+                aliases=pa.array([list(known.get(id_, ())) for id_ in entities], pa.list_(pa.string())),
             ),
             pa.table(
                 {
@@ -98,8 +101,67 @@ class KnowledgeGraph:
                     "name": pa.array([names.get(id_, id_) for id_ in relations], pa.string()),
                 }
             ),
-            *(np.array(column, dtype=np.int32) for column in columns),  # type: ignore[arg-type]
+            *np.array(rows, dtype=np.int32).reshape(-1, 3).T.copy(),
         )
+
+    @classmethod
+    def from_splits(
+        cls, triples: Mapping[str, Sequence[Triple]], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]]
+    ) -> KnowledgeGraph:
+        """As :meth:`from_triples`, from the triples of each split."""
+        graph = cls.from_triples(chain.from_iterable(triples.values()), names, aliases)
+        return replace(graph, splits=consecutive({split: len(rows) for split, rows in triples.items()}))
+
+    @classmethod
+    def of_used(
+        cls,
+        entities: pa.Table,
+        relations: pa.Table,
+        columns: Sequence[NDArray[np.int32]],
+        splits: Mapping[str, range],
+    ) -> KnowledgeGraph:
+        """A graph of the entities and relations that occur in triples, in their order.
+
+        :param columns: heads, relations and tails.
+        """
+        head, relation, tail = columns
+        entities, (head, tail) = _only_used(entities, head, tail)
+        relations, (relation,) = _only_used(relations, relation)
+        return cls(entities, relations, head, relation, tail, splits)
+
+
+def consecutive(sizes: Mapping[str, int]) -> dict[str, range]:
+    """Splits of so many rows that stand one behind the other; the one of "" is none."""
+    ends = accumulate(sizes.values())
+    return {split: range(end - size, end) for (split, size), end in zip(sizes.items(), ends, strict=True) if split}
+
+
+def _only_used(table: pa.Table, *columns: NDArray[np.int32]) -> tuple[pa.Table, list[NDArray[np.int32]]]:
+    used = np.zeros(len(table), dtype=bool)
+    for column in columns:
+        used[column] = True
+    if used.all():
+        return table, list(columns)
+    place = np.cumsum(used, dtype=np.int32) - 1
+    return table.filter(pa.array(used)), [place[column].astype(np.int32) for column in columns]
+
+
+def named_by_id(ids: pa.Array) -> pa.Table:
+    """Entities without texts: "Albert_Einstein" is called "Albert Einstein"."""
+    return entity_table(ids, pc.utf8_trim_whitespace(pc.replace_substring(ids, "_", " ")))
+
+
+def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
+    """The entities of a graph.
+
+    :param ids: column of texts, shape (entities,); so *names* and *descriptions*, which are "" where left out.
+    :param aliases: column of lists of texts, empty ones where left out.
+    """
+    if descriptions is None:
+        descriptions = pa.repeat(pa.scalar("", pa.string()), len(ids))
+    if aliases is None:
+        aliases = pa.array([[]], pa.list_(pa.string())).take(pa.array(np.zeros(len(ids), dtype=np.int64)))
+    return pa.table({"id": ids, "name": names, "aliases": aliases, "description": descriptions})
 
 
 def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
@@ -108,8 +170,13 @@ def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
         yield pc.list_value_length(column).to_numpy().astype("<i4").tobytes()
         column = pc.list_flatten(column)
     yield pc.binary_length(column).to_numpy().astype("<i4").tobytes()
+    yield from characters(column)
+
+
+def characters(column: pa.ChunkedArray) -> Iterator[memoryview]:
+    """Those of all texts of a column, which stand one after another in its memory."""
     for chunk in column.chunks:
-        if len(chunk):
-            _, offsets, characters = chunk.buffers()
+        _, offsets, found = chunk.buffers()
+        if len(chunk) and found is not None:
             places = np.frombuffer(offsets, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            yield memoryview(characters)[places[0] : places[-1]] if characters is not None else b""
+            yield memoryview(found)[places[0] : places[-1]]

@@ -159,6 +159,11 @@ class QuerySet:
             digest.update(self.graph.content_hash.encode())
         return digest.hexdigest()[:16]
 
+    @cached_property
+    def has_sentences(self) -> bool:
+        """Whether facts can be asked in sentences of their own."""
+        return any(query.sentences for query in self.queries)
+
     def phrasings(self, query: Query) -> Sequence[Template]:
         """What puts *query* into words: its own sentences, else its relation's templates."""
         if query.sentences:

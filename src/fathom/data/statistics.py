@@ -1,4 +1,7 @@
-"""What a data set is like before any model is asked: its size, its chance level, how skewed its answers are."""
+"""What a data set is like before any model is asked: its size, its chance level, how skewed its answers are.
+
+A knowledge graph is counted on arrays, whatever its size.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,17 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fathom.data.graph.queries import GraphQuerySet, TripleQueries, graph_of
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
+
+CountTokens = Callable[[list[str]], list[int]]
+"""Number of tokens of each text, special tokens not counted."""
 
 
 class RelationStatistics(NamedTuple):
@@ -33,13 +46,10 @@ def random_baseline(queryset: QuerySet, queries: list[Query] | tuple[Query, ...]
 
 def majority_share(queries: list[Query]) -> float:
     """How often the most frequent answer is right."""
-    counts = Counter(answer for query in queries for answer in query.gold)
-    return counts.most_common(1)[0][1] / len(queries)
+    return max(Counter(answer for query in queries for answer in query.gold).values()) / len(queries)
 
 
-def relation_statistics(
-    queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None
-) -> list[RelationStatistics]:
+def relation_statistics(queryset: QuerySet, count_tokens: CountTokens | None = None) -> list[RelationStatistics]:
     """One row per relation.
 
     :param count_tokens: number of tokens of each text, without special tokens.
@@ -67,3 +77,103 @@ def relation_statistics(
             )
         )
     return rows
+
+
+class GraphRelation(NamedTuple):
+    """:param triples: of the whole graph.
+    :param asked: queries.
+    :param answers: different gold answers among them.
+    :param majority: accuracy of always giving the most frequent answer, None where nothing is asked.
+    :param single_token: share of gold answers that are one token, alone and after a space.
+    """
+
+    relation: str
+    name: str
+    cardinality: str
+    triples: int
+    asked: int
+    answers: int
+    majority: float | None
+    single_token: tuple[float | None, float | None] | None
+
+
+def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
+    """Sizes, and what may surprise: repeated triples, entities without names or descriptions, shared names.
+
+    :returns: counts by what is counted. Entities without a name are no candidates; a triple stands twice that stood
+        before, in its split or another.
+    """
+    graph = graph_of(queryset)
+    names = pc.utf8_trim_whitespace(graph.entities.column("name"))
+    bearers = pc.value_counts(names.filter(pc.not_equal(names, ""))).field("counts").to_numpy()
+    shared = bearers[bearers > 1]
+    undescribed = pc.sum(pc.equal(graph.entities.column("description"), "")).as_py()
+    return {
+        "entities": len(graph.entities),
+        "relations": len(graph.relations),
+        "triples": len(graph),
+        **{f"triples, {name}": len(rows) for name, rows in graph.splits.items()},
+        "triples that stand twice": repeated_triples(graph),
+        f"queries ({queryset.split or 'all triples'})": len(queryset.queries),
+        "candidates": int(bearers.sum()),
+        "entities without a name": len(names) - int(bearers.sum()),
+        "entities without a description": undescribed or 0,
+        "names of several entities": len(shared),
+        "entities with such a name": int(shared.sum()),
+    }
+
+
+def graph_relations(queries: TripleQueries, count_tokens: CountTokens | None = None) -> list[GraphRelation]:
+    """One row per relation of the graph, asked or not.
+
+    :param count_tokens: tokens of each text, no special ones.
+    """
+    graph, size = queries.graph, len(queries.graph.relations)
+    relation, tail = graph.relation[queries.rows], graph.tail[queries.rows]
+    in_all, asked = np.bincount(graph.relation, minlength=size), np.bincount(relation, minlength=size)
+    # One number for each (relation, answer), and how often it is given.
+    pairs, times = np.unique(relation.astype(np.int64) * len(graph.entities) + tail, return_counts=True)
+    of_pair = pairs // max(len(graph.entities), 1)
+    answers = np.bincount(of_pair, minlength=size)
+    most = np.zeros(size, dtype=np.int64)
+    np.maximum.at(most, of_pair, times)
+    single = None if count_tokens is None else _single_tokens(graph, relation, tail, count_tokens)
+    ids, names = (graph.relations.column(name).to_pylist() for name in ("id", "name"))
+    return [
+        GraphRelation(
+            ids[row],
+            names[row],
+            queries.cardinality[row] if asked[row] else "",
+            int(in_all[row]),
+            int(asked[row]),
+            int(answers[row]),
+            _share(most[row], asked[row]),
+            None if single is None else (_share(single[0][row], asked[row]), _share(single[1][row], asked[row])),
+        )
+        for row in range(size)
+    ]
+
+
+def _single_tokens(
+    graph: KnowledgeGraph,
+    relation: NDArray[np.int32],
+    tail: NDArray[np.int32],
+    count_tokens: CountTokens,
+) -> list[NDArray[np.int64]]:
+    """How many queries of each relation have an answer of one token: alone, and after a space."""
+    entities, place = np.unique(tail, return_inverse=True)
+    names = graph.entities.column("name").take(pa.array(entities)).to_pylist()
+    texts = (names, [" " + name for name in names])
+    one = [np.array(count_tokens(text), dtype=np.int64)[place] == 1 for text in texts]
+    return [np.bincount(relation[kind], minlength=len(graph.relations)) for kind in one]
+
+
+def _share(part: np.int64, whole: np.int64) -> float | None:
+    return float(part / whole) if whole else None
+
+
+def repeated_triples(graph: KnowledgeGraph) -> int:
+    """Triples that stood before, in their split or another."""
+    order = np.lexsort((graph.tail, graph.relation, graph.head))
+    columns = (column[order] for column in (graph.head, graph.relation, graph.tail))
+    return int(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]).sum())

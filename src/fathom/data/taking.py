@@ -21,18 +21,15 @@ def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
     """The same texts in arrays of about *size* bytes, to take rows of again and again; one chunk stays as it is."""
     if column.num_chunks == 1:
         return column
-    joined: list[pa.Array] = []
-    waiting: list[pa.Array] = []
-    waiting_size = 0
+    groups: list[list[pa.Array]] = []
+    room = 0
     for chunk in column.chunks:
-        if waiting and waiting_size + chunk.nbytes > size:
-            joined.append(pa.concat_arrays(waiting))
-            waiting, waiting_size = [], 0
-        waiting.append(chunk)
-        waiting_size += chunk.nbytes
-    if waiting:
-        joined.append(pa.concat_arrays(waiting))
-    return pa.chunked_array(joined or [pa.array([], column.type)], column.type)
+        if not groups or chunk.nbytes > room:
+            groups.append([])
+            room = size
+        groups[-1].append(chunk)
+        room -= chunk.nbytes
+    return pa.chunked_array(map(pa.concat_arrays, groups or [[pa.array([], column.type)]]), column.type)
 
 
 def take_rows(
@@ -75,6 +72,4 @@ def _take(chunks: list[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.in
     ]
     back = np.empty(len(rows), dtype=np.int64)
     back[order] = np.arange(len(rows))
-    return (
-        pa.concat_arrays([*taken, pa.array([], taken[0].type)]).take(pa.array(back)) if taken else chunks[0].slice(0, 0)
-    )
+    return pa.concat_arrays(taken).take(pa.array(back))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fathom.data.faults import Faults
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import SUBJECT, Template
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,21 @@ class Draft:
         self.relations[relation.id], self.candidates[space.name] = relation, space
         self.queries += queries
 
+    def names(self) -> dict[str, str]:
+        """Of all candidates, by id."""
+        return {id_: name for space in self.candidates.values() for id_, name in space.named()}
+
+    def triples(self) -> list[Triple]:
+        """Head, relation and tail of each query and answer."""
+        return [(query.subject_id, query.relation, answer) for query in self.queries for answer in query.gold]
+
+    def graph(
+        self, names: Mapping[str, str], aliases: Mapping[str, Iterable[str]] | None = None
+    ) -> KnowledgeGraph | None:
+        """Of the queries whose subject is known; None where there is none."""
+        triples = [triple for triple in self.triples() if triple[0]]
+        return KnowledgeGraph.from_triples(triples, names, aliases) if triples else None
+
     def queryset(
         self,
         name: str,
@@ -73,3 +89,30 @@ class Draft:
 def texts_of(value: Any) -> list[str] | None:
     """A list of texts as it is; None for anything else."""
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+
+
+def check_templates(
+    file: Path, line: int | None, texts: Iterable[str], faults: Faults, where: str = ""
+) -> tuple[Template, ...]:
+    """The templates of some texts; what is wrong or odd about them is added to *faults*.
+
+    :param where: what stands before each message.
+    """
+    templates = tuple(map(Template, texts))
+    for template in templates:
+        for fault in template.faults():
+            faults.add(file, line, f"{where}{fault}")
+        if SUBJECT not in template.text:
+            faults.note(
+                file, line, f"{where}template {template.text!r} has no {SUBJECT}: it says nothing of the subject"
+            )
+    return templates
+
+
+def unscored(file: Path, line: int, why: str, faults: Faults, reason: str = "the subject has no name") -> str:
+    """The reason of a query that cannot be asked, which is noted.
+
+    :param why: the same in the words of the file.
+    """
+    faults.note(file, line, f"{why}: the query is kept as unscored")
+    return reason

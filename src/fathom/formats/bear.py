@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from fathom.data.faults import Faults, Json, check_answer_space, line_of, read_json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
-from fathom.formats.base import Draft, Format
-from fathom.formats.wording import check_templates
+from fathom.formats.base import Draft, Format, check_templates, unscored
 
 METADATA = "metadata_relations.json"
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
@@ -39,10 +37,9 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
             names |= {row["sub_id"]: row["sub_label"] for row in rows}
             aliases |= {row["sub_id"]: row.get("sub_aliases") or [] for row in rows}
             names.update(draft.candidates[id_].named())
-    triples = ((query.subject_id, query.relation, query.gold[0]) for query in draft.queries)
     return draft.queryset(
         path.name,
-        lambda: KnowledgeGraph.from_triples(triples, names, aliases),
+        lambda: KnowledgeGraph.from_triples(draft.triples(), names, aliases),
         nothing="no relation with instances: nothing to ask",
         licence="CC BY-SA (as stated in the paper)",
         subsets=_lite(path, metadata, draft.queries, faults),
@@ -62,7 +59,7 @@ def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...])
         faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
         return []
     space = _answer_space(metadata, id_, entry, instances, faults)
-    gold = _gold_answers(file, rows, space, entry, faults)
+    gold = [_gold(file, line, row, space, faults) if _has_space(entry) else row["obj_id"] for line, row in rows]
     relation = Relation(id_, id_, templates, cardinality_of(gold), domains)
     draft.add(relation, space, _queries(file, relation, rows, gold, faults))
     return instances
@@ -73,9 +70,6 @@ def _queries(
 ) -> Iterator[Query]:
     groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
     for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
-        nameless = not row["sub_label"].strip()
-        if nameless:
-            faults.note(file, line, f"subject {row['sub_id']} has no label: the query is kept as unscored")
         yield Query(
             id=f"{relation.id}/{index}",
             relation=relation.id,
@@ -84,7 +78,9 @@ def _queries(
             gold=(answer,),
             candidates=relation.id,
             groups=groups,
-            unscored="the subject has no name" if nameless else None,
+            unscored=None
+            if row["sub_label"].strip()
+            else unscored(file, line, f"subject {row['sub_id']} has no label", faults),
         )
 
 
@@ -118,38 +114,26 @@ def _templates(file: Path, id_: str, entry: Json, faults: Faults) -> tuple[Templ
 
 
 def _answer_space(file: Path, id_: str, entry: Json, rows: Sequence[Json], faults: Faults) -> CandidateSet:
-    ids: Any
-    labels: Any
-    if _has_space(entry):
-        labels = entry["answer_space_labels"]
-        ids = entry.get("answer_space_ids", labels)
-        if not isinstance(labels, list) or not isinstance(ids, list):
-            faults.add(file, line_of(file, id_), f"relation {id_}: answer_space_labels and _ids must be lists")
-            labels, ids = [], []
-    else:
-        objects = {row["obj_id"]: row["obj_label"] for row in rows}
-        ids, labels = list(objects), list(objects.values())
+    objects = {row["obj_id"]: row["obj_label"] for row in rows}
+    labels = entry.get("answer_space_labels", list(objects.values()))
+    ids = entry.get("answer_space_ids", labels) if _has_space(entry) else list(objects)
+    if not isinstance(labels, list) or not isinstance(ids, list):
+        faults.add(file, line_of(file, id_), f"relation {id_}: answer_space_labels and _ids must be lists")
+        labels, ids = [], []
     check_answer_space(file, line_of(file, id_), f"relation {id_}", ids, labels, faults)
     pairs = list(zip(map(str, ids), map(str, labels), strict=False))  # unequal lengths are a fault already
     return CandidateSet(id_, tuple(id_ for id_, _ in pairs), tuple(label for _, label in pairs))
 
 
-def _gold_answers(
-    file: Path, rows: Sequence[tuple[int, Json]], space: CandidateSet, entry: Json, faults: Faults
-) -> list[str]:
-    if not _has_space(entry):
-        return [row["obj_id"] for _, row in rows]
-    gold = []
-    for line, row in rows:
-        index = row["answer_idx"]
-        if not 0 <= index < len(space):
-            faults.add(file, line, f"answer_idx is {index}, but the answer space has 0 to {len(space) - 1}")
-            gold.append("")
-            continue
-        if space.names[index] != row["obj_label"]:
-            faults.add(file, line, f"answer_idx {index} is {space.names[index]!r}, but obj_label {row['obj_label']!r}")
-        gold.append(space.ids[index])
-    return gold
+def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults) -> str:
+    """The answer at the place that the row names."""
+    index = row["answer_idx"]
+    if not 0 <= index < len(space):
+        faults.add(file, line, f"answer_idx is {index}, but the answer space has 0 to {len(space) - 1}")
+        return ""
+    if space.names[index] != row["obj_label"]:
+        faults.add(file, line, f"answer_idx {index} is {space.names[index]!r}, but obj_label {row['obj_label']!r}")
+    return space.ids[index]
 
 
 def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) -> dict[str, frozenset[str]]:

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.faults import Faults, Json, read_json_lines
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.facts import Answer, AnswerNames, Fact, ask
-from fathom.formats.wording import RelationEntry, read_entries
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
 
 SOURCES = ("ctd", "wikidata", "umls")
 PROCESSED = "triples_processed"
@@ -45,38 +43,30 @@ class _Source(NamedTuple):
     triples: dict[str, list[Path]]
 
 
-class _Triple(NamedTuple):
-    """A fact of a source, and the split it stands in."""
-
-    source: str
-    split: str
-    fact: Fact
-    subject_aliases: tuple[str, ...]
-
-
 def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     entries: dict[str, RelationEntry] = {}
-    triples: list[_Triple] = []
+    facts: list[Fact] = []
     for source in _sources(path):
         if source.templates.exists():
             entries |= read_entries(source.templates, faults, source.name)
         else:
             faults.note(source.templates, None, f"file is missing: the relations of {source.name} have no templates")
         for split, files in source.triples.items():
-            triples += [triple for file in files for triple in _triples(file, source.name, split, faults)]
-    names, draft = AnswerNames(triple.fact for triple in triples), Draft(path, faults)
-    asked = {triple.fact: triple.source for triple in triples if triple.split == "test"}
-    ask(draft, list(asked), entries, names, lambda fact, gold: {"source": asked[fact], "answers": str(len(gold))})
+            facts += [fact for file in files for fact in _facts(file, source.name, split, faults)]
+    names, draft = AnswerNames(facts), Draft(path, faults)
+    asked = [fact for fact in facts if fact.split == "test"]
+    ask(draft, asked, entries, names, lambda fact, gold: {"source": fact.source, "answers": str(len(gold))})
     without = [id_ for id_, relation in draft.relations.items() if not relation.templates]
     if draft.queries and not faults.found:
         names.note(path, faults)
         if without:
-            asked_how = "asked by few-shot lines, where a probe can"
-            faults.note(path, None, f"no templates for {', '.join(without)}: {asked_how}")
+            faults.note(
+                path, None, f"no templates for {', '.join(without)}: asked by few-shot lines, where a probe can"
+            )
     return draft.queryset(
         path.name.split(".")[0],
-        lambda: _graph(triples, names),
+        lambda: _graph(facts, names),
         nothing="no triples to ask: expected one per line",
         licence="Apache-2.0; the triples as their source has it",
     )
@@ -106,59 +96,58 @@ def _published(folder: Path) -> _Source:
     return _Source(folder.absolute().name.lower(), folder / PROMPTS, triples)
 
 
-def _triples(file: Path, source: str, split: str, faults: Faults) -> Iterator[_Triple]:
+def _facts(file: Path, source: str, split: str, faults: Faults) -> Iterator[Fact]:
     for line, row in read_json_lines(file, _TRIPLE, faults):
-        answers = _answers(row)
-        if answers is None:
+        if answers := _answers(row):
+            yield Fact(
+                file,
+                line,
+                str(row.get("uuid") or ""),
+                row["predicate_id"],
+                row["sub_label"],
+                row["sub_uri"] or row["sub_label"],
+                answers,
+                subject_aliases=tuple(texts_of(row.get("sub_aliases")) or ()),
+                source=source,
+                split=split,
+            )
+        else:
             faults.add(
                 file,
                 line,
                 f"{len(row['obj_uris'])} obj_uris for {len(row['obj_labels'])} obj_labels: expected as many texts, one "
                 "or more, and 'obj_aliases' as a list of lists of texts, one for each",
             )
-            continue
-        subject, subject_id = row["sub_label"], row["sub_uri"] or row["sub_label"]
-        fact = Fact(file, line, str(row.get("uuid") or ""), row["predicate_id"], subject, subject_id, answers)
-        yield _Triple(source, split, fact, tuple(texts_of(row.get("sub_aliases")) or ()))
 
 
-def _answers(row: Json) -> tuple[Answer, ...] | None:
-    """Each id once; None where ids, names and aliases do not fit together."""
+def _answers(row: Json) -> tuple[NamedAnswer, ...]:
+    """Each id once; none where ids, names and aliases do not fit together."""
     ids, labels = texts_of(row["obj_uris"]), texts_of(row["obj_labels"])
     given = row.get("obj_aliases", [[]] * len(ids or ()))
     if not ids or not labels or not isinstance(given, list) or not len(ids) == len(labels) == len(given):
-        return None
+        return ()
     aliases = [texts_of(names) for names in given]
-    if any(names is None for names in aliases):
-        return None
-    answers = (
-        Answer(id_ or name, name, tuple(more or ())) for id_, name, more in zip(ids, labels, aliases, strict=True)
-    )
+    if None in aliases:
+        return ()
+    named = zip(ids, labels, aliases, strict=True)
+    answers = (NamedAnswer(id_ or name, name, tuple(more or ())) for id_, name, more in named)
     return tuple({answer.id: answer for answer in answers}.values())
 
 
-def _graph(triples: list[_Triple], names: AnswerNames) -> KnowledgeGraph:
+def _graph(facts: list[Fact], names: AnswerNames) -> KnowledgeGraph:
     """All triples with their aliases; with splits where there is more than the test triples."""
     called: dict[str, str] = {}
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
-    rows: list[tuple[str, str, str]] = []
-    splits: dict[str, range] = {}
-    for split in _SPLITS:
-        start = len(rows)
-        for triple in triples:
-            if triple.split != split:
-                continue
-            fact = triple.fact
-            called.setdefault(fact.subject_id, fact.subject)
-            aliases[fact.subject_id].update(dict.fromkeys(triple.subject_aliases))
-            for answer in fact.answers:
-                own = names.id_of(answer.id)
-                called.setdefault(own, answer.name)
-                aliases[own].update(dict.fromkeys(answer.aliases))
-                rows.append((fact.subject_id, fact.relation, own))
-        splits[split] = range(start, len(rows))
-    graph = KnowledgeGraph.from_triples(rows, called, aliases)
-    return graph if splits["test"] == range(len(rows)) else replace(graph, splits=splits)
+    triples: dict[str, list[Triple]] = {split: [] for split in _SPLITS}
+    for fact in sorted(facts, key=lambda fact: _SPLITS.index(fact.split)):
+        answers = [(names.id_of(answer.id), answer.name, answer.aliases) for answer in fact.answers]
+        for id_, name, others in ((fact.subject_id, fact.subject, fact.subject_aliases), *answers):
+            called.setdefault(id_, name)
+            aliases[id_].update(dict.fromkeys(others))
+        triples[fact.split] += [(fact.subject_id, fact.relation, id_) for id_, *_ in answers]
+    if not triples["train"] and not triples["dev"]:
+        return KnowledgeGraph.from_triples(triples["test"], called, aliases)
+    return KnowledgeGraph.from_splits(triples, called, aliases)
 
 
 FORMAT = Format(

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
+from typing import NamedTuple
 
 from fathom.data.faults import Faults, Json, open_text, read_json_lines
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
@@ -36,18 +37,17 @@ _RULE_FILE = re.compile(r"(rdfs\d+)-([012])2")
 _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+?)(?: imply)?\?")
 
 
-@dataclass(frozen=True)
-class _Question:
+class _ChoiceLine(NamedTuple):
     """A line.
 
+    :param id: of its query, which has its own candidate set of this name.
     :param stem: name of its file, without the ending.
-    :param number: in its file, from 0.
     :param listed: its ``cands``, or the options of its prompt.
     :param gold: place of the gold option.
     """
 
+    id: str
     stem: str
-    number: int
     question: str
     options: tuple[str, ...]
     listed: tuple[str, ...]
@@ -76,20 +76,16 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
         return None
     asked = {(item.stem, item.listed, item.gold): item for item in [*items, *_beside(path)] if item.stem in TASKS}
     queries = [_query(item, asked) for item in items]
-    of_relation: dict[str, list[Query]] = {}
+    golds: dict[str, list[str]] = defaultdict(list)
     for query in queries:
-        of_relation.setdefault(query.relation, []).append(query)
-    relations = {
-        name: Relation(name, name, (), cardinality_of(gold for query in found for gold in query.gold))
-        for name, found in of_relation.items()
-    }
+        golds[query.relation] += query.gold
     return Choices(
         name=path.resolve().name,
         queries=tuple(queries),
-        candidates={_id(item): CandidateSet(_id(item), item.options, item.options) for item in items},
-        relations=relations,
+        candidates={item.id: CandidateSet(item.id, item.options, item.options) for item in items},
+        relations={name: Relation(name, name, (), cardinality_of(given)) for name, given in golds.items()},
         notes=tuple(faults.notes),
-        questions={_id(item): item.question for item in items},
+        questions={item.id: item.question for item in items},
     )
 
 
@@ -144,7 +140,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(found, key=lambda file: places.get(file.stem, len(known)))
 
 
-def _beside(path: Path) -> list[_Question]:
+def _beside(path: Path) -> list[_ChoiceLine]:
     """The memorising items that a folder of reasoning files belongs to: another run may have asked them."""
     beside = path.resolve().parent / MEMORIZING
     if path.resolve().name != REASONING or not beside.is_dir():
@@ -152,8 +148,7 @@ def _beside(path: Path) -> list[_Question]:
     return [item for file in _files(beside) for item in _items(file, Faults())]
 
 
-def _items(file: Path, faults: Faults) -> list[_Question]:
-    found = []
+def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
     for number, (line, row) in enumerate(read_json_lines(file, {"prompt": str, "gold": str}, faults)):
         parts = split_prompt(row["prompt"])
         if parts is None:
@@ -167,12 +162,8 @@ def _items(file: Path, faults: Faults) -> list[_Question]:
         elif True not in named:
             faults.add(file, line, f"gold {row['gold'][:40]!r} is none of the {len(options)} options")
         else:
-            found.append(
-                _Question(
-                    file.stem, number, question, options, _listed(file, line, row, options, faults), named.index(True)
-                )
-            )
-    return found
+            listed = _listed(file, line, row, options, faults)
+            yield _ChoiceLine(f"{file.stem}/{number}", file.stem, question, options, listed, named.index(True))
 
 
 def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, ...]:
@@ -186,29 +177,25 @@ def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Fa
     return tuple(listed)
 
 
-def _id(item: _Question) -> str:
-    return f"{item.stem}/{item.number}"
-
-
-def _query(item: _Question, asked: dict[tuple[str, tuple[str, ...], int], _Question]) -> Query:
+def _query(item: _ChoiceLine, asked: dict[tuple[str, tuple[str, ...], int], _ChoiceLine]) -> Query:
     """:param asked: the memorising items by task, options and gold."""
     rule = _RULE_FILE.fullmatch(item.stem)
     groups = {"options": str(len(item.options))}
     if rule:
         groups |= {"rule": rule[1], "p1": PREMISES[rule[2]]}
         premise = asked.get((RULES.get(rule[1], ""), item.listed, item.gold))
-        groups |= {"premise": _id(premise)} if premise else {}
+        groups |= {"premise": premise.id} if premise else {}
     elif item.stem in TASKS:
         groups |= {"task": item.stem}
     about = _ABOUT.fullmatch(item.question)
     sentences = [text for text in statements_of(item.question) if text.count(ANSWER) == 1]
     return Query(
-        id=_id(item),
+        id=item.id,
         relation=rule[1] if rule else item.stem,
         subject=about[1] if about else "",
         subject_id=about[1] if about else "",
         gold=(item.options[item.gold],),
-        candidates=_id(item),
+        candidates=item.id,
         groups=groups,
         sentences=tuple(map(Sentence, sentences)),
     )

@@ -5,18 +5,57 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fathom.data.faults import Faults
+from fathom.data.faults import Faults, read_json_lines
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
-from fathom.data.templates import Sentence
-from fathom.formats.base import Draft
-from fathom.formats.wording import RelationEntry
+from fathom.data.templates import SUBJECT, Sentence, Template
+from fathom.formats.base import Draft, check_templates, texts_of, unscored
 
 _SHOWN = 5
 
 
-class Answer(NamedTuple):
+class RelationEntry(NamedTuple):
+    """A relation of a file of templates.
+
+    :param type: LAMA's cardinality ("N-1"), "" where it is not given.
+    """
+
+    templates: tuple[Template, ...] = ()
+    name: str = ""
+    type: str = ""
+
+
+def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, RelationEntry]:
+    """``{"relation": "P19", "template": "[X] was born in [Y] ."}`` per line; a relation may have several lines.
+
+    :param source: passes over the lines whose ``source`` is another (BioLAMA).
+    """
+    entries: dict[str, RelationEntry] = {}
+    for line, row in read_json_lines(file, {"relation": str}, faults):
+        if source and row.get("source", source) != source:
+            continue
+        texts = texts_of(row.get("templates", [row["template"]] if "template" in row else []))
+        if not texts:
+            faults.add(file, line, f"expected 'template': \"… {SUBJECT} … [Y] …\" or 'templates': a list of such texts")
+        templates = check_templates(file, line, texts or (), faults)
+        before = entries.get(row["relation"], RelationEntry())
+        for template in templates:
+            if template in before.templates:
+                faults.note(file, line, f"template {template.text!r} of {row['relation']} stands here again")
+        entries[row["relation"]] = RelationEntry(
+            tuple(dict.fromkeys((*before.templates, *templates))),
+            before.name or _text(row.get("label")),
+            before.type or _text(row.get("type")),
+        )
+    return entries
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+class NamedAnswer(NamedTuple):
     """A right answer.
 
     :param aliases: its other names.
@@ -32,6 +71,8 @@ class Fact(NamedTuple):
 
     :param id: of its query, "" where the file has none.
     :param by_sentence: the layout has sentences for every fact, so that no subject is needed.
+    :param source: which of several sources the file is of.
+    :param split: that the file is of.
     """
 
     file: Path
@@ -40,9 +81,12 @@ class Fact(NamedTuple):
     relation: str
     subject: str
     subject_id: str
-    answers: tuple[Answer, ...]
+    answers: tuple[NamedAnswer, ...]
     sentences: tuple[Sentence, ...] = ()
     by_sentence: bool = False
+    subject_aliases: tuple[str, ...] = ()
+    source: str = ""
+    split: str = "test"
 
 
 class AnswerNames:
@@ -110,7 +154,7 @@ def ask(
         grouped[fact.relation].append(fact)
     taken: set[str] = set()
     for id_, own in grouped.items():
-        entry = entries.get(id_, RelationEntry(()))
+        entry = entries.get(id_, RelationEntry())
         golds = [_gold(fact, names) for fact in own]
         by_id = {names.id_of(answer.id): names.name_of(answer.id) for fact in own for answer in _named(fact)}
         if not by_id:
@@ -121,7 +165,7 @@ def ask(
         draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)
 
 
-def _named(fact: Fact) -> list[Answer]:
+def _named(fact: Fact) -> list[NamedAnswer]:
     return [answer for answer in fact.answers if answer.name.strip()]
 
 
@@ -165,14 +209,11 @@ def _queries(
 
 def _unscored(fact: Fact, relation: Relation, faults: Faults) -> str | None:
     """Why the fact cannot be asked, which is noted; None where it can."""
-    nameless = len(fact.answers) - len(_named(fact))
-    reason = None
-    if nameless == len(fact.answers):
-        reason = "the answer has no name"
-    elif nameless:
-        faults.note(fact.file, fact.line, f"{nameless} of {len(fact.answers)} answers have no name: left out")
-    if reason is None and not fact.subject.strip() and (relation.templates or not fact.by_sentence):
-        reason = "the subject has no name"
-    if reason is not None:
-        faults.note(fact.file, fact.line, f"{reason}: the query is kept as unscored")
-    return reason
+    lacking = len(fact.answers) - len(_named(fact))
+    if lacking == len(fact.answers):
+        return unscored(fact.file, fact.line, "the answer has no name", faults, "the answer has no name")
+    if lacking:
+        faults.note(fact.file, fact.line, f"{lacking} of {len(fact.answers)} answers have no name: left out")
+    if not fact.subject.strip() and (relation.templates or not fact.by_sentence):
+        return unscored(fact.file, fact.line, "the subject has no name", faults)
+    return None

@@ -11,22 +11,18 @@ and so is a date by its fullest form ("12 May 1936" and "16 May 1936" are two da
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fathom.data.faults import Faults, read_json_lines
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
-from fathom.formats.base import Draft, Format
-from fathom.formats.facts import Answer
+from fathom.formats.base import Draft, Format, unscored
+from fathom.formats.facts import Fact, NamedAnswer
 from fathom.prompts.questions import as_template, question_lines
 
 QUESTIONS = "question-templates.csv"
-
-Triple = tuple[str, str, str]
-"""Ids of head, relation and tail."""
 _TEST: dict[str, type] = {"sub_label": str, "obj_uri": list, "obj_label": list}
 _TRAIN: dict[str, type] = {"sub_label": str, "obj_label": list}
 
@@ -35,36 +31,37 @@ def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     questions = _questions(path / QUESTIONS, faults)
     draft = Draft(path, faults)
-    names: dict[str, str] = {}
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
     train: list[Triple] = []
     for id_ in sorted({file.parent.name for file in path.glob("*/test.jsonl")} | questions.keys()):
         file = path / id_ / "test.jsonl"
         if not file.exists():
             faults.note(path / QUESTIONS, None, f"relation {id_} has a question but no {id_}/test.jsonl: left out")
-            continue
-        if id_ not in questions:
+        elif id_ not in questions:
             faults.add(path / QUESTIONS, None, f"relation {id_} has no question: add a line '{id_}, … [S] …?'")
-            continue
-        found = list(_test_lines(file, faults))
-        answers = {answer.id: answer for line in found for answer in line.answers}
-        if not answers:
+        elif answers := _add_relation(draft, id_, questions[id_], list(_facts(file, id_, faults))):
+            for answer in answers:
+                aliases[answer.id].update(dict.fromkeys(answer.aliases))
+            train += _train_triples(file.with_name("train.jsonl"), id_, faults)
+        else:
             faults.add(file, None, f"relation {id_} has no instances: add some or remove its folder")
-            continue
-        for answer in answers.values():
-            names[answer.id] = answer.name
-            aliases[answer.id].update(dict.fromkeys(answer.aliases))
-        space = CandidateSet(id_, tuple(answers), tuple(answer.name for answer in answers.values()))
-        cardinality = cardinality_of(answer.id for line in found for answer in line.answers)
-        question = (as_template(questions[id_]),)
-        relation = Relation(id_, id_, question, cardinality, questions=question)
-        draft.add(relation, space, _queries(file, relation, found, faults))
-        train += _train_triples(file.with_name("train.jsonl"), id_, faults)
     return draft.queryset(
         path.name,
-        lambda: _graph(train, draft.queries, names, aliases),
+        lambda: KnowledgeGraph.from_splits({"train": train, "test": draft.triples()}, draft.names(), aliases),
         nothing="no relation with instances: nothing to ask",
     )
+
+
+def _add_relation(draft: Draft, id_: str, question: str, facts: list[Fact]) -> Collection[NamedAnswer]:
+    """:returns: the answers, each once; none where there are no facts."""
+    answers = {answer.id: answer for fact in facts for answer in fact.answers}
+    if answers:
+        cardinality = cardinality_of(answer.id for fact in facts for answer in fact.answers)
+        templates = (as_template(question),)
+        relation = Relation(id_, id_, templates, cardinality, questions=templates)
+        space = CandidateSet(id_, tuple(answers), tuple(answer.name for answer in answers.values()))
+        draft.add(relation, space, _queries(relation, facts, draft.faults))
+    return answers.values()
 
 
 def _questions(file: Path, faults: Faults) -> dict[str, str]:
@@ -80,15 +77,9 @@ def _questions(file: Path, faults: Faults) -> dict[str, str]:
     return questions
 
 
-class _Instance(NamedTuple):
-    number: int
-    subject: str
-    answers: tuple[Answer, ...]
-
-
-def _test_lines(file: Path, faults: Faults) -> Iterator[_Instance]:
+def _facts(file: Path, relation: str, faults: Faults) -> Iterator[Fact]:
     for line, row in read_json_lines(file, _TEST, faults):
-        ids, labels = row["obj_uri"], row["obj_label"]
+        ids, labels, subject = row["obj_uri"], row["obj_label"], row["sub_label"]
         if len(ids) != len(labels) or not ids:
             faults.add(file, line, f"{len(ids)} obj_uri for {len(labels)} obj_label: expected as many, one or more")
             continue
@@ -97,11 +88,11 @@ def _test_lines(file: Path, faults: Faults) -> Iterator[_Instance]:
             expected = '{"chosen": "…", "rdf": …, "alternative": […]}'
             bad = str(labels[answers.index(None)])[:60]
             faults.add(file, line, f"expected {expected} with its obj_uri, found {bad}")
-            continue
-        yield _Instance(line, row["sub_label"], tuple(filter(None, answers)))
+        else:
+            yield Fact(file, line, "", relation, subject, subject, tuple(filter(None, answers)))
 
 
-def _answer(id_: Any, label: Any) -> Answer | None:
+def _answer(id_: Any, label: Any) -> NamedAnswer | None:
     if not isinstance(id_, str) or not isinstance(label, dict):
         return None
     name, others = label.get("chosen"), label.get("alternative")
@@ -110,22 +101,22 @@ def _answer(id_: Any, label: Any) -> Answer | None:
     aliases = tuple(str(alias) for alias in (label.get("rdf"), *others) if alias and alias != name)
     if id_.startswith("XMLSchema#"):  # a literal: the id names its type alone
         id_ = max((name, *aliases), key=len)
-    return Answer(id_, name, aliases)
+    return NamedAnswer(id_, name, aliases)
 
 
-def _queries(file: Path, relation: Relation, found: list[_Instance], faults: Faults) -> Iterator[Query]:
-    for number, (line, subject, answers) in enumerate(found):
-        if not subject.strip():
-            faults.note(file, line, "the subject has no label: the query is kept as unscored")
+def _queries(relation: Relation, facts: Sequence[Fact], faults: Faults) -> Iterator[Query]:
+    for number, fact in enumerate(facts):
         yield Query(
             id=f"{relation.id}/{number}",
             relation=relation.id,
-            subject=subject,
-            subject_id=subject,
-            gold=tuple(dict.fromkeys(answer.id for answer in answers)),
+            subject=fact.subject,
+            subject_id=fact.subject_id,
+            gold=tuple(dict.fromkeys(answer.id for answer in fact.answers)),
             candidates=relation.id,
-            groups={"cardinality": relation.cardinality, "answers": str(len(answers))},
-            unscored=None if subject.strip() else "the subject has no name",
+            groups={"cardinality": relation.cardinality, "answers": str(len(fact.answers))},
+            unscored=None
+            if fact.subject.strip()
+            else unscored(fact.file, fact.line, "the subject has no label", faults),
         )
 
 
@@ -139,14 +130,6 @@ def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[Triple
             continue
         for name in row["obj_label"]:
             yield row["sub_label"], relation, name
-
-
-def _graph(
-    train: list[Triple], queries: Sequence[Query], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]]
-) -> KnowledgeGraph:
-    test = [(query.subject_id, query.relation, answer) for query in queries for answer in query.gold]
-    graph = KnowledgeGraph.from_triples(train + test, names, aliases)
-    return replace(graph, splits={"train": range(len(train)), "test": range(len(train), len(train) + len(test))})
 
 
 FORMAT = Format("kamel", f"{QUESTIONS} (KAMEL)", lambda path: (path / QUESTIONS).exists(), read_kamel)

@@ -17,10 +17,10 @@ other names.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,7 @@ from fathom.data.columns import SHOWN, Columns, first_fields, first_lines
 from fathom.data.faults import Faults, open_text
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
-from fathom.data.graph.tables import entity_table, in_use, named_by_id
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.data.taking import few_chunks, is_blank, take_rows
 from fathom.formats.base import Format
@@ -100,8 +99,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
 
 def split_of(file: Path) -> str | None:
     """The split that a file is named after, e.g. ``dev`` for ``valid.tsv.gz``."""
-    stem = file.name.split(".")[0]
-    return next((split for split, stems in _SPLITS.items() if stem in stems), None)
+    return next((split for split, stems in _SPLITS.items() if file.name.split(".")[0] in stems), None)
 
 
 def find_files(path: Path) -> GraphFiles:
@@ -113,23 +111,19 @@ def find_files(path: Path) -> GraphFiles:
         "long": _first(folder, _LONG),
         "wikidata": _first(folder, ("entity2wikidata",), (".json", ".json.gz")),
     }
-    if path.is_file():
-        triples = {"": path} if path.name.endswith(_ENDINGS) and first_fields(path) == 3 else {}
-        return GraphFiles(triples, **names)
-    splits = {split: _first(folder, stems) for split, stems in _SPLITS.items()}
-    triples = {split: file for split, file in splits.items() if file is not None}
-    if not triples:
-        others = [
-            file for file in sorted(folder.glob("*")) if file.name.endswith(_ENDINGS) and file not in names.values()
-        ]
-        with_three = [file for file in others if first_fields(file) == 3]
+    triples = {split: file for split, stems in _SPLITS.items() if (file := _first(folder, stems)) is not None}
+    if path.is_file() or not triples:
+        others = [path] if path.is_file() else [file for file in sorted(folder.glob("*")) if file not in names.values()]
+        with_three = [file for file in others if file.name.endswith(_ENDINGS) and first_fields(file) == 3]
         triples = {"": with_three[0]} if len(with_three) == 1 else {}
     return GraphFiles(triples, **names)
 
 
 def _read(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
-    fields = ("head", "relation", "tail")
-    parts = {split: Columns(file, fields, faults, skip=int(_has_header(file))) for split, file in files.triples.items()}
+    parts = {
+        split: Columns(file, ("head", "relation", "tail"), faults, skip=int(_has_header(file)))
+        for split, file in files.triples.items()
+    }
     return assemble(parts, files, faults)
 
 
@@ -155,10 +149,11 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
         for kind, file in (("entity", files.entities), ("relation", files.relations))
         if file is not None
     }
-    entities = _with_texts(names["entity"], files, faults) if "entity" in names else None
-    relations = names["relation"].table if "relation" in names else None
-    entity_ids = _ids(entities, parts, ("head", "tail"))
-    relation_ids = _ids(relations, parts, ("relation",))
+    entities = _with_texts(names["entity"], files, faults) if "entity" in names else _unnamed(parts, ("head", "tail"))
+    relations = (
+        names["relation"].table if "relation" in names else _unnamed(parts, ("relation",)).select(["id", "name"])
+    )
+    entity_ids, relation_ids = (table.column("id").combine_chunks() for table in (entities, relations))
     rows = {
         name: [pc.index_in(part[name], value_set=ids) for part in parts.values()]
         for name, ids in (("head", entity_ids), ("relation", relation_ids), ("tail", entity_ids))
@@ -168,23 +163,9 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
             _refuse_unknown(parts, rows, kind, named.file.name)
     if faults.found:
         return None
-    head, relation, tail = (
-        np.concatenate([found.to_numpy() for found in rows[name]]) for name in ("head", "relation", "tail")
-    )
-    return in_use(
-        entities if entities is not None else named_by_id(entity_ids),
-        relations if relations is not None else named_by_id(relation_ids).select(["id", "name"]),
-        head,
-        relation,
-        tail,
-        _places({split: len(part) for split, part in parts.items()}),
-    )
-
-
-def _places(sizes: Mapping[str, int]) -> dict[str, range]:
-    """Splits that stand one behind the other; the one of "" is none."""
-    ends = np.cumsum(list(sizes.values())).tolist()
-    return {split: range(end - sizes[split], end) for split, end in zip(sizes, ends, strict=True) if split}
+    columns = [np.concatenate([found.to_numpy() for found in column]) for column in rows.values()]
+    splits = consecutive({split: len(part) for split, part in parts.items()})
+    return KnowledgeGraph.of_used(entities, relations, columns, splits)
 
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
@@ -198,13 +179,12 @@ def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
     part = Columns(file, fields, faults)
     part.refuse_empty("id")
     part.refuse_second("id", kind)
-    nameless = np.flatnonzero(is_blank(part["name"]))
-    for row in nameless[:20].tolist():
-        faults.note(
-            file, part.line(row), f"{kind} {part['id'][row].as_py()!r} has no name: what asks of it is unscored"
-        )
-    if len(nameless) > 20:
-        faults.note(file, None, f"{len(nameless) - 20:,} more {kind}s have no name")
+    part.complain(
+        np.flatnonzero(is_blank(part["name"])),
+        lambda row: f"{kind} {part['id'][row].as_py()!r} has no name: what asks of it is unscored",
+        f"{kind}s have no name",
+        faults.note,
+    )
     return part
 
 
@@ -262,11 +242,10 @@ def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, fau
     return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
 
 
-def _ids(given: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str, ...]) -> pa.Array:
-    if given is not None:
-        return given.column("id").combine_chunks()
+def _unnamed(parts: Mapping[str, Columns], names: tuple[str, ...]) -> pa.Table:
+    """What stands in some columns, called by its id."""
     chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
-    return pc.unique(pa.chunked_array(chunks, pa.string()))
+    return named_by_id(pc.unique(pa.chunked_array(chunks, pa.string())))
 
 
 def _refuse_unknown(
@@ -297,11 +276,11 @@ def unwritable(graph: KnowledgeGraph) -> list[str]:
         for column in columns:
             texts = table.column(column)
             rows = np.flatnonzero(pc.match_substring_regex(texts, r"[\t\n\r]").to_numpy())
-            for row in rows[:SHOWN].tolist():
-                faults.append(
-                    f"{kind} {table.column('id')[row].as_py()!r}: its {column} has a tab or a line break, which a file "
-                    f"of tab-separated lines cannot hold: {texts[row].as_py()[:60]!r}; write a space instead"
-                )
+            faults += [
+                f"{kind} {table.column('id')[row].as_py()!r}: its {column} has a tab or a line break, which a file "
+                f"of tab-separated lines cannot hold: {texts[row].as_py()[:60]!r}; write a space instead"
+                for row in rows[:SHOWN].tolist()
+            ]
             if len(rows) > SHOWN:
                 faults.append(f"{len(rows) - SHOWN:,} more {column}s of {kind} rows with a tab or a line break")
     return faults
@@ -322,8 +301,8 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
         if pc.any(told).as_py():
             _write(folder / "entity2textlong.txt", ids.filter(told), descriptions.filter(told))
     _write(folder / "relation2text.txt", relations.column("id"), relations.column("name"))
-    if pc.any(pc.greater(pc.list_value_length(entities.column("aliases")), 0)).as_py():
-        _write_aliases(folder / "entity2wikidata.json", entities)
+    if pc.any(_has_aliases(entities)).as_py():
+        _write_aliases(folder / "entity2wikidata.json", entities.filter(_has_aliases(entities)))
     for split, rows in (graph.splits or {"triples": range(len(graph))}).items():
         _write_triples(folder / f"{split}.tsv", graph, rows)
 
@@ -331,55 +310,41 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
 def _with_glosses(graph: KnowledgeGraph) -> pa.ChunkedArray | None:
     """Names and descriptions with ", " between, where the reader would take them apart again; None elsewhere."""
     ids, names, descriptions = (graph.entities.column(name) for name in ("id", "name", "description"))
-    if pc.any(pc.match_substring(names, ", ")).as_py():
+    if pc.any(pc.match_substring(names, ", ")).as_py() or pc.any(_has_aliases(graph.entities)).as_py():
         return None
-    if pc.any(pc.greater(pc.list_value_length(graph.entities.column("aliases")), 0)).as_py():
-        return None
-    both = pc.binary_join_element_wise(names, descriptions, ", ")
-    joined = pc.if_else(pc.equal(descriptions, ""), names, both)
+    joined = pc.if_else(pc.equal(descriptions, ""), names, pc.binary_join_element_wise(names, descriptions, ", "))
     return joined if _has_glosses(ids, joined) else None
 
 
+def _has_aliases(entities: pa.Table) -> pa.ChunkedArray:
+    return pc.greater(pc.list_value_length(entities.column("aliases")), 0)
+
+
 def _write(file: Path, *columns: pa.ChunkedArray) -> None:
-    with file.open("wb") as stream:
-        for start in range(0, len(columns[0]), _LINES):
-            _write_lines(stream, *(column.slice(start, _LINES) for column in columns))
+    starts = range(0, len(columns[0]), _LINES)
+    _write_lines(file, ([column.slice(start, _LINES) for column in columns] for start in starts))
 
 
 def _write_triples(file: Path, graph: KnowledgeGraph, rows: range) -> None:
     ids, relations = few_chunks(graph.entities.column("id")), few_chunks(graph.relations.column("id"))
+    columns = ((ids, graph.head), (relations, graph.relation), (ids, graph.tail))
+    parts = (slice(start, min(start + _LINES, rows.stop)) for start in range(rows.start, rows.stop, _LINES))
+    _write_lines(file, ([take_rows(texts, places[part]) for texts, places in columns] for part in parts))
+
+
+def _write_lines(file: Path, parts: Iterable[Sequence[pa.ChunkedArray]]) -> None:
+    """:param parts: columns of as many lines as are put together at a time."""
     with file.open("wb") as stream:
-        for start in range(rows.start, rows.stop, _LINES):
-            part = slice(start, min(start + _LINES, rows.stop))
-            _write_lines(
-                stream,
-                take_rows(ids, graph.head[part]),
-                take_rows(relations, graph.relation[part]),
-                take_rows(ids, graph.tail[part]),
-            )
-
-
-def _write_lines(stream: BinaryIO, *columns: pa.ChunkedArray) -> None:
-    lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, "\t"), "\n", "")
-    for part in _bytes_of(lines):
-        stream.write(part)
-
-
-def _bytes_of(lines: pa.ChunkedArray) -> Iterator[memoryview]:
-    """The characters of a column of texts stand one after another: the file is there already."""
-    for chunk in lines.chunks:
-        _, offsets, characters = chunk.buffers()
-        places = np.frombuffer(offsets, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-        if characters is not None:
-            yield memoryview(characters)[places[0] : places[-1]]
+        for columns in parts:
+            lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, "\t"), "\n", "")
+            stream.writelines(characters(lines))
 
 
 def _write_aliases(file: Path, entities: pa.Table) -> None:
-    """One object, a line for each entity that has other names."""
-    having = entities.filter(pc.greater(pc.list_value_length(entities.column("aliases")), 0))
+    """One object, a line for each of the entities."""
     with file.open("w", encoding="utf-8") as stream:
         before = "{\n"
-        for batch in having.select(["id", "aliases"]).to_batches(max_chunksize=_LINES):
+        for batch in entities.select(["id", "aliases"]).to_batches(max_chunksize=_LINES):
             for id_, aliases in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 stream.write(f"{before}{json.dumps(id_)}: {json.dumps({'alternatives': aliases}, ensure_ascii=False)}")
                 before = ",\n"

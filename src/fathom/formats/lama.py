@@ -13,8 +13,8 @@ is one query, also where two lines say the same fact.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -23,8 +23,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format
-from fathom.formats.facts import Answer, AnswerNames, Fact, ask
-from fathom.formats.wording import RelationEntry, read_entries
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
 
 TEMPLATES = "relations.jsonl"
 MASK = "[MASK]"
@@ -51,21 +50,9 @@ _TEST_FILE = re.compile(r"(\w+_)?test\.jsonl(\.gz)?")
 _PEEKED = 10
 _OPTIONAL_TEXT = ("uuid", "id", "predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
 
-
-class _LeftOut:
-    """Sentences that are not asked: why, and where they stand."""
-
-    def __init__(self) -> None:
-        self.places: dict[tuple[Path, str], list[int]] = defaultdict(list)
-        self.doubles = 0
-
-    def note(self, path: Path, faults: Faults) -> None:
-        """One line for each file and reason."""
-        for (file, why), lines in self.places.items():
-            where = ", ".join(map(str, dict.fromkeys(lines)))
-            faults.note(file, None, f"sentences with {why}, left out: {len(lines):,} (lines {where})")
-        if self.doubles:
-            faults.note(path, None, f"sentences that repeat one of their fact, left out: {self.doubles:,}")
+LeftOut = dict[tuple[Path, str], list[int]]
+"""Lines whose sentences are not asked, by file and reason."""
+_DOUBLE = "what another of their fact says"
 
 
 def read_lama(path: Path, faults: Faults) -> QuerySet | None:
@@ -76,14 +63,14 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
         return None
     _check_twins(files, faults)
     entries = _entries(path if path.is_dir() else path.parent, faults)
-    left_out = _LeftOut()
+    left_out: LeftOut = defaultdict(list)
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
     names, draft = AnswerNames(facts), Draft(path, faults)
     types = {id_: {"type": entry.type} for id_, entry in entries.items() if entry.type}
     ask(draft, facts, entries, names, lambda fact, gold: types.get(fact.relation, {}))
     _note_repeated(path, draft.queries, faults)
     if not faults.found:
-        left_out.note(path, faults)
+        _note_left_out(path, left_out, faults)
         names.note(path, faults)
         _note_gaps(path, files, draft, faults)
     return draft.queryset(path.name.split(".")[0], lambda: _graph(draft, facts, names), licence=_LICENCE)
@@ -125,19 +112,17 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     return entries
 
 
-def _facts(file: Path, left_out: _LeftOut, faults: Faults) -> Iterator[Fact]:
-    before = len(faults.found)
-    empty = True
+def _facts(file: Path, left_out: LeftOut, faults: Faults) -> Iterator[Fact]:
+    before, line = len(faults.found), 0
     for line, row in read_json_lines(file, {"obj_label": str}, faults):
         fact = _fact(file, line, row, left_out, faults)
-        empty = False
         if fact is not None:
             yield fact
-    if empty and len(faults.found) == before:
+    if not line and len(faults.found) == before:
         faults.add(file, None, "no facts: expected one per line, or the file removed")
 
 
-def _fact(file: Path, line: int, row: Json, left_out: _LeftOut, faults: Faults) -> Fact | None:
+def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -> Fact | None:
     wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
     for name in wrong:
         faults.add(file, line, f"'{name}' must be text, found {row[name]!r}")
@@ -152,27 +137,24 @@ def _fact(file: Path, line: int, row: Json, left_out: _LeftOut, faults: Faults) 
     if wrong or masked is None:
         return None
     by_sentence = "masked_sentences" in row
-    relation = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
-    if not relation:
-        relation = SQUAD if by_sentence else file.name.split(".")[0]
-    subject, subject_id = _subject(row, relation)
+    named = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
+    relation = named or (SQUAD if by_sentence else file.name.split(".")[0])
     return Fact(
         file,
         line,
         row.get("uuid") or row.get("id") or "",
         relation,
-        subject,
-        subject_id,
+        *_subject(row, relation),
         (_answer(row),),
         tuple(_sentences(file, line, masked, left_out)),
         by_sentence,
     )
 
 
-def _answer(row: Json) -> Answer:
+def _answer(row: Json) -> NamedAnswer:
     found = row.get("obj_aliases")
     aliases = tuple(alias for alias in found if isinstance(alias, str)) if isinstance(found, list) else ()
-    return Answer(row.get("obj_uri") or row.get("obj") or row["obj_label"], row["obj_label"], aliases)
+    return NamedAnswer(row.get("obj_uri") or row.get("obj") or row["obj_label"], row["obj_label"], aliases)
 
 
 def _subject(row: Json, relation: str) -> tuple[str, str]:
@@ -196,28 +178,36 @@ def _masked(row: Json) -> list[Sentence] | None:
     return good if len(good) == len(pairs) else None
 
 
-def _sentences(file: Path, line: int, masked: list[Sentence], left_out: _LeftOut) -> Iterator[Sentence]:
+def _sentences(file: Path, line: int, masked: list[Sentence], left_out: LeftOut) -> Iterator[Sentence]:
     """Those with one mask, each once."""
     seen: set[str] = set()
     for text, surface in masked:
         if text in seen:
-            left_out.doubles += 1
-            continue
-        seen.add(text)
-        count = text.count(MASK)
-        if SUBJECT in text or ANSWER in text:
-            left_out.places[file, f"{SUBJECT} or {ANSWER} in their text"].append(line)
-        elif count == 1:
-            yield Sentence(text.replace(MASK, ANSWER), surface)
+            why = _DOUBLE
+        elif SUBJECT in text or ANSWER in text:
+            why = f"{SUBJECT} or {ANSWER} in their text"
         else:
-            left_out.places[file, "several masks" if count else "no mask"].append(line)
+            why = {0: "no mask", 1: ""}.get(text.count(MASK), "several masks")
+        seen.add(text)
+        if why:
+            left_out[file, why].append(line)
+        else:
+            yield Sentence(text.replace(MASK, ANSWER), surface)
+
+
+def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
+    """One line for each file and reason; what repeats is counted over all files."""
+    doubles = sum(len(lines) for (_, why), lines in left_out.items() if why == _DOUBLE)
+    for (file, why), lines in left_out.items():
+        if why != _DOUBLE:
+            where = ", ".join(map(str, dict.fromkeys(lines)))
+            faults.note(file, None, f"sentences with {why}, left out: {len(lines):,} (lines {where})")
+    if doubles:
+        faults.note(path, None, f"sentences that repeat one of their fact, left out: {doubles:,}")
 
 
 def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
-    counts: dict[str, int] = defaultdict(int)
-    for query in queries:
-        if query.fact_id is not None:
-            counts[query.fact_id] += 1
+    counts = Counter(query.fact_id for query in queries if query.fact_id is not None)
     repeated = [fact_id for fact_id, count in counts.items() if count > 1]
     if repeated:
         faults.note(
@@ -245,23 +235,18 @@ def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> N
         faults.note(path, None, "no natural sentences: facts are asked by template alone")
 
 
-def _few(ids: Iterable[str], shown: int = 10) -> str:
-    found = list(ids)
-    return ", ".join(found[:shown]) + (f" and {len(found) - shown} more" if len(found) > shown else "")
+def _few(ids: list[str], shown: int = 10) -> str:
+    return ", ".join(ids[:shown]) + (f" and {len(ids) - shown} more" if len(ids) > shown else "")
 
 
 def _graph(draft: Draft, facts: list[Fact], names: AnswerNames) -> KnowledgeGraph | None:
     """None where no fact has a known subject."""
-    triples = [(query.subject_id, query.relation, query.gold[0]) for query in draft.queries if query.subject_id]
-    if not triples:
-        return None
-    called = {query.subject_id: query.subject for query in reversed(draft.queries)}
-    called |= {id_: name for space in draft.candidates.values() for id_, name in space.named()}
+    called = {query.subject_id: query.subject for query in reversed(draft.queries)} | draft.names()
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
     for fact in facts:
         for answer in fact.answers:
             aliases[names.id_of(answer.id)].update(dict.fromkeys(answer.aliases))
-    return KnowledgeGraph.from_triples(triples, called, aliases)
+    return draft.graph(called, aliases)
 
 
 FORMAT = Format(

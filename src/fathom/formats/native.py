@@ -18,16 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.data.faults import Faults, Json, check_answer_space, read_json, read_json_lines
-from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format
-from fathom.formats.wording import check_templates
+from fathom.formats.base import Draft, Format, check_templates, unscored
 from fathom.store.files import write_json_lines
 
 RELATIONS, ABOUT = "relations.jsonl", "dataset.json"
 
-_FACT: dict[str, type] = {"relation": str}
 _FACT_FIELDS: dict[str, type] = {
     **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id"), str),
     **dict.fromkeys(("answers", "known", "sentences"), list),
@@ -45,12 +42,9 @@ _IN_WORDS: dict[type, str] = {str: "text", list: "a list", dict: "an object of t
 class _Fact(NamedTuple):
     line: int
     row: Json
+    subject: str
     answers: list[str]
     sentences: tuple[Sentence, ...]
-
-    @property
-    def subject(self) -> str:
-        return str(self.row.get("subject", ""))
 
 
 def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json]) -> None:
@@ -73,20 +67,22 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
         about = {}
     entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
-    for line, row in _fact_rows(file, faults):
+    rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
+    for line, row in _fitting(file, rows, _FACT_FIELDS, faults):
         answers = _answers(file, line, row, faults)
         if row["relation"] not in entries:
             some = ", ".join(list(entries)[:10]) or "none"
             faults.add(file, line, f"relation {row['relation']!r} is not in {RELATIONS}: it has {some}")
         elif answers:
-            facts[row["relation"]].append(_Fact(line, row, answers, _sentences(file, line, row, faults)))
+            sentences = tuple(_sentences(file, line, row, faults))
+            facts[row["relation"]].append(_Fact(line, row, str(row.get("subject", "")), answers, sentences))
     draft = Draft(file, faults)
     for id_, (line, entry) in entries.items():
         _add_relation(draft, line, entry, facts[id_])
     _check_ids(file, draft.queries, faults)
     return draft.queryset(
         about.get("name", path.name),
-        lambda: _graph(draft),
+        lambda: draft.graph(draft.names() | {query.subject_id: query.subject for query in draft.queries}),
         nothing="no facts: nothing to ask",
         version=str(about.get("version", "")),
         licence=about.get("licence", "not stated"),
@@ -117,20 +113,9 @@ def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> N
     draft.add(relation, space, _queries(draft.path, relation, space, facts, faults))
 
 
-def _graph(draft: Draft) -> KnowledgeGraph | None:
-    """None where no fact has a known subject."""
-    names = {id_: name for space in draft.candidates.values() for id_, name in space.named()}
-    names |= {query.subject_id: query.subject for query in draft.queries}
-    known = [query for query in draft.queries if query.subject_id]
-    triples = [(query.subject_id, query.relation, answer) for query in known for answer in query.gold]
-    return KnowledgeGraph.from_triples(triples, names) if triples else None
-
-
 def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]:
     entries: dict[str, tuple[int, Json]] = {}
-    for line, row in read_json_lines(file, {"relation": str}, faults):
-        if not _fields_fit(file, line, row, _RELATION_FIELDS, faults):
-            continue
+    for line, row in _fitting(file, read_json_lines(file, {"relation": str}, faults), _RELATION_FIELDS, faults):
         if row["relation"] in entries:
             faults.add(file, line, f"relation {row['relation']!r} stands here for the second time")
         check_templates(file, line, map(str, row.get("templates", ())), faults)
@@ -138,22 +123,19 @@ def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]
     return entries
 
 
-def _fact_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
-    rows = read_json_lines(file, _FACT, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
+def _fitting(
+    file: Path, rows: Iterable[tuple[int, Json]], fields: dict[str, type], faults: Faults
+) -> Iterator[tuple[int, Json]]:
+    """Rows whose every field is known and of its type; a misspelt one would otherwise be ignored in silence."""
     for line, row in rows:
-        if _fields_fit(file, line, row, _FACT_FIELDS, faults):
+        unknown = sorted(set(row) - fields.keys())
+        if unknown:
+            faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(fields))}")
+        wrong = [name for name in row if name in fields and not isinstance(row[name], fields[name])]
+        for name in wrong:
+            faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {row[name]!r}")
+        if not unknown and not wrong:
             yield line, row
-
-
-def _fields_fit(file: Path, line: int, row: Json, fields: dict[str, type], faults: Faults) -> bool:
-    """Whether every field is known and of its type; a misspelt one would otherwise be ignored in silence."""
-    unknown = sorted(set(row) - fields.keys())
-    if unknown:
-        faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(fields))}")
-    wrong = [name for name in row if name in fields and not isinstance(row[name], fields[name])]
-    for name in wrong:
-        faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {row[name]!r}")
-    return not unknown and not wrong
 
 
 def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
@@ -164,11 +146,10 @@ def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
         return
     for number, row in enumerate(table.to_pylist(), start=1):
         present = {name: value for name, value in row.items() if value is not None}
-        wrong = [f"'{name}' must be text" for name in _FACT if not isinstance(present.get(name), str)]
-        if wrong:
-            faults.add(file, number, "; ".join(wrong))
-        else:
+        if isinstance(present.get("relation"), str):
             yield number, present
+        else:
+            faults.add(file, number, "'relation' must be text")
 
 
 def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
@@ -183,9 +164,8 @@ def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
     return answers
 
 
-def _sentences(file: Path, line: int, row: Json, faults: Faults) -> tuple[Sentence, ...]:
+def _sentences(file: Path, line: int, row: Json, faults: Faults) -> Iterator[Sentence]:
     """Texts, or objects that also say which words stood at the answer's place."""
-    found = []
     for given in row.get("sentences", ()):
         item = given if isinstance(given, dict) else {"text": given}
         text, surface = item.get("text"), item.get("surface") or ""
@@ -195,10 +175,9 @@ def _sentences(file: Path, line: int, row: Json, faults: Faults) -> tuple[Senten
             has = f"has {SUBJECT}" if count == 1 else f"has {ANSWER} {count} times"
             faults.add(file, line, f"sentence {text!r} {has}: write {ANSWER} once, and the subject's name in full")
         else:
-            found.append(Sentence(text, surface))
+            yield Sentence(text, surface)
     if "sentences" in row and not row["sentences"]:
         faults.add(file, line, "'sentences' is empty: write at least one, or leave it out")
-    return tuple(found)
 
 
 def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> CandidateSet:
@@ -221,38 +200,35 @@ def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults
 def _queries(
     file: Path, relation: Relation, space: CandidateSet, facts: list[_Fact], faults: Faults
 ) -> Iterator[Query]:
-    by_name = {name: id_ for id_, name in space.named()}
+    by_name = dict(zip(space.names, space.ids, strict=True))
     for index, fact in enumerate(facts):
         line, row, answers = fact.line, fact.row, fact.answers
         wanted = [row["answer_id"]] if "answer_id" in row else [by_name.get(answer, answer) for answer in answers]
         known = [by_name.get(answer, answer) for answer in row.get("known", ())]
+        missing = [answer for answer in (*wanted, *known) if answer not in space.position]
         if "answer_id" in row and by_name.get(answers[0]) != row["answer_id"]:
             faults.add(
                 file, line, f"answer {answers[0]!r} has the id {by_name.get(answers[0])!r} elsewhere, not this one"
             )
-            continue
-        missing = [answer for answer in (*wanted, *known) if answer not in space.position]
-        if missing:
+        elif missing:
             faults.add(file, line, f"answer {missing[0]!r} is not among the candidates of {relation.id!r}")
-            continue
-        if "subject" not in row and not row.get("sentences"):
-            faults.add(file, line, "'subject' is missing: only a fact with 'sentences' needs none")
-        nameless = not fact.subject.strip() and not fact.sentences
-        if nameless and "subject" in row:
-            faults.note(file, line, "the subject is empty: the query is kept as unscored")
-        yield Query(
-            id=str(row.get("id", f"{relation.id}/{index}")),
-            relation=relation.id,
-            subject=fact.subject,
-            subject_id=row.get("subject_id", fact.subject),
-            gold=tuple(wanted),
-            candidates=relation.id,
-            known=tuple(known),
-            groups={"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
-            | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
-            unscored="the subject has no name" if nameless else None,
-            sentences=fact.sentences,
-        )
+        else:
+            if "subject" not in row and not row.get("sentences"):
+                faults.add(file, line, "'subject' is missing: only a fact with 'sentences' needs none")
+            named = fact.subject.strip() or fact.sentences or "subject" not in row
+            yield Query(
+                id=str(row.get("id", f"{relation.id}/{index}")),
+                relation=relation.id,
+                subject=fact.subject,
+                subject_id=row.get("subject_id", fact.subject),
+                gold=tuple(wanted),
+                candidates=relation.id,
+                known=tuple(known),
+                groups={"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
+                | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
+                unscored=None if named else unscored(file, line, "the subject is empty", faults),
+                sentences=fact.sentences,
+            )
 
 
 def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:

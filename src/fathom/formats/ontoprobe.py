@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.data.faults import Faults, Json, read_json, read_json_lines
+from fathom.data.knowledge import consecutive
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, texts_of
+from fathom.formats.base import Draft, Format, texts_of, unscored
 from fathom.prompts.ontology import CLASSES, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
 from fathom.store.files import write_json, write_json_lines
 
@@ -79,30 +80,27 @@ def is_ontoprobe(path: Path) -> bool:
 
 def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
-    classes, properties = read_classes(path / CLASS_FILE, faults), read_properties(path / PROPERTY_FILE, faults)
     spaces = {
-        CLASSES: _space(CLASSES, (label for found in classes for label in (found.label, *found.superclasses))),
-        PROPERTIES: _space(PROPERTIES, (label for one in properties for label in (one.label, *one.superproperties))),
+        CLASSES: _space(CLASSES, _class_labels(path / CLASS_FILE, faults)),
+        PROPERTIES: _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, faults)),
     }
-    items = {task: _items(_task_file(path, task), faults) for task in TASKS}
+    items = {task: list(_items(_task_file(path, task), faults)) for task in TASKS}
     draft = Draft(path, faults)
-    subsets: dict[str, set[str]] = {split: set() for split in SPLIT_SIZES}
-    for task, found in items.items():
-        if not found:
-            continue
+    subsets: dict[str, frozenset[str]] = dict.fromkeys(SPLIT_SIZES, frozenset())
+    for task, found in ((task, found) for task, found in items.items() if found):
         file = _task_file(path, task)
         space = spaces[PROPERTIES if task == "subPropertyOf" else CLASSES]
         cardinality = cardinality_of(gold for item in found for gold in item.gold)
         relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
         asked = list(_queries(file, relation, space, found, _other_side(task, items), faults))
-        for split, ids in _splits([query.id for query in asked]).items():
-            subsets[split] |= ids
+        for split, part in consecutive(SPLIT_SIZES).items():
+            subsets[split] |= {query.id for query in asked[part.start : part.stop]}
         _note_odd_items(file, found, faults)
         draft.add(relation, space, asked)
     if not draft.queries and not faults.found:
         faults.add(path / MEMORIZING, None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
     draft.candidates = {name: space for name, space in spaces.items() if name in draft.candidates}
-    return draft.queryset(path.resolve().name, subsets={split: frozenset(ids) for split, ids in subsets.items()})
+    return draft.queryset(path.resolve().name, subsets=subsets)
 
 
 def write_ontoprobe(
@@ -117,31 +115,35 @@ def write_ontoprobe(
     :param by_default: labels of properties whose sentence pattern is the default one.
     :param tasks: lines of each task (:func:`task_lines`), in the order in which they are asked.
     """
-    about_classes = [
-        {
-            "id": number,
-            "rdfs:Class": found.iri,
-            "rdfs:label": found.label,
-            "rdfs:subClassOf": list(found.superclasses),
-            "is rdf:type of": list(found.instances),
-        }
-        for number, found in enumerate(classes)
-    ]
-    about_properties = [
-        {
-            "id": number,
-            "rdf:Property": list(found.iris),
-            "rdfs:label": found.label,
-            "rdfs:domain": found.domain,
-            "rdf:range": found.range,
-            "rdfs:subPropertyOf": dict(found.superproperties),
-            "pattern": found.pattern,
-            "pattern_is_default": found.label in by_default,
-        }
-        for number, found in enumerate(properties)
-    ]
-    write_json(folder / CLASS_FILE, about_classes)
-    write_json(folder / PROPERTY_FILE, about_properties)
+    write_json(
+        folder / CLASS_FILE,
+        [
+            {
+                "id": number,
+                "rdfs:Class": found.iri,
+                "rdfs:label": found.label,
+                "rdfs:subClassOf": list(found.superclasses),
+                "is rdf:type of": list(found.instances),
+            }
+            for number, found in enumerate(classes)
+        ],
+    )
+    write_json(
+        folder / PROPERTY_FILE,
+        [
+            {
+                "id": number,
+                "rdf:Property": list(found.iris),
+                "rdfs:label": found.label,
+                "rdfs:domain": found.domain,
+                "rdf:range": found.range,  # the published file spells it so
+                "rdfs:subPropertyOf": dict(found.superproperties),
+                "pattern": found.pattern,
+                "pattern_is_default": found.label in by_default,
+            }
+            for number, found in enumerate(properties)
+        ],
+    )
     (folder / MEMORIZING).mkdir()
     for task, rows in tasks.items():
         write_json_lines(_task_file(folder, task), rows)
@@ -204,48 +206,31 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def read_classes(file: Path, faults: Faults) -> list[OntologyClass]:
-    """``class.json``; entries that are not as expected become faults."""
-    found = []
+def _class_labels(file: Path, faults: Faults) -> Iterator[str]:
+    """Classes and super-classes of ``class.json``; entries that are not as expected become faults."""
     for number, entry in _entries(file, faults):
         superclasses, instances = entry.get("rdfs:subClassOf") or [], entry.get("is rdf:type of") or []
         if texts_of(superclasses) is None or texts_of(instances) is None:
             faults.add(file, None, f"entry {number}: 'rdfs:subClassOf' and 'is rdf:type of' must be lists of texts")
-            continue
-        iri = str(entry.get("rdfs:Class", ""))
-        found.append(OntologyClass(iri, entry["rdfs:label"], tuple(superclasses), tuple(instances)))
-    return found
+        else:
+            yield from (entry["rdfs:label"], *superclasses)
 
 
-def read_properties(file: Path, faults: Faults) -> list[OntologyProperty]:
-    """``property.json``; entries that are not as expected become faults."""
-    found = []
+def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
+    """Properties and super-properties of ``property.json``; entries that are not as expected become faults."""
     for number, entry in _entries(file, faults):
         iris, supers = entry.get("rdf:Property") or [], entry.get("rdfs:subPropertyOf") or {}
         if not isinstance(supers, dict) or texts_of(list(supers.values())) is None or not isinstance(iris, str | list):
             faults.add(file, None, f"entry {number}: 'rdfs:subPropertyOf' must be an object of patterns by label")
-            continue
-        found.append(
-            OntologyProperty(
-                (iris,) if isinstance(iris, str) else tuple(map(str, iris)),
-                entry["rdfs:label"],
-                entry.get("rdfs:domain"),
-                entry.get("rdf:range"),  # the published file spells it so
-                supers,
-                str(entry.get("pattern", "")),
-            )
-        )
-    return found
+        else:
+            yield from (entry["rdfs:label"], *supers)
 
 
 def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
     content = read_json(file, faults)
-    if content is None:
-        return
-    if not isinstance(content, list):
+    if not isinstance(content, list | None):
         faults.add(file, 1, "expected a list of objects with 'rdfs:label'")
-        return
-    for number, entry in enumerate(content):
+    for number, entry in enumerate(content if isinstance(content, list) else ()):
         if isinstance(entry, dict) and isinstance(entry.get("rdfs:label"), str):
             yield number, entry
         else:
@@ -262,20 +247,18 @@ def _task_file(folder: Path, task: str) -> Path:
     return folder / MEMORIZING / f"{task}.jsonl"
 
 
-def _items(file: Path, faults: Faults) -> list[_TaskItem]:
+def _items(file: Path, faults: Faults) -> Iterator[_TaskItem]:
     if not file.exists():
         faults.note(file, None, "file is missing: the task is left out")
-        return []
-    found = []
+        return
     for line, row in read_json_lines(file, {}, faults):
         subject, pattern = _named(row.get("uuu"))
         gold = texts_of(list(row["xxx"]) if isinstance(row.get("xxx"), dict) else row.get("xxx"))
         if subject is None or not gold:
             expected = '{"uuu": "text" or {"label": "pattern"}, "xxx": ["text", …] or {"label": "pattern", …}}'
             faults.add(file, line, f"expected {expected}, found {str(row)[:60]}")
-            continue
-        found.append(_TaskItem(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold)))))
-    return found
+        else:
+            yield _TaskItem(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold))))
 
 
 def _named(asked: Any) -> tuple[str | None, str]:
@@ -305,20 +288,20 @@ def _queries(
         missing = [gold for gold in item.gold if gold not in space.position]
         if missing:
             faults.add(file, item.line, f"gold answer {missing[0]!r} is none of the {len(space)} {space.name}")
-            continue
-        if not has_words(item.subject):
-            faults.note(file, item.line, f"{item.subject!r} has no letter or digit: the query is kept as unscored")
-        yield Query(
-            id=f"{relation.id}/{number}",
-            relation=relation.id,
-            subject=clean(item.subject),
-            subject_id=item.subject,
-            gold=item.gold,
-            candidates=space.name,
-            groups={"cardinality": relation.cardinality, "answers": str(len(item.gold))},
-            unscored=None if has_words(item.subject) else "the subject has no name",
-            sentences=_sentences(file, relation.id, item, other_side.get(item.subject), faults),
-        )
+        else:
+            yield Query(
+                id=f"{relation.id}/{number}",
+                relation=relation.id,
+                subject=clean(item.subject),
+                subject_id=item.subject,
+                gold=item.gold,
+                candidates=space.name,
+                groups={"cardinality": relation.cardinality, "answers": str(len(item.gold))},
+                unscored=None
+                if has_words(item.subject)
+                else unscored(file, item.line, f"{item.subject!r} has no letter or digit", faults),
+                sentences=_sentences(file, relation.id, item, other_side.get(item.subject), faults),
+            )
 
 
 def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
@@ -328,15 +311,6 @@ def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults
         faults.add(file, item.line, f"pattern {item.pattern!r}: expected {SUBJECT} and once {ANSWER}")
         return ()
     return (Sentence((domain_sentence if task == "domain" else range_sentence)(item.pattern, other)),)
-
-
-def _splits(ids: Sequence[str]) -> dict[str, frozenset[str]]:
-    start = 0
-    found = {}
-    for split, size in SPLIT_SIZES.items():
-        found[split] = frozenset(ids[start : start + size])
-        start += size
-    return found
 
 
 def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> None:

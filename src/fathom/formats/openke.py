@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,10 @@ from fathom.formats.kg import assemble, find_files
 
 _SPLITS = {"train": "train2id.txt", "dev": "valid2id.txt", "test": "test2id.txt"}
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
+_COLUMNS = {"head": "entity", "tail": "entity", "relation": "relation"}
+"""What the columns of a split name, in their order."""
+Numbered = tuple[pa.Array, pa.Array]
+"""Text ids, and the number of each, int64."""
 
 
 def read_openke(path: Path, faults: Faults) -> QuerySet | None:
@@ -41,37 +45,22 @@ def read_openke(path: Path, faults: Faults) -> QuerySet | None:
     graph = cached(
         [*(path / name for name in _NAMES.values()), *texts.all()], faults, lambda: _read(path, files, faults)
     )
-    if graph is None or faults.found:
-        return None
-    return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
-
-
-class _Numbered(NamedTuple):
-    """What the numbers stand for.
-
-    :param ids: text ids.
-    :param numbers: of each, int64.
-    """
-
-    ids: pa.Array
-    numbers: pa.Array
+    return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
 
 
 def _read(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:
-    entities, relations = (_read_numbers(path / name, kind, faults) for kind, name in _NAMES.items())
+    numbered = {kind: _read_numbers(path / name, kind, faults) for kind, name in _NAMES.items()}
     parts = {}
     for split, file in files.items():
-        part = _counted(file, ("head", "tail", "relation"), faults)
-        of = {"head": entities, "tail": entities, "relation": relations}
-        part.table = pa.table({name: _as_ids(part, name, numbered, faults) for name, numbered in of.items()})
-        parts[split] = part
+        part = parts[split] = _counted(file, _COLUMNS, faults)
+        part.table = pa.table({name: _as_ids(part, name, kind, numbered[kind]) for name, kind in _COLUMNS.items()})
     return None if faults.found else assemble(parts, find_files(path), faults)
 
 
-def _counted(file: Path, names: tuple[str, ...], faults: Faults) -> Columns:
+def _counted(file: Path, names: Iterable[str], faults: Faults) -> Columns:
     """A file whose first line is a count."""
     first, second = (*first_lines(file, 2), "", "")[:2]
-    part = Columns(file, names, faults, delimiter="\t" if "\t" in second else " ", skip=1)
+    part = Columns(file, tuple(names), faults, delimiter="\t" if "\t" in second else " ", skip=1)
     if not first.strip().isdecimal():
         faults.add(file, 1, f"expected the number of lines that follow, found {first[:40]!r}")
     elif int(first) != len(part) and not part.faulty:
@@ -79,12 +68,12 @@ def _counted(file: Path, names: tuple[str, ...], faults: Faults) -> Columns:
     return part
 
 
-def _read_numbers(file: Path, kind: str, faults: Faults) -> _Numbered:
+def _read_numbers(file: Path, kind: str, faults: Faults) -> Numbered:
     part = _counted(file, ("id", "number"), faults)
     numbers = _integers(part, "number")
-    for name in ("id", "number"):
-        part.refuse_second(name, f"{kind} {name}" if name == "number" else kind)
-    return _Numbered(part["id"].combine_chunks(), numbers.combine_chunks())
+    part.refuse_second("id", kind)
+    part.refuse_second("number", f"{kind} number")
+    return part["id"].combine_chunks(), numbers.combine_chunks()
 
 
 def _integers(part: Columns, name: str) -> pa.ChunkedArray:
@@ -97,13 +86,12 @@ def _integers(part: Columns, name: str) -> pa.ChunkedArray:
     return pc.cast(pc.if_else(good, column, "-1"), pa.int64())
 
 
-def _as_ids(part: Columns, name: str, numbered: _Numbered, faults: Faults) -> pa.ChunkedArray:
-    numbers = _integers(part, name)
-    place = pc.index_in(numbers, value_set=numbered.numbers)
-    kind = "relation" if name == "relation" else "entity"
+def _as_ids(part: Columns, name: str, kind: str, numbered: Numbered) -> pa.ChunkedArray:
+    (ids, known), numbers = numbered, _integers(part, name)
+    place = pc.index_in(numbers, value_set=known)
     unknown = np.flatnonzero((place.is_null().to_numpy()) & (pc.greater_equal(numbers, 0).to_numpy()))
     part.complain(unknown, lambda row: f"unknown {kind} {numbers[row].as_py()}: {_NAMES[kind]} does not have it")
-    return pa.chunked_array([numbered.ids.take(chunk) for chunk in place.chunks], pa.string())
+    return pa.chunked_array([ids.take(chunk) for chunk in place.chunks], pa.string())
 
 
 FORMAT = Format(

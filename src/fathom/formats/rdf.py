@@ -17,6 +17,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
@@ -28,8 +29,7 @@ import pyarrow as pa
 from fathom.data.faults import Faults
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
-from fathom.data.graph.tables import entity_table, in_use
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
 from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra
 from fathom.formats.base import Format
@@ -44,7 +44,7 @@ _TOLD_EVERY = 1 << 16
 _RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
 _SCHEMA = ("http://schema.org/", "https://schema.org/")
 _NAME = [f"{_RDFS}label", f"{_SKOS}prefLabel", *(f"{s}name" for s in _SCHEMA)]
-_DESCRIPTION = [*(f"{s}description" for s in _SCHEMA), f"{_RDFS}comment"]
+_TEXTS = [*_NAME, *(f"{s}description" for s in _SCHEMA), f"{_RDFS}comment"]
 _ALIAS = f"{_SKOS}altLabel"
 _VOCABULARIES = (_RDFS, "http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#")
 _ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefinedBy", "seeAlso")}
@@ -57,9 +57,7 @@ def read_rdf(path: Path, faults: Faults) -> QuerySet | None:
     """
     files = _files(path)
     graph = cached(files, faults, lambda: _read(files, faults))
-    if graph is None or faults.found:
-        return None
-    return graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+    return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
 
 
 def _files(path: Path) -> list[Path]:
@@ -67,59 +65,56 @@ def _files(path: Path) -> list[Path]:
     return [file for file in files if file.is_file() and file.name.endswith(_ENDINGS)]
 
 
-class _Text:
-    """The best text so far: of the earliest predicate in a list, then in English, then without a language."""
-
-    __slots__ = ("rank", "value")
-
-    def __init__(self) -> None:
-        self.rank, self.value = (99, 99), ""
-
-    def offer(self, value: str, predicate: int, language: str | None) -> None:
-        rank = (0 if _is_english(language) else 1 if language is None else 2, predicate)
-        if rank < self.rank:
-            self.rank, self.value = rank, value
+Texts = dict[str, tuple[tuple[int, int], str]]
+"""The best text so far of each id, behind its rank: in English, then without a language, then of the earliest predicate
+in a list."""
 
 
 @dataclass
-class _Reader:
+class _Collected:
     """Numbers for ids, and the texts that literals give them."""
 
     entities: dict[str, int] = field(default_factory=dict)
     relations: dict[str, int] = field(default_factory=dict)
-    names: dict[str, _Text] = field(default_factory=dict)
-    descriptions: dict[str, _Text] = field(default_factory=dict)
+    names: Texts = field(default_factory=dict)
+    descriptions: Texts = field(default_factory=dict)
     aliases: dict[str, list[str]] = field(default_factory=dict)
     literals: int = 0
     vocabulary: int = 0
 
-    def triple(self, subject: str, predicate: str, object_: str) -> tuple[int, ...]:
-        if object_.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
+    def take(self, statement: Any) -> tuple[int, ...]:
+        """Three numbers, or none where it is no triple between entities."""
+        subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
+        if hasattr(object_, "datatype"):
+            self.literal(subject, predicate, object_.value, object_.language)
+            return ()
+        other = _id(object_)
+        if other.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
             self.vocabulary += 1
             return ()
         return (
             self.entities.setdefault(subject, len(self.entities)),
             self.relations.setdefault(predicate, len(self.relations)),
-            self.entities.setdefault(object_, len(self.entities)),
+            self.entities.setdefault(other, len(self.entities)),
         )
 
     def literal(self, subject: str, predicate: str, value: str, language: str | None) -> None:
-        if predicate in _NAME:
-            self.names.setdefault(subject, _Text()).offer(_one_line(value), _NAME.index(predicate), language)
-        elif predicate in _DESCRIPTION:
-            place = _DESCRIPTION.index(predicate)
-            self.descriptions.setdefault(subject, _Text()).offer(_one_line(value), place, language)
-        elif predicate == _ALIAS and (language is None or _is_english(language)):
+        tongue = _tongue(language)
+        if predicate in _TEXTS:
+            texts = self.names if predicate in _NAME else self.descriptions
+            found = ((tongue, _TEXTS.index(predicate)), _one_line(value))
+            texts[subject] = min(texts.get(subject, found), found, key=itemgetter(0))
+        elif predicate == _ALIAS and tongue < 2:
             self.aliases.setdefault(subject, []).append(_one_line(value))
         elif predicate != _ALIAS:
             self.literals += 1
 
     def name_of(self, id_: str) -> str:
-        return self.names[id_].value if id_ in self.names else _end_of(id_)
+        return self.names[id_][1] if id_ in self.names else _end_of(id_)
 
     def entity_table(self) -> pa.Table:
         ids = list(self.entities)
-        described = [self.descriptions[id_].value if id_ in self.descriptions else "" for id_ in ids]
+        described = [self.descriptions[id_][1] if id_ in self.descriptions else "" for id_ in ids]
         others = [list(dict.fromkeys(self.aliases.get(id_, ()))) for id_ in ids]
         return entity_table(
             pa.array(ids, pa.string()),
@@ -129,26 +124,19 @@ class _Reader:
         )
 
     def relation_table(self) -> pa.Table:
-        names = [self.names[id_].value if id_ in self.names else _spaced(_end_of(id_)) for id_ in self.relations]
+        names = [self.names[id_][1] if id_ in self.names else _spaced(_end_of(id_)) for id_ in self.relations]
         return pa.table({"id": pa.array(self.relations, pa.string()), "name": pa.array(names, pa.string())})
 
 
 def _read(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
-    reader = _Reader()
+    reader = _Collected()
     of_split = {split: [file for file in files if split_of(file) == split] for split in ("train", "dev", "test")}
     rest = [file for file in files if split_of(file) is None]
-    splits: dict[str, range] = {}
-    rows: list[np.ndarray[Any, np.dtype[np.int32]]] = [np.zeros((0, 3), dtype=np.int32)]
-    for split, members in of_split.items():
-        if members:
-            start = sum(map(len, rows))
-            rows += [_triples(file, reader, faults) for file in members]
-            splits[split] = range(start, sum(map(len, rows)))
-    if splits:
+    asked = {split: members for split, members in of_split.items() if members} or {"": rest}
+    rows = {split: [_triples(file, reader, faults) for file in members] for split, members in asked.items()}
+    if "" not in rows:
         _only_names(rest, reader, faults)
-    else:
-        rows += [_triples(file, reader, faults) for file in rest]
-    triples = np.concatenate(rows)
+    triples = np.concatenate([part for parts in rows.values() for part in parts])
     if not len(triples) and not faults.found:
         faults.add(files[0], None, "no triples between entities: every object is a literal")
     if faults.found:
@@ -157,11 +145,12 @@ def _read(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
         if count:
             faults.note(files[0].parent, None, f"{count:,} triples about {what} are left out")
     _note_nameless(files[0].parent, reader, faults)
-    head, relation, tail = (np.ascontiguousarray(triples[:, place]) for place in range(3))
-    return in_use(reader.entity_table(), reader.relation_table(), head, relation, tail, splits)
+    splits = consecutive({split: sum(map(len, parts)) for split, parts in rows.items()})
+    columns = np.ascontiguousarray(triples.T)
+    return KnowledgeGraph.of_used(reader.entity_table(), reader.relation_table(), list(columns), splits)
 
 
-def _only_names(files: list[Path], reader: _Reader, faults: Faults) -> None:
+def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:
     """Literals of files that are no split; entities that occur only there are not in use."""
     known = (dict(reader.entities), dict(reader.relations))
     for file in files:
@@ -171,7 +160,7 @@ def _only_names(files: list[Path], reader: _Reader, faults: Faults) -> None:
     reader.entities, reader.relations = known
 
 
-def _note_nameless(folder: Path, reader: _Reader, faults: Faults) -> None:
+def _note_nameless(folder: Path, reader: _Collected, faults: Faults) -> None:
     nameless = [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]
     if nameless:
         faults.note(
@@ -179,21 +168,12 @@ def _note_nameless(folder: Path, reader: _Reader, faults: Faults) -> None:
         )
 
 
-def _triples(file: Path, reader: _Reader, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _triples(file: Path, reader: _Collected, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Rows of head, relation and tail, shape (triples, 3)."""
     numbers = array("i")
     for statement in quads(file, faults):
-        numbers.extend(_take(statement, reader))
+        numbers.extend(reader.take(statement))
     return np.array(numbers, dtype=np.int32).reshape(-1, 3)
-
-
-def _take(statement: Any, reader: _Reader) -> tuple[int, ...]:
-    """Three numbers, or none where it is no triple between entities."""
-    subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
-    if hasattr(object_, "datatype"):
-        reader.literal(subject, predicate, object_.value, object_.language)
-        return ()
-    return reader.triple(subject, predicate, _id(object_))
 
 
 def kind_of(file: Path) -> str | None:
@@ -250,8 +230,9 @@ def _id(node: Any) -> str:
     return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
 
 
-def _is_english(language: str | None) -> bool:
-    return language is not None and language.split("-")[0].lower() == "en"
+def _tongue(language: str | None) -> int:
+    """0 for English, 1 for no language, 2 for another."""
+    return 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
 
 
 def _one_line(text: str) -> str:

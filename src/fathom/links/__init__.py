@@ -116,6 +116,6 @@ def find(name: str) -> Kind:
     :raises BadInput: no name at all.
     """
     if not name.strip():
-        kinds = ", ".join(kind.name for kind in named())
-        raise BadInput(f"--model: expected {kinds} or a PyKEEN model such as TransE, found nothing")
+        known = ", ".join(kind.name for kind in named())
+        raise BadInput(f"--model: expected {known} or a PyKEEN model such as TransE, found nothing")
     return LINKS.get(name) or LINKS.get(name.lower(), PYKEEN)

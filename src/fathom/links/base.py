@@ -1,34 +1,49 @@
-"""What every link predictor is: trained on a graph, it ranks all its entities as the answer to a question."""
+"""What every link predictor is: trained on a graph, it ranks all its entities as the answer to a question; and how
+those that read texts are trained: validation, early stopping, checkpoints.
+
+The random numbers of an epoch depend on the seed and the epoch alone, so a training that was killed goes on to the same
+curve as one that never was.
+"""
 
 from __future__ import annotations
 
+import json
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_model
 from torch import nn
 from transformers import AutoConfig
 
 from fathom.data.graph.links import Links, split_links
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.links.fit import NOT_SCORED, Line, fit
 from fathom.links.options import LinkTraining
+from fathom.links.ranking import blocks
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
 from fathom.probes.base import Facts
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
-from fathom.training.loop import Stage
-from fathom.training.saving import State
+from fathom.training.loop import Epoch, Hooks, Loop, NotANumber, Rules, Stage
+from fathom.training.saving import State, TrainingFolder
 
 Progress = Callable[[int, int], None]
 BLOCK = 256
 """Questions that are validated on at a time."""
+NOT_SCORED = "unscored"
+"""In a line of the curve: the share of validation questions without a score."""
+WATCHED = "hits@10"
+"""What early stopping looks at (Sakai et al. 2024, section 4.1)."""
+Line = dict[str, Any]
+"""Of the curve: stage, epoch, share of the epoch, loss, seconds, and where validated Hits@k and MRR."""
 
 
 class Predictor(ABC):
@@ -47,6 +62,8 @@ class Predictor(ABC):
     options: Any
     identity: Identity
     tokenizer: Any = None
+    validating = False
+    """Whether it is :meth:`validate` that asks, which is content with less."""
 
     def __init__(self, graph: KnowledgeGraph, options: LinkTraining, source: Path | None, device: torch.device) -> None:
         self.graph, self.options, self.device = graph, options, device
@@ -65,7 +82,7 @@ class Predictor(ABC):
         """
 
     def stages(self) -> Sequence[Stage]:
-        """How it is trained, for those that :func:`~fathom.links.fit.fit` trains."""
+        """How it is trained, one after the other, for those whose :meth:`train` is this one."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------------------------- what few kinds do otherwise
@@ -85,8 +102,15 @@ class Predictor(ABC):
         self.prepare(progress)
 
     def train(self, folder: Path, progress: Progress) -> Line:
-        """:returns: why and where it ended (see :func:`~fathom.links.fit.fit`)."""
-        return fit(self, folder, progress)
+        """The best weights are in ``folder/weights.safetensors`` and in the network when this returns.
+
+        Goes on from ``folder/checkpoint.pt`` where there is one. ``folder/curve.jsonl`` has one line per epoch.
+
+        :returns: why and where it ended: ``why`` (epochs, patience or seconds), ``epoch`` and ``hits@10`` of the best.
+        :raises NotANumber: the loss is none.
+        :raises RunFailed: the disk is full; the same call goes on.
+        """
+        return _Fit(self, folder, progress).run()
 
     def describe(self, folder: Path) -> None:  # noqa: B027
         """Write what the constructor needs of ``source`` (configuration, tokenizer), without the weights."""
@@ -125,13 +149,14 @@ class Predictor(ABC):
 
         A question without a rank is a miss here: validation chooses among epochs and reports nothing.
         """
-        links = self.validation
-        if links is None or not len(links):
+        if not self.validation:
             return {}
-        self.prepare(lambda done, total: None)
-        places = [torch.arange(start, min(start + BLOCK, len(links))) for start in range(0, len(links), BLOCK)]
-        found = [one for some in places for one in self.rank(links.take(some.numpy()), top=1)]
-        return measured(found)
+        self.validating = True
+        try:
+            self.prepare(lambda done, total: None)
+            return measured([one for some in blocks(self.validation, BLOCK) for one in self.rank(some, top=1)])
+        finally:
+            self.validating = False
 
 
 def measured(found: Sequence[Found]) -> dict[str, float]:
@@ -142,3 +167,122 @@ def measured(found: Sequence[Found]) -> dict[str, float]:
     values["mrr"] = reciprocal_rank([rank.realistic for rank in ranks]).sum() / len(found)
     values[NOT_SCORED] = sum(one.unscored is not None for one in found) / len(found)
     return {name: float(value) for name, value in values.items()}
+
+
+# -------------------------------------------------------------------------------------------------- how it is trained
+
+
+class Course:
+    """What a training has come to, in its folder: the learning curve, the best weights, the state to go on from."""
+
+    def __init__(self, predictor: Predictor, folder: Path, progress: Progress) -> None:
+        self.predictor, self.options, self.progress = predictor, predictor.options, progress
+        self.folder = TrainingFolder(folder)
+        self.curve: list[Line] = []
+        self.kept = time.monotonic()
+        """When the last checkpoint was written."""
+
+    @property
+    def best(self) -> Line:
+        """The first of the lines with the highest validated Hits@10; empty where nothing was validated."""
+        return max((line for line in self.curve if WATCHED in line), key=lambda line: line[WATCHED], default={})
+
+    def is_out_of_patience(self) -> bool:
+        """Whether so many validations have brought nothing better."""
+        validated = [line for line in self.curve if WATCHED in line]
+        patience = self.options.patience
+        return bool(validated) and patience is not None and len(validated) - validated.index(self.best) > patience
+
+    def ended(self, why: str) -> Line:
+        """What the manifest says: why it ended, and the best epoch."""
+        return {"why": why, "epoch": self.best.get("epoch"), WATCHED: self.best.get(WATCHED)}
+
+    def keep(self, state: State) -> None:
+        """The curve, and *state* with the weights for a later call."""
+        self.folder.keep_curve(self.curve)
+        self.folder.keep_checkpoint(state | {"network": self.predictor.network.state_dict()})
+        self.kept = time.monotonic()
+
+
+class _Fit(Course, Hooks):
+    """By the one training loop."""
+
+    def run(self) -> Line:
+        """See :meth:`Predictor.train`."""
+        asked = ("warm_up", "weight_decay", "clip", "accumulate", "precision", "seconds")
+        rules = Rules("linear", **{name: getattr(self.options, name) for name in asked})
+        loop = Loop(self.predictor.stages(), rules, self, self.predictor.device)
+        self._resume(loop)
+        try:
+            why = loop.run()
+        except NotANumber as error:
+            kept = f"the best model so far is kept in {self.folder.path}" if self.best else "nothing was learnt before"
+            raise NotANumber(f"{error}; {kept}") from error
+        if not self.best:  # nothing was validated: no dev split, or no epoch
+            self.folder.keep_weights(self.predictor.network)
+        load_model(self.predictor.network, str(self.folder.weights))
+        return self.ended(why)
+
+    def before_stage(self, stage: Stage) -> None:
+        self.predictor.network.requires_grad_(False)
+        for weight in stage.parameters:
+            weight.requires_grad_(True)
+
+    def before_epoch(self, loop: Loop) -> str:
+        if self.is_out_of_patience():
+            return "patience"
+        if loop.out_of_time():
+            return "seconds"
+        self.predictor.network.train()
+        torch.manual_seed(hash((self.options.seed, loop.at.stage, loop.at.epoch)))
+        return ""
+
+    def after_step(self, loop: Loop) -> None:
+        counts = [stage.epochs * stage.steps for stage in loop.stages]
+        at, stage = loop.at, loop.stages[loop.at.stage]
+        self.progress(sum(counts[: at.stage]) + at.epoch * stage.steps + at.step, sum(counts))
+        between_steps = at.step % self.options.accumulate == 0
+        if between_steps and time.monotonic() - self.kept > 60 * self.options.checkpoint_minutes:
+            self._keep_checkpoint(loop)
+
+    def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
+        """Validate, and keep what there is."""
+        name, number = epoch.stage.name, epoch.number
+        line: Line = {"stage": name, "epoch": number, "share": round(epoch.share, 4), "loss": epoch.loss}
+        if epoch.stage.watched:
+            self.predictor.network.eval()
+            with torch.inference_mode():
+                line |= self.predictor.validate()
+            if line.get(NOT_SCORED) == 1:
+                raise NotANumber(
+                    f"no answer has a score that is a number after epoch {number} ({name}): use a smaller "
+                    "--learning-rate"
+                )
+        line["seconds"] = round(loop.seconds(), 3)
+        self.curve.append(line)
+        if self.best is line:
+            self.folder.keep_weights(self.predictor.network)
+        self._keep_checkpoint(loop)
+
+    def _keep_checkpoint(self, loop: Loop) -> None:
+        state = loop.state()
+        state["at"]["curve"] = json.dumps(self.curve)
+        self.keep(state | {"state": self.predictor.state()})
+
+    def _resume(self, loop: Loop) -> None:
+        saved = self.folder.checkpoint(self.predictor.device)
+        if saved is not None:
+            self.curve = json.loads(saved["at"]["curve"])
+            self.predictor.network.load_state_dict(saved["network"])
+            self.predictor.set_state(saved["state"])
+            loop.set_state(saved)
+
+
+def shuffled(count: int, size: int, *seed: int) -> Iterator[NDArray[np.int64]]:
+    """The numbers 0 to *count* − 1 in random order, *size* at a time.
+
+    :param seed: e.g. the options' seed and the epoch.
+    """
+    order = np.random.default_rng(seed).permutation(count)
+    for start in range(0, count, size):
+        yield order[start : start + size]

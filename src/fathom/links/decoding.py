@@ -43,7 +43,7 @@ WIDER = 4
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedQuestions:
     """n questions as the decoder sees them.
 
     :param states: of the encoder, shape (n, source, d).
@@ -62,10 +62,10 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.mask)
 
-    def take(self, rows: Tensor) -> Encoded:
+    def take(self, rows: Tensor) -> EncodedQuestions:
         """Some of the questions, in the order of *rows*."""
-        cross, past = _rows(self.cross, rows), _rows(self.past, rows)
-        return Encoded(self.states[rows], self.mask[rows], cross, past, self.logits[rows])
+        layers = _rows(self.cross, rows), _rows(self.past, rows)
+        return EncodedQuestions(self.states[rows], self.mask[rows], *layers, self.logits[rows])
 
 
 class Decoder:
@@ -75,16 +75,11 @@ class Decoder:
     """
 
     def __init__(self, network: PreTrainedModel, start: int) -> None:
-        self.network, self.start = network, start
+        self.network, self.start, self.device = network, start, network.device
         self.rows = max(16, min(1024, CELLS // network.config.vocab_size))
         """Nodes run in one pass."""
 
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return self.network.device  # type: ignore[no-any-return]
-
-    def encode(self, ids: Tensor, mask: Tensor) -> Encoded:
+    def encode(self, ids: Tensor, mask: Tensor) -> EncodedQuestions:
         """Read questions and the start token.
 
         :param ids: of the questions, shape (n, source).
@@ -94,15 +89,10 @@ class Decoder:
         begin = torch.full((len(ids), 1), self.start, device=ids.device)
         out = self._run(states, mask, begin, use_cache=True)
         memory = out.past_key_values
-        return Encoded(
-            states,
-            mask,
-            _layers(memory.cross_attention_cache),
-            _layers(memory.self_attention_cache),
-            out.logits[:, -1].float(),
-        )
+        layers = _layers(memory.cross_attention_cache), _layers(memory.self_attention_cache)
+        return EncodedQuestions(states, mask, *layers, out.logits[:, -1].float())
 
-    def step(self, encoded: Encoded, question: Tensor, tokens: Tensor, past: Layers) -> tuple[Tensor, Layers]:
+    def step(self, encoded: EncodedQuestions, question: Tensor, tokens: Tensor, past: Layers) -> tuple[Tensor, Layers]:
         """Run one more token of each of some beginnings, all of one length.
 
         :param question: whose beginning each is, shape (rows,).
@@ -110,21 +100,16 @@ class Decoder:
         :param past: keys and values of the tokens before.
         :returns: logits after it, float32, shape (rows, vocabulary), and the grown *past*.
         """
-        rows = len(question)
-        alone = rows > 1 and bool((question == question[0]).all())
+        rows, alone = len(question), bool((question == question[0]).all())
+        cross = _rows(encoded.cross, question[:1] if alone else question)
         if alone:  # all see the same source: a view for every row, no copy
-            one = question[:1]
-            cross: Layers = [
-                (k[one].expand(rows, -1, -1, -1), v[one].expand(rows, -1, -1, -1)) for k, v in encoded.cross
-            ]
-        else:
-            cross = _rows(encoded.cross, question)
+            cross = [(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1)) for keys, values in cross]
         states = encoded.states[:1].expand(rows, -1, -1)  # never read: the cross cache stands for them
         memory = EncoderDecoderCache(_cache(past), _cache(cross))
         out = self._run(states, encoded.mask[question], tokens[:, None], past_key_values=memory, use_cache=True)
         return out.logits[:, -1].float(), _layers(out.past_key_values.self_attention_cache)
 
-    def log_probs(self, encoded: Encoded, sequences: Sequence[Sequence[int]]) -> Tensor:
+    def log_probs(self, encoded: EncodedQuestions, sequences: Sequence[Sequence[int]]) -> Tensor:
         """log p of one answer of each question by a plain forward pass, in nats, float32, shape (n,)."""
         tokens = padded(sequences, -1, self.device)
         real, tokens = tokens >= 0, tokens.clamp(min=0)
@@ -134,8 +119,12 @@ class Decoder:
         return torch.where(real, found, 0.0).sum(dim=1)
 
     def _run(self, states: Tensor, mask: Tensor, tokens: Tensor, **options: Any) -> Any:
-        outputs = BaseModelOutput(last_hidden_state=states)
-        return self.network(encoder_outputs=outputs, attention_mask=mask, decoder_input_ids=tokens, **options)
+        return self.network(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            decoder_input_ids=tokens,
+            **options,
+        )
 
 
 def padded(sequences: Sequence[Sequence[int]], fill: int, device: torch.device) -> Tensor:
@@ -161,7 +150,7 @@ def _cache(layers: Layers) -> DynamicCache:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Reach:
     """How far to search.
 
     :param depth: find the best so many answers, known ones not counted; the right answer's rank is exact up to it.
@@ -179,7 +168,7 @@ class Plan:
     keep_scores: bool = False
 
 
-def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, plan: Plan) -> list[Searched]:
+def search(decoder: Decoder, encoded: EncodedQuestions, answers: Answers, links: Links, reach: Reach) -> list[Searched]:
     """The best answers and the right answer's filtered place, for each question.
 
     :param answers: what follows the start token: tokens of each entity's name and the end token, by place.
@@ -189,8 +178,8 @@ def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, p
         return []
     trie, places = answers.trie, links.gold.tolist()
     gold = decoder.log_probs(encoded, [trie.tokens[trie.path(place)].tolist() for place in places]).tolist()
-    states = [_State(answers, *question, plan) for question in zip(places, links.known, gold, strict=True)]
-    waiting, width = list(range(len(states))), plan.width
+    states = [NameState(answers, *question, reach) for question in zip(places, links.known, gold, strict=True)]
+    waiting, width = list(range(len(states))), reach.width
     while waiting:
         size = len(waiting) if width is None else max(1, decoder.rows // width)  # with a width, a level is one pass
         for start in range(0, len(waiting), size):
@@ -199,25 +188,25 @@ def search(decoder: Decoder, encoded: Encoded, answers: Answers, links: Links, p
             asked = [states[number] for number in some]
             for state in asked:
                 state.restart()
-            reader = _Reader(decoder, part, answers, asked, width)
+            reader = NameReader(decoder, part, answers, asked, width)
             Walk(answers, asked, reader).run(part.past, reader.first())
         waiting = [number for number in waiting if not states[number].is_proven()]
-        if width is None or width >= plan.widest:
+        if width is None or width >= reach.widest:
             break
-        width = min(WIDER * width, plan.widest)
+        width = min(WIDER * width, reach.widest)
     return [state.searched() for state in states]
 
 
-class _State(State):
+class NameState(State):
     """What is known of one question, over several walks. Only rivals of the right answer are among the best sought."""
 
     NOT_A_NUMBER = NOT_A_NUMBER
 
-    def __init__(self, answers: Answers, gold: int, known: Ints, gold_score: float, plan: Plan) -> None:
-        max_rank = None if plan.width is None else plan.depth
-        super().__init__(answers, [gold], known, Aim(plan.depth, max_rank, not plan.keep_scores))
+    def __init__(self, answers: Answers, gold: int, known: Ints, gold_score: float, reach: Reach) -> None:
+        max_rank = None if reach.width is None else reach.depth
+        super().__init__(answers, [gold], known, Aim(reach.depth, max_rank, not reach.keep_scores))
         self.set_gold(np.array([gold_score]))
-        self.plan = plan
+        self.reach = reach
         self.floor = -np.inf
         """A bound that an earlier, narrower walk has found."""
         self.cut = -np.inf
@@ -251,17 +240,22 @@ class _State(State):
 
     def searched(self) -> Searched:
         found = self.found()
-        found.top = found.top[: self.plan.top]
+        found.top = found.top[: self.reach.top]
         if found.scores is not None:
             found.scores = found.scores.astype(np.float32)
         return Searched(found, self.tokens_run, self.is_proven())
 
 
-class _Reader:
+class NameReader:
     """See :class:`fathom.scoring.walk.Reader`: goes level by level from the keys and values of the nodes' parents."""
 
     def __init__(
-        self, decoder: Decoder, encoded: Encoded, answers: Answers, states: Sequence[_State], width: int | None
+        self,
+        decoder: Decoder,
+        encoded: EncodedQuestions,
+        answers: Answers,
+        states: Sequence[NameState],
+        width: int | None,
     ) -> None:
         self.decoder, self.encoded, self.answers, self.states, self.width = decoder, encoded, answers, states, width
 

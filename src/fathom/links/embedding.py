@@ -1,7 +1,7 @@
 """Knowledge graph embeddings: PyKEEN's models, losses and training loops behind Fathom's folders and ranks.
 
 Random numbers are drawn in the order of ``pykeen.pipeline.pipeline``, so that the same seed gives the same weights.
-PyKEEN's stopping rule (``EarlyStoppingLogic``) looks at ranks from :func:`~fathom.links.ranking.rank_links`.
+The stopping rule is that of PyKEEN's early stopper, on ranks from :func:`~fathom.links.ranking.rank_links`.
 Checkpoints hold what PyKEEN's hold, but are read without unpickling code, and a kill while one is written leaves the
 one before whole.
 """
@@ -11,40 +11,37 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fathom.data.graph.links import Links
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
 from fathom.links import base, named
-from fathom.links.base import Progress
-from fathom.links.fit import WATCHED, Line
+from fathom.links.base import Course, Line, Progress
 from fathom.links.options import Embedding
-from fathom.links.ranking import rank_links
+from fathom.links.ranking import blocks, rank_links
 from fathom.scoring.rows import Found
 from fathom.store.files import write_json
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
-from fathom.training.saving import TrainingFolder, random_state, set_random_state
+from fathom.training.saving import random_state, set_random_state
 
 try:
     from class_resolver.contrib.torch import optimizer_resolver
     from pykeen.losses import loss_resolver
     from pykeen.models import Model, model_resolver
     from pykeen.sampling import negative_sampler_resolver
-    from pykeen.stoppers.early_stopping import EarlyStoppingLogic
     from pykeen.training import TrainingLoop, training_loop_resolver
     from pykeen.training.callbacks import TrainingCallback
     from pykeen.training.training_loop import NonFiniteLossError
@@ -82,7 +79,12 @@ class Predictor(base.Predictor):
     def __init__(self, graph: KnowledgeGraph, options: Embedding, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
         self.kinds = _kinds(options)
-        self.triples = training_triples(graph, options.inverse_triples)
+        self.triples = CoreTriplesFactory(  # entities and relations are numbered by their place in the graph
+            np.stack(graph.columns(graph.training), axis=1),
+            len(graph.entities),
+            len(graph.relations),
+            create_inverse_triples=options.inverse_triples,
+        )
         with _calmed(), _refused(options):
             self.network = self.make()
             if source is None:
@@ -92,15 +94,15 @@ class Predictor(base.Predictor):
         """The untrained model, in evaluation mode; draws its weights by the seed."""
         options = self.options
         set_random_seed(options.seed)
-        given = dict(options.model_kwargs)
+        kind, loss, given = self.kinds["model"], self.kinds["loss"], dict(options.model_kwargs)
         if options.dimension is not None:
             given["embedding_dim"] = options.dimension
-        if self.kinds.loss is not None:
-            given |= {"loss": self.kinds.loss, "loss_kwargs": options.loss_kwargs}
+        if loss is not None:
+            given |= {"loss": loss, "loss_kwargs": options.loss_kwargs}
         elif options.loss_kwargs:
-            default = dict(self.kinds.model.loss_default_kwargs or {})
-            given |= {"loss": self.kinds.model.loss_default, "loss_kwargs": default | options.loss_kwargs}
-        return self.kinds.model(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
+            default = dict(kind.loss_default_kwargs or {})
+            given |= {"loss": kind.loss_default, "loss_kwargs": default | options.loss_kwargs}
+        return kind(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
 
     def make_loop(self) -> TrainingLoop[Any]:
         """PyKEEN's training loop for the model at hand, with an optimizer of its own."""
@@ -108,13 +110,13 @@ class Predictor(base.Predictor):
         sampling = {}
         if options.loop == "slcwa":
             sampling = {
-                "negative_sampler": self.kinds.sampler,
+                "negative_sampler": self.kinds["negative_sampler"],
                 "negative_sampler_kwargs": {"num_negs_per_pos": options.negatives or 1},
             }
-        return self.kinds.loop(
+        return self.kinds["loop"](
             model=self.network,
             triples_factory=self.triples,
-            optimizer=self.kinds.optimizer,
+            optimizer=self.kinds["optimizer"],
             optimizer_kwargs={"lr": options.learning_rate, **options.optimizer_kwargs},
             automatic_memory_optimization=False,  # done by try_out, so that a resumed training keeps its result
             **sampling,
@@ -126,12 +128,11 @@ class Predictor(base.Predictor):
         :returns: sizes of the parts in which batches and entities fit into memory, None for all at once.
         """
         try:
-            sizes: tuple[int, int | None] = loop.sub_batch_and_slice(
+            return loop.sub_batch_and_slice(  # type: ignore[no-any-return]
                 batch_size=self.options.batch_size, sampler=None, triples_factory=self.triples
             )
         except NonFiniteLossError:  # training will say so
             return None, None
-        return sizes
 
     # ------------------------------------------------------------------------------------------------ training
 
@@ -154,12 +155,10 @@ class Predictor(base.Predictor):
         if "train" not in graph.splits:
             return ["the graph has no train split: all of its triples are trained on"]
         said = [] if "dev" in graph.splits else ["there is no dev split: the weights are those of the last epoch"]
-        rows = graph.training
-        trained = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
+        trained = _seen(graph, graph.training)
         for name, rows in graph.splits.items():
-            found = _seen(graph, rows), np.unique(graph.relation[rows.start : rows.stop])
-            for what, known, asked in zip(("entities", "relations"), trained, found, strict=True):
-                if new := len(np.setdiff1d(asked, known)):
+            for what, places in _seen(graph, rows).items():
+                if new := len(np.setdiff1d(places, trained[what])):
                     said.append(
                         f"{new:,} {what} of the {name} split do not occur in training: their embeddings are random"
                     )
@@ -169,12 +168,8 @@ class Predictor(base.Predictor):
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
         """Some questions at a time: all scores of a batch are held at once."""
-        found: list[Found] = []
-        rows = max(1, min(ROWS, SCORES // len(self.graph.entities)))
-        for start in range(0, len(links), rows):
-            some = links.take(np.arange(start, min(start + rows, len(links))))
-            found += rank_links(self.scores(some), some, top, keep_scores)
-        return found
+        rows = min(ROWS, SCORES // len(self.graph.entities))
+        return [one for some in blocks(links, rows) for one in rank_links(self.scores(some), some, top, keep_scores)]
 
     def scores(self, links: Links) -> Tensor:
         """PyKEEN's scores of all entities as the answer to each question, shape (questions, entities)."""
@@ -192,52 +187,39 @@ class Predictor(base.Predictor):
 
     def _slice(self, rows: int) -> int | None:
         """How many entities to score at a time; None for all of them."""
-        shapes = [whose.shape for whose in getattr(self.network, "entity_representations", [])]
-        if not shapes:
-            return None
-        width = sum(int(np.prod(shape)) for shape in shapes)
-        return max(64, CELLS.get(self.device.type, CELLS["cuda"]) // (rows * width))
+        width = sum(int(np.prod(whose.shape)) for whose in getattr(self.network, "entity_representations", []))
+        return max(64, CELLS.get(self.device.type, CELLS["cuda"]) // (rows * width)) if width else None
 
 
-def training_triples(graph: KnowledgeGraph, inverse: bool = False) -> CoreTriplesFactory:
-    """What PyKEEN learns from; entities and relations are numbered by their place in the graph."""
-    columns = graph.columns(graph.training)
-    return CoreTriplesFactory(
-        np.stack(columns, axis=1), len(graph.entities), len(graph.relations), create_inverse_triples=inverse
-    )
-
-
-def _seen(graph: KnowledgeGraph, rows: range) -> Any:
-    return np.union1d(graph.head[rows.start : rows.stop], graph.tail[rows.start : rows.stop])
+def _seen(graph: KnowledgeGraph, rows: range) -> dict[str, Places]:
+    """Which entities and relations occur in some triples."""
+    head, relation, tail = graph.columns(rows)
+    return {"entities": np.union1d(head, tail), "relations": np.unique(relation)}
 
 
 # ------------------------------------------------------------------------------------------------ names to classes
 
 
-class _Kinds(NamedTuple):
-    """The classes that the options name."""
-
-    model: type[Model]
-    loss: type[Any] | None
-    optimizer: type[Any]
-    loop: type[TrainingLoop[Any]]
-    sampler: type[Any] | None
-
-
-def _kinds(options: Embedding) -> _Kinds:
-    """:raises BadInput: one line per name that PyKEEN does not have."""
-    found = all_of(
-        lambda: _class(model_resolver, options.model, "--model"),
-        lambda: _class(loss_resolver, options.loss, "--loss"),
-        lambda: _class(optimizer_resolver, options.optimizer, "--optimizer"),
-        lambda: _class(training_loop_resolver, options.loop, "--loop"),
-        lambda: _class(negative_sampler_resolver, options.negative_sampler, "--negative-sampler"),
-        lambda: _no_negatives(options),
-    )
-    return _Kinds(*found[:-1])
+RESOLVERS = {
+    "model": model_resolver,
+    "loss": loss_resolver,
+    "optimizer": optimizer_resolver,
+    "loop": training_loop_resolver,
+    "negative_sampler": negative_sampler_resolver,
+}
 
 
-def _class(resolver: Any, name: str | None, option: str) -> Any:
+def _kinds(options: Embedding) -> dict[str, Any]:
+    """The classes that the options name, None where they name none.
+
+    :raises BadInput: one line per name that PyKEEN does not have.
+    """
+    *found, _ = all_of(*(partial(_class, options, name) for name in RESOLVERS), lambda: _no_negatives(options))
+    return dict(zip(RESOLVERS, found, strict=True))
+
+
+def _class(options: Embedding, field: str) -> Any:
+    name, resolver, option = getattr(options, field), RESOLVERS[field], f"--{field.replace('_', '-')}"
     if name is None:
         return None
     try:
@@ -298,40 +280,18 @@ class _TimeIsUp(Exception):
     """Leaves PyKEEN's loop in the midst of an epoch."""
 
 
-class _Watch(TrainingCallback):  # type: ignore[misc] # PyKEEN is untyped here
-    """Tells the training how PyKEEN's loop goes."""
+class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is untyped here
+    """PyKEEN's loop, which calls back, with our curve, stopping and checkpoints."""
 
-    def __init__(self, out_of_time: Callable[[], bool], close_epoch: Callable[[int, float], None]) -> None:
-        super().__init__()
-        self.out_of_time, self.close_epoch = out_of_time, close_epoch
-        self.batches, self.losses = 0, 0.0
-
-    def pre_batch(self, **kwargs: Any) -> None:
-        if self.batches and self.out_of_time():  # here, not after a batch, when its step is still to come
-            raise _TimeIsUp
-
-    def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
-        self.losses += batch_loss
-
-    def post_batch(self, epoch: int, batch: Any, **kwargs: Any) -> None:
-        self.batches += 1
-
-    def post_epoch(self, epoch: int, epoch_loss: float, **kwargs: Any) -> None:
-        self.close_epoch(epoch, epoch_loss)
-        self.batches, self.losses = 0, 0.0
-
-
-class _Training:
-    """PyKEEN's loop with our curve, stopping and checkpoints; goes on from ``folder/checkpoint.pt``."""
+    predictor: Predictor
 
     def __init__(self, predictor: Predictor, folder: Path, progress: Progress) -> None:
-        self.predictor, self.options = predictor, predictor.options
-        self.folder, self.progress = TrainingFolder(folder), progress
-        self.stopper = EarlyStoppingLogic(patience=self.options.patience or sys.maxsize, relative_delta=0.0)
-        self.curve: list[Line] = []
-        self.seconds = 0.0
-        """Of the calls before this one."""
-        self.kept = self.began = time.monotonic()
+        Course.__init__(self, predictor, folder, progress)
+        TrainingCallback.__init__(self)
+        self.batches, self.losses = 0, 0.0
+        """Of the present epoch."""
+        self.seconds, self.began = 0.0, time.monotonic()
+        """Those of the calls before this one, and when this one began."""
 
     def run(self) -> Line:
         """:returns: why it ended, and the best epoch. :raises NotANumber: the loss is none."""
@@ -344,13 +304,11 @@ class _Training:
         if not self._ends():
             self._train(resumed)
         if not self.folder.weights.exists():  # no epoch
-            self.folder.keep_weights(self.predictor.network)
-        best = next((line for line in self.curve if line["epoch"] == self.stopper.best_epoch), {})
-        return {"why": self._ends(), "epoch": best.get("epoch"), WATCHED: best.get(WATCHED)}
+            self.folder.keep_weights(predictor.network)
+        return self.ended(self._ends())
 
     def _train(self, resumed: bool) -> None:
         options, (part, slice_size) = self.options, self.predictor.sizes
-        watch = _Watch(self._out_of_time, self._close_epoch)
         try:
             self.loop.train(
                 self.predictor.triples,
@@ -360,47 +318,58 @@ class _Training:
                 slice_size=slice_size,
                 continue_training=resumed,
                 use_tqdm=False,
-                callbacks=[watch],
+                callbacks=[self],
                 pin_memory=self.predictor.device.type == "cuda",
             )
         except _TimeIsUp:
-            self._close_epoch(self.loop._epoch + 1, watch.losses / watch.batches)
+            self._close_epoch(self.loop._epoch + 1, self.losses / self.batches)
         except NonFiniteLossError as error:
             if not self.folder.weights.exists():
                 self.folder.keep_weights(self.predictor.network)  # those before the step
             raise NotANumber(
-                f"the loss is not finite in epoch {self.loop._epoch + 1}, step {watch.batches + 1}: use a smaller "
+                f"the loss is not finite in epoch {self.loop._epoch + 1}, step {self.batches + 1}: use a smaller "
                 f"--learning-rate; the best model so far is kept in {self.folder.path}"
             ) from error
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise _too_large(options) from error
 
+    def pre_batch(self, **kwargs: Any) -> None:
+        if self.batches and self._out_of_time():  # here, not after a batch, when its step is still to come
+            raise _TimeIsUp
+
+    def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
+        self.losses += batch_loss
+
+    def post_batch(self, epoch: int, batch: Any, **kwargs: Any) -> None:
+        self.batches += 1
+
+    def post_epoch(self, epoch: int, epoch_loss: float, **kwargs: Any) -> None:
+        self._close_epoch(epoch, epoch_loss)
+        self.batches, self.losses = 0, 0.0
+
     def _close_epoch(self, epoch: int, loss: float) -> None:
         """Validate, and keep what there is. A part of an epoch, where the time was up, is an epoch of its own."""
         options, network = self.options, self.predictor.network
         line: Line = {"stage": "triples", "epoch": epoch, "loss": loss}
-        last = epoch == options.epochs or self._out_of_time()
-        if last or epoch % options.validate_every == 0:
+        if epoch == options.epochs or self._out_of_time() or epoch % options.validate_every == 0:
             network.eval()
             with torch.no_grad():  # not inference mode: some models cache what they compute, and learn from it
                 line |= self.predictor.validate()
         line["seconds"] = round(self._seconds(), 3)
         self.curve.append(line)
         self.loop._epoch = epoch
-        if WATCHED in line:
-            self.stopper.report_result(line[WATCHED], epoch)
-        if not self.predictor.validation or self.stopper.best_epoch == epoch:
+        if not self.predictor.validation or self.best is line:
             self.folder.keep_weights(self.predictor.network)
         self.progress(epoch, options.epochs)
         ends = self.loop._should_stop = bool(self._ends())
-        if ends or self.stopper.best_epoch == epoch or time.monotonic() - self.kept >= CHECKPOINT_SECONDS:
+        if ends or self.best is line or time.monotonic() - self.kept >= CHECKPOINT_SECONDS:
             self._keep_checkpoint()
 
     def _ends(self) -> str:
         """Why no epoch follows; "" where one does."""
         if self.loop._epoch >= self.options.epochs:
             return "epochs"
-        if self.stopper.remaining_patience <= 0:
+        if self.is_out_of_patience():
             return "patience"
         return "seconds" if self._out_of_time() else ""
 
@@ -413,20 +382,17 @@ class _Training:
         return self.options.seconds is not None and self._seconds() >= self.options.seconds
 
     def _keep_checkpoint(self) -> None:
-        content = {
-            "epoch": self.loop._epoch,
-            "losses": self.loop.losses_per_epochs,
-            "seconds": self._seconds(),
-            "curve": json.dumps(self.curve),
-            "stopper": asdict(self.stopper),
-            "sizes": self.predictor.sizes,
-            "network": self.predictor.network.state_dict(),
-            "optimizer": self.loop.optimizer.state_dict(),
-            "random": random_state(),
-        }
-        self.folder.keep_checkpoint(content)
-        self.folder.keep_curve(self.curve)
-        self.kept = time.monotonic()
+        self.keep(
+            {
+                "epoch": self.loop._epoch,
+                "losses": self.loop.losses_per_epochs,
+                "seconds": self._seconds(),
+                "curve": json.dumps(self.curve),
+                "sizes": self.predictor.sizes,
+                "optimizer": self.loop.optimizer.state_dict(),
+                "random": random_state(),
+            }
+        )
 
     def _resume(self) -> bool:
         """Take back what :meth:`_keep_checkpoint` kept; without executing anything that the file says."""
@@ -434,7 +400,6 @@ class _Training:
         if saved is None:
             return False
         self.seconds, self.curve = saved["seconds"], json.loads(saved["curve"])
-        vars(self.stopper).update(saved["stopper"])
         self.predictor.sizes = tuple(saved["sizes"])
         self.predictor.network.load_state_dict(saved["network"])
         loop = self.loop

@@ -22,7 +22,7 @@ TOKENS = {"cpu": 512}
 OTHERWISE = 16384
 
 
-class Tokens(NamedTuple):
+class Framed(NamedTuple):
     """One or two texts with their special tokens.
 
     :param ids: shape (length,). :param second: where tokens of type 1 begin, *length* where there is one text.
@@ -56,20 +56,19 @@ class Framing:
         found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=self.longest)
         return [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
 
-    def one(self, ids: Ids) -> Tokens:
+    def one(self, ids: Ids) -> Framed:
         """One text with the special tokens around it."""
         room = max(0, self.longest - len(self.one_before) - len(self.one_after))
         framed = np.concatenate([self.one_before, ids[:room], self.one_after])
-        return Tokens(framed, len(framed))
+        return Framed(framed, len(framed))
 
-    def pair(self, first: Ids, second: Ids) -> Tokens:
+    def pair(self, first: Ids, second: Ids) -> Framed:
         """Two texts with the special tokens around and between them."""
         room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
         kept = _longest_first(len(first), len(second), room)
-        parts = [self.before, first[: kept[0]], self.between, second[: kept[1]], self.after]
-        framed = np.concatenate(parts)
+        framed = np.concatenate([self.before, first[: kept[0]], self.between, second[: kept[1]], self.after])
         types_at = len(framed) if self.second is None else len(self.before) + kept[0] + self.second
-        return Tokens(framed, types_at)
+        return Framed(framed, types_at)
 
 
 def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
@@ -106,7 +105,7 @@ def first_pool(states: Tensor, real: Tensor) -> Tensor:
     return states[:, 0]
 
 
-def encode(network: PreTrainedModel, sequences: Sequence[Tokens], pool: Pool) -> Tensor:
+def encode(network: PreTrainedModel, sequences: Sequence[Framed], pool: Pool) -> Tensor:
     """A vector of each sequence; equal sequences have the same one, to the bit.
 
     :returns: shape (sequences, d), on the network's device.

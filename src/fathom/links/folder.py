@@ -18,8 +18,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.links import Kind, find
-from fathom.links.base import Predictor, Progress
-from fathom.links.fit import Line
+from fathom.links.base import Line, Predictor, Progress
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
@@ -58,9 +57,12 @@ def train_links(
         manifest["ended"] = predictor.train(folder, progress or (lambda done, total: None))
     except NotANumber as error:
         manifest["ended"] = {"why": str(error), "failed": True}
-        _finish(folder, manifest, predictor)
         raise
-    _finish(folder, manifest, predictor)
+    finally:
+        if manifest["ended"] is not None:
+            manifest["notes"] = predictor.notes()
+            write_json(folder / MANIFEST, manifest)
+            (folder / "checkpoint.pt").unlink(missing_ok=True)  # last: without it the training would begin anew
     return manifest
 
 
@@ -73,8 +75,12 @@ def open_links(folder: str | Path, data: QuerySet, device: str | None = None, as
     """
     path = Path(folder)
     manifest = read_manifest(path)
-    kind, graph = find(manifest["identity"]["kind"]), graph_of(data)
-    _check_graph(path, manifest, data, graph)
+    kind, graph, trained = find(manifest["identity"]["kind"]), graph_of(data), manifest["identity"]["data"]
+    if trained["places"] != _places(graph):
+        raise BadInput(
+            f"{path} was trained on {trained['name']}, whose entities and relations are not those of {data.name}: "
+            "give the same graph, or a world made of it"
+        )
     unknown = sorted((asking or {}).keys() - kind.options.asking())
     if unknown:
         can = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(kind.options.asking())) or "nothing"
@@ -139,22 +145,6 @@ def _start(folder: Path, identity: Given) -> Manifest:
     manifest = {"format": FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
     write_json(file, manifest)
     return manifest
-
-
-def _finish(folder: Path, manifest: Manifest, predictor: Predictor) -> None:
-    """The checkpoint goes last: without it the training would begin anew."""
-    manifest["notes"] = predictor.notes()
-    write_json(folder / MANIFEST, manifest)
-    (folder / "checkpoint.pt").unlink(missing_ok=True)
-
-
-def _check_graph(folder: Path, manifest: Manifest, data: QuerySet, graph: KnowledgeGraph) -> None:
-    trained = manifest["identity"]["data"]
-    if trained["places"] != _places(graph):
-        raise BadInput(
-            f"{folder} was trained on {trained['name']}, whose entities and relations are not those of {data.name}: "
-            "give the same graph, or a world made of it"
-        )
 
 
 def _content_hash(folder: Path, manifest: Manifest) -> str:

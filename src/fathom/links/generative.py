@@ -22,17 +22,17 @@ from transformers import AutoModelForSeq2SeqLM
 from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links.base import Predictor
-from fathom.links.decoding import Decoder, Plan, padded, search
-from fathom.links.fit import shuffled
-from fathom.links.networks import identity_of, keep_shape, language_model
+from fathom.links.base import shuffled
+from fathom.links.decoding import Decoder, Reach, padded, search
 from fathom.links.options import Generative
-from fathom.links.texts import graph_texts
+from fathom.links.reading import TextPredictor
 from fathom.probes.base import Facts
 from fathom.scoring.rows import Found
 from fathom.scoring.trie import Answers
+from fathom.scoring.walk import Searched
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage
+from fathom.training.small import NO_TARGET
 
 FULL_UP_TO = 5_000
 """Entities of a graph up to which every rank is searched for, unless told otherwise."""
@@ -42,12 +42,11 @@ TOGETHER = 64
 """Questions that are encoded and searched together."""
 VALIDATING = 4
 """In validation, a search widens to so many times ``--beams`` at most."""
-NO_TARGET = -100
 WINDOW = 32
 """Batches whose questions are drawn together and then dealt out by length, so that little of a batch is padding."""
 
 
-class Batch(NamedTuple):
+class NameBatch(NamedTuple):
     """Questions and the names that answer them.
 
     :param ids: tokens of the questions, shape (b, source).
@@ -62,21 +61,19 @@ class Batch(NamedTuple):
     labels: Tensor
 
 
-class GenerativePredictor(Predictor):
+class GenerativePredictor(TextPredictor):
     """See :class:`fathom.links.base.Predictor`. A kind says how a question reads."""
 
+    AUTO = AutoModelForSeq2SeqLM
     scoring = Scoring("log-likelihood", "nats")
     options: Generative
+    network: Any
 
     def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        self.network, self.tokenizer = language_model(AutoModelForSeq2SeqLM, options, source, device)
-        if source is None:
-            self.identity = identity_of(options, self.network)
+        self.network = self.language
         self._check()
-        self.texts = graph_texts(graph, options.descriptions)
         self._proven = self._searched = self._nodes = 0
-        self._validating = False
 
     @abstractmethod
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
@@ -103,22 +100,17 @@ class GenerativePredictor(Predictor):
     def _optimizer(self) -> Optimizer:
         return ADAMW
 
-    def _batches(self, count: int, epoch: int) -> Iterator[Batch]:
+    def _batches(self, count: int, epoch: int) -> Iterator[NameBatch]:
         size, seed = self.options.batch_size, self.options.seed
         for number, window in enumerate(shuffled(count, WINDOW * size, seed, epoch), start=1):
-            read = self._read(window)
+            read = self._read(training_links(self.graph, window))
             order = np.argsort([len(ids) for ids in read], kind="stable")
             # So that an epoch does not go from short to long again and again.
             for start in np.random.default_rng((seed, epoch, number)).permutation(range(0, len(window), size)):
                 some = order[start : start + size]
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
 
-    def _read(self, some: Places) -> list[list[int]]:
-        """Tokens of the training questions of these numbers (see ``training_links``)."""
-        links = training_links(self.graph, some)
-        return self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
-
-    def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> Batch:
+    def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> NameBatch:
         """:param some: numbers of training questions.
 
         :param read: their tokens.
@@ -126,15 +118,18 @@ class GenerativePredictor(Predictor):
         names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
         labels = padded(names, NO_TARGET, self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
-        return Batch(*self._with_mask(read), before.clamp(min=0), labels)
+        return NameBatch(*self._with_mask(read), before.clamp(min=0), labels)
 
-    def _loss(self, batch: Batch) -> Tensor:
+    def _loss(self, batch: NameBatch) -> Tensor:
         logits = self.network(
             input_ids=batch.ids, attention_mask=batch.mask, decoder_input_ids=batch.before, use_cache=False
         ).logits
-        smoothing = self.options.label_smoothing
-        flat = logits.float().flatten(0, 1)
-        return cross_entropy(flat, batch.labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+        return cross_entropy(
+            logits.float().flatten(0, 1),
+            batch.labels.flatten(),
+            ignore_index=NO_TARGET,
+            label_smoothing=self.options.label_smoothing,
+        )
 
     # ---------------------------------------------------------------------------------------------------- asking
 
@@ -143,40 +138,29 @@ class GenerativePredictor(Predictor):
 
         :raises RunFailed: this network's cache is not what it is taken for.
         """
-        plan = self._plan(top, keep_scores)
-        encoded = self._token_ids(self.questions(links.given, links.relation, links.inverse.tolist()))
+        reach = self._reach(top, keep_scores)
+        encoded = self._read(links)
         order = np.argsort([len(ids) for ids in encoded], kind="stable")
-        found: dict[int, Found] = {}
+        searched: list[Searched] = []
         decoder = Decoder(self.network, self._start)
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
             questions = decoder.encode(*self._with_mask([encoded[number] for number in some.tolist()]))
-            searched = search(decoder, questions, self._answers, links.take(some), plan)
-            for number, one in zip(some.tolist(), searched, strict=True):
-                found[number] = one.found
-                self._searched += 1
-                self._proven += one.proven
-                self._nodes += one.tokens_run
-        return [found[number] for number in range(len(links))]
+            searched += search(decoder, questions, self._answers, links.take(some), reach)
+        self._searched += len(searched)
+        self._proven += sum(one.proven for one in searched)
+        self._nodes += sum(one.tokens_run for one in searched)
+        return [searched[place].found for place in np.argsort(order).tolist()]
 
-    def validate(self) -> dict[str, float]:
-        """Cheaper than asking: ranks beyond the tenth count as misses, and a search that proves nothing ends early (the
-        answers of a network that has not learnt much are all alike)."""
-        self._validating = True
-        try:
-            return dict(super().validate())
-        finally:
-            self._validating = False
-
-    def _plan(self, top: int, keep_scores: bool) -> Plan:
-        options = self.options
-        full = options.full_rank if options.full_rank is not None else len(self.texts.names) <= FULL_UP_TO
-        depth = max(top, DEPTH)
-        if self._validating:
-            return Plan(depth, top, options.beams, min(options.widest, VALIDATING * options.beams))
-        if full:
-            return Plan(depth, top, None, keep_scores=keep_scores)
-        return Plan(depth, top, options.beams, options.widest)
+    def _reach(self, top: int, keep_scores: bool) -> Reach:
+        """Validation is cheaper than asking: ranks beyond the tenth count as misses, and a search that proves nothing
+        ends early (the answers of a network that has not learnt much are all alike)."""
+        options, depth = self.options, max(top, DEPTH)
+        if self.validating:
+            return Reach(depth, top, options.beams, min(options.widest, VALIDATING * options.beams))
+        if options.full_rank if options.full_rank is not None else len(self.texts.names) <= FULL_UP_TO:
+            return Reach(depth, top, None, keep_scores=keep_scores)
+        return Reach(depth, top, options.beams, options.widest)
 
     @cached_property
     def _answers(self) -> Answers:
@@ -185,18 +169,16 @@ class GenerativePredictor(Predictor):
     @cached_property
     def _names(self) -> list[list[int]]:
         """Tokens of each entity's name as the decoder writes it, the end token last."""
-        longest = self._longest
+        longest, end = self._longest, self._end
         found = self.tokenizer(list(self.texts.names), verbose=False)["input_ids"]
-        bare = [ids[:-1] if ids and ids[-1] == self._end else ids for ids in found]
-        return [[*ids[: longest - 1], self._end] for ids in bare]
+        bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in found]
+        return [[*ids[: longest - 1], end] for ids in bare]
 
     def notes(self) -> list[str]:
         """Texts that are missing, and how many entities share their name."""
         shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
-        notes = list(self.texts.notes)
-        if shared:
-            notes.append(f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it")
-        return notes
+        said = [f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it"]
+        return super().notes() + (said if shared else [])
 
     def circumstances(self) -> Facts:
         """How many answers are proven, and what they cost."""
@@ -207,15 +189,11 @@ class GenerativePredictor(Predictor):
 
     # --------------------------------------------------------------------------------------------------- helpers
 
-    def describe(self, folder: Path) -> None:
-        """Write configuration and tokenizer."""
-        keep_shape(folder, self.network, self.tokenizer)
-
     def _check(self) -> None:
         """:raises BadInput: a tokenizer that does not fit."""
         if self._end is None:
             raise BadInput(f"the tokenizer of '{self.options.weights}' has no end token: set eos_token in its config")
-        vocabulary = self.network.get_input_embeddings().num_embeddings  # type: ignore[operator]
+        vocabulary = self.network.get_input_embeddings().num_embeddings
         if len(self.tokenizer) > vocabulary:
             raise BadInput(
                 f"the tokenizer of '{self.options.weights}' has {len(self.tokenizer):,} tokens, its network "
@@ -230,17 +208,18 @@ class GenerativePredictor(Predictor):
     @property
     def _start(self) -> int:
         """What decoding begins with: what the network was made for, else padding (T5) or the end token (BART)."""
-        config: Any = self.network.config
-        own = getattr(config, "decoder_start_token_id", None)
+        own = getattr(self.network.config, "decoder_start_token_id", None)
         return next(int(id_) for id_ in (own, self.tokenizer.pad_token_id, self._end) if id_ is not None)
 
     @property
     def _longest(self) -> int:
-        config: Any = self.network.config
-        return min(self.options.max_tokens, getattr(config, "max_position_embeddings", None) or self.options.max_tokens)
+        window = getattr(self.network.config, "max_position_embeddings", None)
+        return min(self.options.max_tokens, window or self.options.max_tokens)
 
-    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found = self.tokenizer(list(texts), truncation=True, max_length=self._longest, verbose=False)["input_ids"]
+    def _read(self, links: Links) -> list[list[int]]:
+        """Tokens of the questions."""
+        texts = self.questions(links.given, links.relation, links.inverse.tolist())
+        found = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

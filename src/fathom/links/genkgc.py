@@ -36,31 +36,30 @@ class Predictor(GenerativePredictor):
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
         """Demonstrations, then the entity that is given with its description, and the relation."""
         triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
+        separator = self.tokenizer.sep_token or self.tokenizer.eos_token
         return [
-            "".join(f"{shown} {self._separator} " for shown in self._shown(entity, link))
+            "".join(f"{shown} {separator} " for shown in self._shown(entity, link))
             + self._statement(f"{self.texts.names[entity]}{self._descriptions[entity]}", link, asks_head)
             for entity, link, asks_head in triples
         ]
 
     def notes(self) -> list[str]:
         """Also how many relations go without demonstrations."""
-        alone = sum(not pool for pool in self._demonstrations)
-        notes = super().notes()
-        if alone and self.options.demonstrations:
-            notes.append(f"{alone:,} relations have no training triple to be shown")
-        return notes
+        alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
+        said = [f"{alone:,} relations have no training triple to be shown"]
+        return super().notes() + (said if alone else [])
 
     def _statement(self, name: str, relation: int, inverse: bool) -> str:
         return f"{name} {self.texts.relations[relation]}{' (reverse)' if inverse else ''}"
 
     def _shown(self, entity: int, relation: int) -> list[str]:
         """The demonstrations of a question, both directions of each triple."""
-        names, found = self.texts.names, []
-        for head, tail in self._demonstrations[relation]:
-            if entity not in (head, tail):
-                found.append(f"{self._statement(names[head], relation, False)} {names[tail]}")
-                found.append(f"{self._statement(names[tail], relation, True)} {names[head]}")
-        return found[: 2 * self.options.demonstrations]
+        triples = [ends for ends in self._demonstrations[relation] if entity not in ends]
+        return [
+            f"{self._statement(self.texts.names[known], relation, inverse)} {self.texts.names[answer]}"
+            for head, tail in triples[: self.options.demonstrations]
+            for known, answer, inverse in ((head, tail, False), (tail, head, True))
+        ]
 
     @cached_property
     def _demonstrations(self) -> list[list[tuple[int, int]]]:
@@ -86,7 +85,3 @@ class Predictor(GenerativePredictor):
         )["offset_mapping"]
         self.tokenizer.truncation_side = side
         return [f", {text[: offsets[-1][1]]}" if offsets else "" for text, offsets in zip(texts, found, strict=True)]
-
-    @property
-    def _separator(self) -> str:
-        return self.tokenizer.sep_token or self.tokenizer.eos_token  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ See docs/methods/link-prediction.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,18 +24,17 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links import base
+from fathom.links.base import Progress, shuffled
 from fathom.links.encoding import OTHERWISE, TOKENS, groups
-from fathom.links.fit import shuffled
-from fathom.links.networks import identity_of, keep_shape, language_model
 from fathom.links.options import KnnKge
-from fathom.links.ranking import rank_links
-from fathom.links.texts import graph_texts
+from fathom.links.ranking import blocks, rank_links
+from fathom.links.reading import TextPredictor
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
+from fathom.training.small import padded
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
@@ -47,31 +46,22 @@ NOBODY = -1
 Ids = NDArray[np.int64]
 
 
-class Predictor(base.Predictor):
+class Predictor(TextPredictor):
     """Its scores are natural logarithms of the mixed probability; see :meth:`scores`."""
 
+    AUTO = AutoModelForMaskedLM
     scoring = Scoring("log-probability", "nats")
     options: KnnKge
     network: EntityModel
 
     def __init__(self, graph: KnowledgeGraph, options: KnnKge, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        language, self.tokenizer = language_model(AutoModelForMaskedLM, options, source, device)
-        self.prompts = Prompts(self.tokenizer, min(options.max_tokens, _longest(language)))
-        if source is None:
-            self.identity = identity_of(options, language)
-        self.network = EntityModel(language, len(graph.entities), options.seed)
-        self.texts = graph_texts(graph, options.descriptions)
+        # Tokens that its position embeddings surely hold; RoBERTa's begin two later.
+        longest = int(getattr(self.language.config, "max_position_embeddings", None) or 512) - 2
+        self.prompts = MaskedPrompts(self.tokenizer, min(options.max_tokens, longest))
+        self.relation_ids = self.prompts.ids(self.texts.relations)
+        self.network = EntityModel(self.language, len(graph.entities), options.seed)
         self.store: Store | None = None
-        self.weight = options.knn_weight
-
-    def describe(self, folder: Path) -> None:
-        """Configuration and tokenizer of the masked model."""
-        keep_shape(folder, self.network.language, self.tokenizer)
-
-    def notes(self) -> list[str]:
-        """How many entities lack a name or a description."""
-        return list(self.texts.notes)
 
     def circumstances(self) -> Facts:
         """How many questions are stored as neighbours."""
@@ -91,7 +81,7 @@ class Predictor(base.Predictor):
             Stage("triples", self._triples, asked, self._loss, everything, options.epochs, options.learning_rate),
         ]
 
-    def _descriptions(self, epoch: int) -> Iterator[Batch]:
+    def _descriptions(self, epoch: int) -> Iterator[PromptBatch]:
         """Each entity with its whole text, and with parts of it that begin anywhere (equation 5)."""
         times = 1 + self.options.entity_parts
         count, seed = len(self.graph.entities) * times, self.options.seed
@@ -100,20 +90,21 @@ class Predictor(base.Predictor):
         for some in shuffled(count, self.options.batch_size, seed, 0, epoch):
             texts = [self._entity_ids[place] for place in some // times]
             parts = [ids[int(begin * len(ids)) :] for ids, begin in zip(texts, begins[some], strict=True)]
-            yield Batch([self.prompts.description(part) for part in parts], some // times, some // times)
+            yield PromptBatch([self.prompts.description(part) for part in parts], some // times, some // times)
 
-    def _triples(self, epoch: int) -> Iterator[Batch]:
+    def _triples(self, epoch: int) -> Iterator[PromptBatch]:
         """Both questions of each training triple (equations 4 and 6)."""
         asked = 2 * len(self.graph.training)
         for some in shuffled(asked, self.options.batch_size, self.options.seed, 1, epoch):
             links = training_links(self.graph, some)
-            yield Batch(self._questions(links), links.given, links.gold)
+            yield PromptBatch(self._questions(links), links.given, links.gold)
 
-    def _loss(self, batch: Batch) -> Tensor:
+    def _loss(self, batch: PromptBatch) -> Tensor:
         _, vectors = self._read(batch.prompts, batch.given)
         gold = torch.from_numpy(batch.gold).to(self.device)
-        rows, bias = self.network.entities, self.network.bias
-        return smoothed_cross_entropy(vectors, rows, bias, gold, self.options.label_smoothing)
+        return smoothed_cross_entropy(
+            vectors, self.network.entities, self.network.bias, gold, self.options.label_smoothing
+        )
 
     # -------------------------------------------------------------------------------------------------- prompts
 
@@ -122,46 +113,38 @@ class Predictor(base.Predictor):
         named = zip(self.texts.names, self.texts.descriptions, strict=True)
         return self.prompts.ids([f"{name}, {said}" if said.strip() else name for name, said in named])
 
-    @cached_property
-    def _relation_ids(self) -> list[Ids]:
-        return self.prompts.ids(self.texts.relations)
-
-    def _questions(self, links: Links) -> list[Prompt]:
+    def _questions(self, links: Links) -> list[MaskedPrompt]:
         asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
-        entities, relations, with_token = self._entity_ids, self._relation_ids, self.options.entity_token
+        entities, relations, with_token = self._entity_ids, self.relation_ids, self.options.entity_token
         return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
 
-    def _read(self, prompts: Sequence[Prompt], given: Places) -> tuple[Tensor, Tensor]:
+    def _read(self, prompts: Sequence[MaskedPrompt], given: Places) -> tuple[Tensor, Tensor]:
         """State and vector at [MASK] of each prompt, (n, d) and (n, width); those alike in length run together."""
         lengths = np.array([len(prompt.ids) for prompt in prompts])
         order = np.argsort(lengths, kind="stable")
-        read = []
-        for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE)):
-            read.append(self.network(self._padded([prompts[place] for place in order[some]], given[order[some]])))
+        together = [order[some] for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE))]
+        read = [self.network(*self._padded([prompts[place] for place in some], given[some])) for some in together]
         back = torch.from_numpy(np.argsort(order)).to(self.device)
         states, vectors = (torch.cat(column)[back] for column in zip(*read, strict=True))
         return states, vectors
 
-    def _padded(self, prompts: Sequence[Prompt], given: Places) -> Padded:
-        lengths = np.array([len(prompt.ids) for prompt in prompts])
-        real = np.arange(lengths.max()) < lengths[:, None]
-        ids = np.full(real.shape, self.tokenizer.pad_token_id or 0, dtype=np.int64)
-        ids[real] = np.concatenate([prompt.ids for prompt in prompts])
-        masked, known = (np.array([getattr(prompt, place) for prompt in prompts]) for place in ("masked", "known"))
-        columns = (ids, real.astype(np.int64), masked, known, given)
-        return Padded(*(torch.from_numpy(column).to(self.device) for column in columns))
+    def _padded(self, prompts: Sequence[MaskedPrompt], given: Places) -> list[Tensor]:
+        """What :meth:`EntityModel.forward` takes, padded on the right."""
+        tokens, masked, known = zip(*prompts, strict=True)
+        ids = padded(tokens, self.tokenizer.pad_token_id or 0)
+        real = padded([np.ones_like(some) for some in tokens], 0)
+        return [
+            torch.from_numpy(column).to(self.device) for column in (ids, real, np.array(masked), np.array(known), given)
+        ]
 
     # --------------------------------------------------------------------------------------------------- asking
 
-    def validate(self) -> Mapping[str, float]:
-        """Without neighbours, as the authors do it: the store would have to be made anew after each epoch."""
-        self.weight = 0.0
-        try:
-            return super().validate()
-        finally:
-            self.weight = self.options.knn_weight
+    @property
+    def weight(self) -> float:
+        """Of the neighbours: none in validation, as the authors do it, or the store would be made anew each epoch."""
+        return 0.0 if self.validating else self.options.knn_weight
 
-    def prepare(self, progress: base.Progress) -> None:
+    def prepare(self, progress: Progress) -> None:
         """Read all training questions into the store of neighbours."""
         self.store = None
         count = 2 * len(self.graph.training)
@@ -177,12 +160,12 @@ class Predictor(base.Predictor):
         """By :meth:`scores`, some questions at a time."""
         states, vectors = self._ask(links)
         step = max(1, CELLS // len(self.graph.entities))
-        found = []
-        for start in range(0, len(links), step):
-            some = links.take(np.arange(start, min(start + step, len(links))))
-            here = slice(start, start + step)
-            found += rank_links(self.scores(states[here], vectors[here], some.known), some, top, keep_scores)
-        return found
+        parts = zip(blocks(links, step), torch.split(states, step), torch.split(vectors, step), strict=True)
+        return [
+            one
+            for some, state, vector in parts
+            for one in rank_links(self.scores(state, vector, some.known), some, top, keep_scores)
+        ]
 
     def scores(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:
         """log((1 − λ) p(entity at [MASK]) + λ p(entity | nearest training questions)).
@@ -203,18 +186,17 @@ class Predictor(base.Predictor):
         near.nan_to_num_(nan=-torch.inf, posinf=-torch.inf)  # all neighbours are known: there is nothing to add
         return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
 
-    def _ask(self, links: Links, progress: base.Progress = lambda done, total: None) -> tuple[Tensor, Tensor]:
+    def _ask(self, links: Links, progress: Progress = lambda done, total: None) -> tuple[Tensor, Tensor]:
         """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
         read = []
-        for start in range(0, len(links), AT_ONCE):
-            some = links.take(np.arange(start, min(start + AT_ONCE, len(links))))
+        for number, some in enumerate(blocks(links, AT_ONCE)):
             read.append(self._read(self._questions(some), some.given))
-            progress(start + len(some), len(links))
+            progress(number * AT_ONCE + len(some), len(links))
         states, vectors = (torch.cat(column).float() for column in zip(*read, strict=True))
         return states, vectors
 
 
-class Prompt(NamedTuple):
+class MaskedPrompt(NamedTuple):
     """:param masked: where [MASK] stands. :param known: where the known entity's token goes, or :data:`NOBODY`."""
 
     ids: Ids
@@ -222,29 +204,15 @@ class Prompt(NamedTuple):
     known: int
 
 
-class Batch(NamedTuple):
+class PromptBatch(NamedTuple):
     """:param given: the known entity of each prompt. :param gold: the right answer of each."""
 
-    prompts: list[Prompt]
+    prompts: list[MaskedPrompt]
     given: Places
     gold: Places
 
 
-class Padded(NamedTuple):
-    """n prompts, padded on the right.
-
-    :param ids, real: tokens, and 1 for those that are no padding, shape (n, length).
-    :param masked, known: see :class:`Prompt`, shape (n,). :param given: the known entity, shape (n,).
-    """
-
-    ids: Tensor
-    real: Tensor
-    masked: Tensor
-    known: Tensor
-    given: Tensor
-
-
-class Prompts:
+class MaskedPrompts:
     """:param longest: tokens of a prompt; an entity's text is cut at its end to fit.
 
     :raises BadInput: a tokenizer without mask token, or with neither separator nor end.
@@ -265,33 +233,30 @@ class Prompts:
         found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
         return [np.array(ids, dtype=np.int64) for ids in found]
 
-    def description(self, text: Ids) -> Prompt:
+    def description(self, text: Ids) -> MaskedPrompt:
         """[CLS] The description of [MASK] is … [SEP]"""
         before = [*self.start, *self.before]
-        return self._put(before, [*self.mask, *self.after], text, self.sep, masked=len(before), known=NOBODY)
+        return self._put([*before, *self.mask, *self.after], text, self.sep, masked=len(before))
 
-    def question(self, text: Ids, relation: Ids, ask_head: bool, with_token: bool) -> Prompt:
+    def question(self, text: Ids, relation: Ids, ask_head: bool, with_token: bool) -> MaskedPrompt:
         """[CLS] text [SEP] relation [SEP] [MASK] [SEP], or for a head [CLS] [MASK] [SEP] relation [SEP] text [SEP].
 
         :param with_token: leave a place before the text for the known entity's own token.
         """
         said = relation[: self.longest // 3].tolist()
-        place = self.mask if with_token else []
         if ask_head:
             before = [*self.start, *self.mask, *self.sep, *said, *self.sep]
-            return self._put(
-                before, place, text, self.sep, masked=len(self.start), known=len(before) if with_token else NOBODY
-            )
+            return self._put(before, text, self.sep, len(self.start), with_token)
         after = [*self.sep, *said, *self.sep, *self.mask, *self.sep]
-        known = len(self.start) if with_token else NOBODY
-        return self._put(self.start, place, text, after, masked=-2, known=known)
+        return self._put(self.start, text, after, masked=-2, with_token=with_token)
 
     def _put(
-        self, before: list[int], place: list[int], text: Ids, after: list[int], *, masked: int, known: int
-    ) -> Prompt:
+        self, before: list[int], text: Ids, after: list[int], masked: int, with_token: bool = False
+    ) -> MaskedPrompt:
+        place = self.mask if with_token else []
         room = max(0, self.longest - len(before) - len(place) - len(after))
         ids = np.array([*before, *place, *text[:room].tolist(), *after], dtype=np.int64)
-        return Prompt(ids, masked % len(ids), known)
+        return MaskedPrompt(ids, masked % len(ids), len(before) if with_token else NOBODY)
 
 
 class EntityModel(nn.Module):
@@ -315,16 +280,20 @@ class EntityModel(nn.Module):
         self.entities = nn.Parameter(rows.to(language.device))
         self.bias = nn.Parameter(torch.zeros(count, device=language.device))
 
-    def forward(self, batch: Padded) -> tuple[Tensor, Tensor]:
-        """What the body says at [MASK], shape (n, d), and what the head makes of it for the entities' rows."""
-        vectors = self.language.get_input_embeddings()(batch.ids)
-        shown = torch.nonzero(batch.known != NOBODY)[:, 0]
+    def forward(self, ids: Tensor, real: Tensor, masked: Tensor, known: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+        """What the body says at [MASK], shape (n, d), and what the head makes of it for the entities' rows.
+
+        :param ids, real: tokens of n prompts, and 1 for those that are no padding, shape (n, length).
+        :param masked, known: see :class:`MaskedPrompt`, shape (n,). :param given: the known entity, shape (n,).
+        """
+        vectors = self.language.get_input_embeddings()(ids)
+        shown = torch.nonzero(known != NOBODY)[:, 0]
         if len(shown):
-            vectors = vectors.index_put((shown, batch.known[shown]), self.entities[batch.given[shown]])
-        rows = torch.arange(len(batch.ids), device=batch.ids.device)
+            vectors = vectors.index_put((shown, known[shown]), self.entities[given[shown]])
+        rows = torch.arange(len(ids), device=ids.device)
         with _watching(self.language.base_model) as seen:
-            made = self.language(inputs_embeds=vectors, attention_mask=batch.real).logits
-        return seen[0][rows, batch.masked], made[rows, batch.masked]
+            made = self.language(inputs_embeds=vectors, attention_mask=real).logits
+        return seen[0][rows, masked], made[rows, masked]
 
 
 class _NoVocabulary(nn.Identity):
@@ -430,8 +399,3 @@ def _pairs(places: Sequence[Places], device: torch.device) -> tuple[Tensor, Tens
     row = np.repeat(np.arange(len(places)), [len(some) for some in places])
     column = np.concatenate([np.empty(0, dtype=np.int64), *places])
     return torch.from_numpy(row).to(device), torch.from_numpy(column.astype(np.int64)).to(device)
-
-
-def _longest(language: PreTrainedModel) -> int:
-    """Tokens that its position embeddings surely hold; RoBERTa's begin two later."""
-    return int(getattr(language.config, "max_position_embeddings", None) or 512) - 2

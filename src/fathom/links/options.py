@@ -6,6 +6,7 @@ source of each. Fields marked as *asking* may be changed when the trained model 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -105,10 +106,8 @@ def _mapping(value: Any) -> Any:
 
     if not isinstance(value, str):
         return value
-    try:
+    with suppress(json.JSONDecodeError):
         return json.loads(value)  # first, because YAML reads 5e-4 as text
-    except json.JSONDecodeError:
-        pass
     try:
         return yaml.safe_load(value)
     except yaml.YAMLError as error:

@@ -54,8 +54,7 @@ def predict_links(
     """
     if (head is None) == (tail is None):
         raise BadInput("give --head to ask for tails, or --tail to ask for heads")
-    given = head if head is not None else tail
-    assert given is not None
+    given = str(tail if head is None else head)
     predictor = open_links(folder, data, device)
     graph = predictor.graph
     entity, place = all_of(

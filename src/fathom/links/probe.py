@@ -8,9 +8,7 @@ docs/methods/link-prediction.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -36,20 +34,21 @@ class Probe(ShardedProbe):
     def __init__(self, options: LinkOptions, model: Predictor, queryset: QuerySet) -> None:
         if not isinstance(model, Predictor):
             raise BadInput("the link probe asks trained link predictors: fathom kgc evaluate MODEL --data KG --out RUN")
-        if queryset.graph is None or len(self._only_space(queryset)) != len(queryset.graph.entities):
+        self.space = next(iter(queryset.candidates.values()))
+        if queryset.graph is None or len(self.space) != len(queryset.graph.entities):
             raise BadInput(f"the link probe ranks all entities of a graph, and {queryset.name} asks otherwise")
         self.options, self.predictor, self.queryset = options, model, queryset
         self.model = model  # type: ignore[assignment] # the seam's part that a run needs: identity, device, tokenizer
         self.scorings = (model.scoring,)
-        self.space = self._only_space(queryset)
+        self.relations: list[str] = queryset.graph.relations.column("id").to_pylist()
 
     def _cut(self) -> Iterator[Shard]:
         return shards_of(NO_TEMPLATE, self.queryset.queries, SHARD_QUERIES)
 
     def resolved(self) -> Facts:
         """What the predictor is asked with that it need not have been trained with."""
-        asking = self.predictor.options.asking()
-        return {"asking": {name: value for name, value in self.predictor.options.identity().items() if name in asking}}
+        options = self.predictor.options
+        return {"asking": {name: value for name, value in options.identity().items() if name in options.asking()}}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """See :meth:`fathom.links.base.Predictor.prepare_in`."""
@@ -60,7 +59,7 @@ class Probe(ShardedProbe):
         queries = shard.queries
         reasons = [unrankable(query, self.space) for query in queries]
         asked = [query for query, reason in zip(queries, reasons, strict=True) if reason is None]
-        links = links_of(asked, self.space, self._relations)
+        links = links_of(asked, self.space, self.relations)
         keep = len(self.space) <= KEEP_SCORES_UP_TO
         with torch.inference_mode():
             found = iter(self.predictor.rank(links, self.options.top_k, keep) if asked else [])
@@ -73,16 +72,7 @@ class Probe(ShardedProbe):
         """What the predictor counts."""
         return self.predictor.circumstances()
 
-    @cached_property
-    def _relations(self) -> list[str]:
-        assert self.queryset.graph is not None
-        return self.queryset.graph.relations.column("id").to_pylist()  # type: ignore[no-any-return]
-
     def _prompt(self, query: Query) -> str:
         relation = self.queryset.relations[query.relation].name or query.relation
         known = query.subject or query.subject_id
         return f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"
-
-    @staticmethod
-    def _only_space(queryset: QuerySet) -> Any:
-        return next(iter(queryset.candidates.values()))

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from fathom.links.folder import read_manifest
 from fathom.links.options import Prompted
 from fathom.links.prompted_text import Prompts, Shown
 from fathom.links.ranking import NOT_A_NUMBER
-from fathom.models.base import Attention, Identity, Model
+from fathom.models.base import Attention, Model
 from fathom.models.generation import encode_prompts
 from fathom.models.loading import load
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
@@ -53,27 +52,10 @@ REQUEST = "Reply with the name of one candidate and nothing else."
 Scores = NDArray[np.float64]
 
 
-class Asked(Protocol):
-    """A language model that scores candidates."""
-
-    identity: Identity
-    tokenizer: Any
-    scoring: Scoring
-
-    def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
-        """For each question the scores of its candidates, −inf for one that was not named; or why there are none.
-
-        :param names: of all entities.
-        """
-        ...
-
-    def circumstances(self) -> Facts:
-        """What to note of how asking went."""
-        ...
-
-
 class Local:
-    """Scores are log-likelihoods in nats of " NAME." after "… The answer is".
+    """A language model at hand that scores candidates.
+
+    Scores are log-likelihoods in nats of " NAME." after "… The answer is".
 
     The full stop belongs to the answer: without it "dog" could never be less probable than "dog house".
     """
@@ -91,7 +73,10 @@ class Local:
         self.prompts = 0
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
-        """Nats; equal questions are asked once."""
+        """For each question the scores of its candidates in nats, or why there are none; equal ones are asked once.
+
+        :param names: of all entities.
+        """
         found = {one: self._score(one, names) for one in dict.fromkeys(shown)}
         self.prompts += len(found)
         return [found[one] for one in shown]
@@ -103,18 +88,13 @@ class Local:
         window, longest = self.model.max_tokens, len(prompt) + max(map(len, answers))
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
-        scores = self._by_search(prompt, answers) if self.model.refuses_cache() is None else self._each(prompt, answers)
+        if self.model.refuses_cache() is None:  # the prompt is read once
+            [one] = search(self.model, Answers(answers), [Question(prompt, [0])], Plan(prune=False), self.budget)
+            scores = np.array(np.nan if one.found.scores is None else one.found.scores, dtype=np.float64)
+        else:
+            each = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
+            scores = np.array([one[len(prompt) :].astype(np.float64).sum() for one in each])
         return scores if np.isfinite(scores).all() else NOT_A_NUMBER
-
-    def _by_search(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
-        """The prompt is read once."""
-        [one] = search(self.model, Answers(answers), [Question(prompt, [0])], Plan(prune=False), self.budget)
-        return np.array(np.nan if one.found.scores is None else one.found.scores, dtype=np.float64)
-
-    def _each(self, prompt: Sequence[int], answers: Sequence[Sequence[int]]) -> Scores:
-        """For models that cannot go on from a cache."""
-        found = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
-        return np.array([one[len(prompt) :].astype(np.float64).sum() for one in found])
 
     def circumstances(self) -> Facts:
         """Distinct prompts, and how they were read."""
@@ -127,7 +107,9 @@ class Local:
 
 
 class Sampled:
-    """Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first."""
+    """A language model behind a server that is sampled.
+
+    Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first."""
 
     scoring = Scoring("votes", "score")
 
@@ -136,19 +118,23 @@ class Sampled:
         self.counts = Counter(replies=0, replies_naming_no_candidate=0, calls_failed=0)
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
-        """:raises RunFailed: no further call can work."""
-        replies = self.server.ask([self._request(one) for one in shown])
-        return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
+        """For each question the votes for its candidates, −inf for one that was not named; or why there are none.
 
-    def _request(self, shown: Shown) -> ChatRequest:
-        options = self.options
-        return ChatRequest(
-            f"{shown.prompt}\n{REQUEST}",
-            n=options.samples,
-            temperature=options.sampling_temperature,
-            max_tokens=options.reply_tokens,
-            seed=options.seed,
-        )
+        :param names: of all entities.
+        :raises RunFailed: no further call can work.
+        """
+        requests = [
+            ChatRequest(
+                f"{one.prompt}\n{REQUEST}",
+                n=self.options.samples,
+                temperature=self.options.sampling_temperature,
+                max_tokens=self.options.reply_tokens,
+                seed=self.options.seed,
+            )
+            for one in shown
+        ]
+        replies = self.server.ask(requests)
+        return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:
@@ -226,7 +212,7 @@ class Predictor(base.Predictor):
             return Found(None, [], [], [], unscored=scores)
         left_out = [at for at, place in enumerate(shown.candidates) if place in known]
         named = scores > -np.inf
-        ids = self._ids(shown)
+        ids = self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()
         best = [at for at in top(scores, ids, count) if named[at]]
         found = Found(None, [], [], [(shown.candidates[at], float(scores[at])) for at in best])
         at = shown.candidates.index(gold) if gold in shown.candidates else None
@@ -237,9 +223,6 @@ class Predictor(base.Predictor):
             named[left_out] = False
             found.above = max(ANSWERS, int(named.sum()))
         return found
-
-    def _ids(self, shown: Shown) -> list[str]:
-        return self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()  # type: ignore[no-any-return]
 
     def notes(self) -> list[str]:
         """Texts that are missing, and whether the right answer is given away."""
@@ -256,7 +239,7 @@ class Predictor(base.Predictor):
         }
 
 
-def _asked(options: Prompted, device: torch.device) -> Asked:
+def _asked(options: Prompted, device: torch.device) -> Local | Sampled:
     if options.server is None:
         return Local(load(options.weights, dtype=options.dtype, device=str(device)))
     return Sampled(options.connect(options.weights), options)

@@ -19,7 +19,7 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import MissingExtra
 from fathom.links.options import Prompted
-from fathom.links.texts import graph_texts
+from fathom.links.reading import GraphTexts
 
 FURTHER_TRIPLES = 50
 """Where triples give the candidates, so many more are retrieved than candidates are wanted, as answers repeat."""
@@ -79,7 +79,7 @@ class Prompts:
 
     def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
         self.options = options
-        self.texts = graph_texts(graph, options.descriptions)
+        self.texts = GraphTexts(graph, options.descriptions)
         self.head, self.relation, self.tail = graph.columns(graph.training)
         self.gold_listed = self.drawn = 0
 
@@ -146,15 +146,15 @@ class Prompts:
     def _demonstrations(self, asked: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> list[str]:
         """The best training triples, answered; never the one that is asked for."""
         givens, answers = self._asked(inverse)
-        lines: list[str] = []
-        for row in triples:
-            given, relation, answer = int(givens[row]), int(self.relation[row]), int(answers[row])
-            if (given, relation, answer) != asked and len(lines) < self.options.demonstrations:
-                name, answer_name = self.texts.names[given], self.texts.names[answer]
-                why = rationale(self.texts.descriptions[given], name, answer_name)
-                parts = [self._question(given, relation, inverse), *why, f"The answer is {answer_name}."]
-                lines.append(" ".join(parts))
-        return lines
+        columns = (column[triples].tolist() for column in (givens, self.relation, answers))
+        others = [triple for triple in zip(*columns, strict=True) if triple != asked]
+        return [self._answered(triple, inverse) for triple in others[: self.options.demonstrations]]
+
+    def _answered(self, triple: tuple[int, ...], inverse: bool) -> str:
+        given, relation, answer = triple
+        name, answer_name = self.texts.names[given], self.texts.names[answer]
+        why = rationale(self.texts.descriptions[given], name, answer_name)
+        return " ".join([self._question(given, relation, inverse), *why, f"The answer is {answer_name}."])
 
 
 def rationale(description: str, given: str, answer: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,13 @@ from fathom.data.graph.links import Links
 from fathom.scoring.rows import Found, Ranks
 
 NOT_A_NUMBER = "the model's score of the right answer is not a number"
+
+
+def blocks(links: Links, size: int) -> Iterator[Links]:
+    """The questions in their order, *size* of them at a time, but at least one."""
+    size = max(1, size)
+    for start in range(0, len(links), size):
+        yield links.take(np.arange(start, min(start + size, len(links))))
 
 
 def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
@@ -29,21 +38,20 @@ def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False
     rivals = scores.clone()
     for row, known in enumerate(links.known):
         rivals[row, torch.from_numpy(known).to(scores.device)] = torch.nan
-    columns = zip(right[:, 0].tolist(), _ranks(rivals, right), among_all, place.tolist(), best.tolist(), strict=True)
-    found = [
+    kept = list(scores.cpu().numpy()) if keep_scores else [None] * len(links)
+    ranked = zip(right[:, 0].tolist(), _ranks(rivals, right), among_all, kept, strict=True)
+    listed = zip(place.tolist(), best.tolist(), strict=True)
+    return [
         Found(
             ranks if np.isfinite(answer) else None,
             [answer],
             [unfiltered.realistic],
-            list(zip(*listed, strict=True)),
+            list(zip(*best_ones, strict=True)),
+            own,
             unscored=None if np.isfinite(answer) else NOT_A_NUMBER,
         )
-        for answer, ranks, unfiltered, *listed in columns
+        for (answer, ranks, unfiltered, own), best_ones in zip(ranked, listed, strict=True)
     ]
-    if keep_scores:
-        for one, row in zip(found, scores.cpu().numpy(), strict=True):
-            one.scores = row
-    return found
 
 
 def _ranks(scores: Tensor, right: Tensor) -> list[Ranks]:

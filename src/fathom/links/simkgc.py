@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,16 +24,14 @@ from transformers import AutoModel, PreTrainedModel
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links import base
-from fathom.links.encoding import Framing, Ids, Pool, Tokens, encode, first_pool, mean_pool
-from fathom.links.fit import shuffled
-from fathom.links.neighbours import TrainingTriples
-from fathom.links.networks import identity_of, keep_shape, language_model
+from fathom.links.base import Progress, shuffled
+from fathom.links.encoding import Framed, Framing, Ids, Pool, encode, first_pool, mean_pool
 from fathom.links.options import SimKgc
-from fathom.links.ranking import NOT_A_NUMBER, rank_links
-from fathom.links.texts import GraphTexts, graph_texts
+from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
+from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
+from fathom.scoring.trie import Lookup
 from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore
 from fathom.training.loop import Stage
@@ -44,6 +41,8 @@ SHORT = 20
 """Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""
 POOLS: dict[str, Pool] = {"mean": mean_pool, "cls": first_pool}
 NOBODY = -1
+REACHED = 100_000
+"""More entities than this are no neighbourhood (as in the code of Wang et al. 2022)."""
 
 
 class Encoders(nn.Module):
@@ -74,6 +73,70 @@ def info_nce(cosines: Tensor, known: Tensor, scale: Tensor, margin: float, furth
     return cross_entropy(torch.cat([logits, *further], dim=1), own) + cross_entropy(logits.T, own)
 
 
+class Grouped:
+    """The distinct values of each key, ascending. :param keys, values: pairs, shape (n,)."""
+
+    def __init__(self, keys: NDArray[np.int64], values: Places) -> None:
+        order = np.lexsort((values, keys))
+        keys, values = keys[order], values[order]
+        new = np.ones(len(keys), dtype=bool)
+        new[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+        self.values, self._places = values[new], Lookup(keys[new])
+
+    def of(self, keys: NDArray[np.int64]) -> tuple[Places, Places]:
+        """Their values, and for each the place of its key among *keys*, which comes first."""
+        owner, place = self._places.of(keys)
+        return owner, self.values[place]
+
+
+class TrainingTriples:
+    """The training triples in both directions; all of the graph's where it has no splits.
+
+    A relation's number counts the graph's relations and then their inverses.
+
+    :param head, relation, tail: (h, r, t) of each triple, then (t, inverse r, h) of each; shape (2 × triples,).
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        given, relation, asked = graph.columns(graph.training)
+        self.relations = 2 * len(graph.relations)
+        self.head, self.tail = np.concatenate([given, asked]), np.concatenate([asked, given])
+        self.relation = np.concatenate([relation, relation + len(graph.relations)])
+        self._answers = Grouped(self._key(self.head, self.relation), self.tail)
+        self._linked = Grouped(self.head, self.tail)
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def _key(self, head: Places, relation: Places) -> NDArray[np.int64]:
+        return head * self.relations + relation
+
+    def known(self, head: Places, relation: Places, answers: Places) -> NDArray[np.bool_]:
+        """Which of m entities are right answers to which of n questions (head, relation, ?); shape (n, m)."""
+        owner, right = self._answers.of(self._key(head, relation))
+        index, column = Lookup(answers).of(right)
+        found = np.zeros((len(head), len(answers)), dtype=bool)
+        found[owner[index], column] = True
+        return found
+
+    def neighbours(self, entity: int, most: int) -> list[int]:
+        """The first entities of the graph that are linked to it, itself left out."""
+        linked = self._linked.of(np.array([entity]))[1]
+        return linked[linked != entity][:most].tolist()  # type: ignore[no-any-return]
+
+    def within(self, entity: int, hops: int) -> Places:
+        """The entity and those at most so many links away, ascending; nobody where they are over :data:`REACHED`."""
+        seen = frontier = np.array([entity], dtype=np.int64)
+        for _ in range(hops):
+            frontier = np.setdiff1d(self._linked.of(frontier)[1], seen)
+            if not len(frontier):
+                break
+            seen = np.union1d(seen, frontier)
+            if len(seen) > REACHED:
+                return np.zeros(0, dtype=np.int64)
+        return seen
+
+
 class EntityTexts:
     """The tokens of an entity: its name, its description, and where that is short the names of its neighbours.
 
@@ -81,9 +144,9 @@ class EntityTexts:
     """
 
     def __init__(self, texts: GraphTexts, triples: TrainingTriples, framing: Framing, neighbours: int) -> None:
-        self.texts, self.triples, self.framing, self.most = texts, triples, framing, neighbours
+        self.texts, self.framing, self.most = texts, framing, neighbours
         self._kept: dict[tuple[int, int], Ids] = {}
-        self._named: dict[int, list[int]] = {}
+        self._linked = cache(triples.neighbours)
 
     def text(self, entity: int, without: int = NOBODY) -> str:
         """:param without: a neighbour not to name: training must not read the answer in the question."""
@@ -106,69 +169,53 @@ class EntityTexts:
     def _neighbours(self, entity: int) -> Sequence[int]:
         if not self.most or len(self.texts.descriptions[entity].split()) >= SHORT:
             return ()
-        if entity not in self._named:
-            self._named[entity] = self.triples.neighbours(entity, self.most)
-        return self._named[entity]
+        return self._linked(entity, self.most)
 
 
-class _Waiting(NamedTuple):
-    """Answers of an earlier batch. :param vectors: of length 1, shape (n, d). :param places: of the entities, (n,)."""
-
-    vectors: Tensor
-    places: Tensor
-
-
-class Predictor(base.Predictor):
+class Predictor(TextPredictor):
     """See :class:`fathom.links.base.Predictor`."""
 
+    AUTO = AutoModel
     scoring = Scoring("cosine", "cosine")
     network: Encoders
     options: SimKgc
 
     def __init__(self, graph: KnowledgeGraph, options: SimKgc, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        network, self.tokenizer = language_model(AutoModel, options, source, device)
-        _check_fits(network, options)
+        _check_fits(self.language, options)
         if options.rerank_weight:
             self.scoring = Scoring("cosine", "score")  # neighbours have the weight added
-        self.identity = identity_of(options, network)
-        if hasattr(network, "pooler"):
-            network.pooler = None  # never used
-        self.network = Encoders(network, options.temperature).to(device).train()
+        if hasattr(self.language, "pooler"):
+            self.language.pooler = None  # never used
+        self.network = Encoders(self.language, options.temperature).to(device).train()
         self.triples = TrainingTriples(graph)
-        self.texts = graph_texts(graph, options.descriptions)
         self.framing = Framing(self.tokenizer, options.max_tokens)
         self.entities = EntityTexts(self.texts, self.triples, self.framing, options.neighbour_names)
         names = self.texts.relations
         self.relation_ids = self.framing.ids([*names, *(f"inverse {name}" for name in names)])
-        self._queue: deque[_Waiting] = deque(maxlen=options.pre_batches)
-
-    def describe(self, folder: Path) -> None:
-        """Configuration and tokenizer of the encoders."""
-        keep_shape(folder, self.network.question, self.tokenizer)
-
-    def notes(self) -> list[str]:
-        """How many entities lack a name or a description."""
-        return list(self.texts.notes)
+        self._queue: deque[tuple[Tensor, Tensor]] = deque(maxlen=options.pre_batches)
+        """Answers of earlier batches: their vectors of length 1, shape (n, d), and the entities' places, shape (n,)."""
 
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
         """A single one, over the training triples in both directions."""
         options, count = self.options, len(self.triples)
-
-        def batches(epoch: int) -> Iterable[Any]:
-            return shuffled(count, options.batch_size, options.seed, epoch)
-
-        steps = math.ceil(count / options.batch_size)
-        weights = list(self.network.parameters())
-        return [Stage("contrast", batches, steps, self.loss, weights, options.epochs, options.learning_rate)]
+        return [
+            Stage(
+                "contrast",
+                lambda epoch: shuffled(count, options.batch_size, options.seed, epoch),
+                math.ceil(count / options.batch_size),
+                self.loss,
+                list(self.network.parameters()),
+                options.epochs,
+                options.learning_rate,
+            )
+        ]
 
     def loss(self, rows: Places) -> Tensor:
         """:param rows: which training triples, shape (n,)."""
-        head, relation, tail = (
-            column[rows] for column in (self.triples.head, self.triples.relation, self.triples.tail)
-        )
+        head, relation, tail = self.triples.head[rows], self.triples.relation[rows], self.triples.tail[rows]
         about = self.entities.ids(head, without=tail)
         answers = self.entities.ids(tail, without=head)
         questions = self._encode(self.network.question, self._questions(about, relation))
@@ -183,38 +230,39 @@ class Predictor(base.Predictor):
         """:param heads: the vectors of the questions' own heads, as negatives; none for no such."""
         head, relation, tail = places
         scale = self.network.log_scale.exp()
-        further = []
-        for earlier in self._queue:
-            known = self._known(head, relation, earlier.places.cpu().numpy())
-            logits = questions @ earlier.vectors.T * scale * self.options.pre_batch_weight
-            further.append(logits.masked_fill(known, -torch.inf))
+        further = [
+            (questions @ vectors.T * scale * self.options.pre_batch_weight).masked_fill(
+                self._known(head, relation, earlier.cpu().numpy()), -torch.inf
+            )
+            for vectors, earlier in self._queue
+        ]
         if len(heads):
             itself = self._known(head, relation, head).diagonal()[:, None]
             further.append(((questions * heads).sum(dim=1, keepdim=True) * scale).masked_fill(itself, -torch.inf))
         known = self._known(head, relation, tail)
         loss = info_nce(questions @ answers.T, known, scale, self.options.margin, further)
-        self._queue.append(_Waiting(answers.detach(), torch.from_numpy(tail)))
+        self._queue.append((answers.detach(), torch.from_numpy(tail)))
         return loss
 
     def _known(self, head: Places, relation: Places, answers: Places) -> Tensor:
         return torch.from_numpy(self.triples.known(head, relation, answers)).to(self.device)
 
-    def _questions(self, about: Sequence[Ids], relation: Places) -> list[Tokens]:
+    def _questions(self, about: Sequence[Ids], relation: Places) -> list[Framed]:
         pairs = zip(about, relation.tolist(), strict=True)
         return [self.framing.pair(ids, self.relation_ids[number]) for ids, number in pairs]
 
-    def _encode(self, network: PreTrainedModel, sequences: Sequence[Tokens]) -> Tensor:
+    def _encode(self, network: PreTrainedModel, sequences: Sequence[Framed]) -> Tensor:
         """Of length 1, float32, shape (sequences, d)."""
         return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
     def state(self) -> State:
         """The answers of earlier batches, which are negatives."""
-        return {"queue": [tuple(earlier) for earlier in self._queue]}
+        return {"queue": list(self._queue)}
 
     def set_state(self, state: State) -> None:
         """Take back what :meth:`state` gave."""
         self._queue.clear()
-        self._queue.extend(_Waiting(*earlier) for earlier in state["queue"])
+        self._queue.extend(state["queue"])
 
     # -------------------------------------------------------------------------------------------------- ranking
 
@@ -226,31 +274,27 @@ class Predictor(base.Predictor):
         rows = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
         return rows, np.unique(rows, return_index=True)[1]
 
-    def _vectors(self, entities: Iterable[int]) -> NDArray[np.float32]:
-        found = self.framing.ids([self.entities.text(entity) for entity in entities])
-        vectors: NDArray[np.float32] = (
-            self._encode(self.network.answer, [self.framing.one(ids) for ids in found]).cpu().numpy()
-        )
-        return vectors
-
-    def _pieces(self, progress: base.Progress) -> Iterator[tuple[int, Callable[[], NDArray[np.float32]]]]:
+    def _pieces(self, has: Callable[[int], bool], progress: Progress) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each piece that *has* says is not there yet, and the vectors of its entities."""
         entities = self._distinct[1].tolist()
-        for start in range(0, len(entities), PIECE):
+        for piece, start in enumerate(range(0, len(entities), PIECE)):
             some = entities[start : start + PIECE]
-            yield start // PIECE, lambda some=some: self._vectors(some)  # type: ignore[misc]
+            if not has(piece):
+                found = self.framing.ids([self.entities.text(entity) for entity in some])
+                framed = [self.framing.one(ids) for ids in found]
+                yield piece, self._encode(self.network.answer, framed).cpu().numpy()
             progress(start + len(some), len(entities))
 
-    def prepare(self, progress: base.Progress) -> None:
+    def prepare(self, progress: Progress) -> None:
         """Encode all entities, into memory."""
-        vectors = np.concatenate([make() for _, make in self._pieces(progress)])
+        vectors = np.concatenate([made for _, made in self._pieces(lambda piece: False, progress)])
         self.space = Space(self._distinct[0], lambda rows: vectors[rows])
 
-    def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
+    def prepare_in(self, artifacts: Path, progress: Progress) -> None:
         """Encode all entities, into files: what there is survives a kill, and memory never holds them all."""
         store = VectorStore(artifacts, len(self._distinct[1]))
-        for piece, make in self._pieces(progress):
-            if not store.has(piece):
-                store.write(piece, make())
+        for piece, made in self._pieces(store.has, progress):
+            store.write(piece, made)
         self.space = Space(self._distinct[0], store.take)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
@@ -261,8 +305,8 @@ class Predictor(base.Predictor):
         good = torch.isfinite(questions).all(dim=1).cpu().numpy()
         asked = links.take(np.flatnonzero(good))
         vectors = questions[torch.from_numpy(good).to(self.device)]
-        way = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
-        found = iter(way(vectors, asked, top, keep_scores) if len(asked) else [])
+        rank = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
+        found = iter(rank(vectors, asked, top, keep_scores) if len(asked) else [])
         return [next(found) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
 
     def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
@@ -276,20 +320,19 @@ class Predictor(base.Predictor):
         """With ``rerank_weight`` more for entities few links from the given one (Wang et al. 2022, section 3.5)."""
         found = []
         step = max(1, CELLS // len(self.space))
-        for start in range(0, len(links), step):
-            some = np.arange(start, min(start + step, len(links)))
-            scores = self._cosines(questions[start : start + step])
-            for row, entity in enumerate(links.given[some].tolist()):
+        for some, vectors in zip(blocks(links, step), torch.split(questions, step), strict=True):
+            scores = self._cosines(vectors)
+            for row, entity in enumerate(some.given.tolist()):
                 near = torch.from_numpy(self.triples.within(entity, self.options.rerank_hops)).to(self.device)
                 scores[row, near] += self.options.rerank_weight
-            found += rank_links(scores, links.take(some), top, keep_scores)
+            found += rank_links(scores, some, top, keep_scores)
         return found
 
     def _cosines(self, questions: Tensor) -> Tensor:
         """With every entity, shape (questions, entities)."""
         width = len(self.space.distinct)
-        blocks = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
-        found = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in blocks]
+        pieces = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
+        found = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in pieces]
         return torch.cat(found, dim=1)[:, torch.from_numpy(self.space.column).to(self.device)]
 
 

@@ -160,7 +160,8 @@ def _bootstrap(
     estimate = float(function(*(np.sum(shares * column) / np.sum(shares) for column in table)))
     if len(below) == 1:
         return Interval(estimate, *limits, 1, _ONE_CLUSTER), np.empty(0)
-    if all(_equal(total / below, column) for total, column in zip(above, table, strict=True)):
+    # So alike that no resample differs, but for rounding.
+    if all(np.ptp(a / below) <= _ROUNDING * np.abs(column).max() for a, column in zip(above, table, strict=True)):
         return _without_resamples(estimate, below, confidence, limits), np.empty(0)
     # One seed, so every column meets the same resamples.
     means = [_resampled(total, below, resamples, seed) for total in above]
@@ -170,11 +171,6 @@ def _bootstrap(
     low, high = min(float(low), estimate), max(float(high), estimate)
     note = f"only {len(below)} clusters: the interval is rough" if len(below) < FEW_CLUSTERS else ""
     return Interval(estimate, max(low, limits[0]), min(high, limits[1]), len(below), note), spread
-
-
-def _equal(means: Floats, values: Floats) -> bool:
-    """Whether the clusters are so alike that no resample of them differs, but for rounding."""
-    return bool(np.ptp(means) <= _ROUNDING * np.abs(values).max())
 
 
 def _without_resamples(estimate: float, sizes: Floats, confidence: float, limits: tuple[float, float]) -> Interval:
@@ -224,8 +220,8 @@ def _resampled(above: Floats, below: Floats, resamples: int, seed: int) -> Float
 @lru_cache(maxsize=4)
 def _drawn(units: int, resamples: int, seed: int) -> Floats:
     """[resamples, units]; a summary asks for the same one many times."""
-    generator = np.random.default_rng(seed)
-    return generator.multinomial(units, np.full(units, 1 / units), size=resamples).astype(float)
+    drawn = np.random.default_rng(seed).multinomial(units, np.full(units, 1 / units), size=resamples)
+    return drawn.astype(float)
 
 
 def _widening(units: int, confidence: float) -> float:

@@ -57,8 +57,8 @@ def uncertainty(probabilities: Floats) -> Floats:
     options = probabilities.shape[-1]
     if options == 1:
         return np.zeros(probabilities.shape[:-1])
-    entropy: Floats = entr(probabilities).sum(axis=-1)
-    return np.asarray(np.clip(entropy / np.log(options), 0.0, 1.0))  # rounding can leave it 1e-16 above 1
+    # Rounding can leave it 1e-16 above 1.
+    return np.asarray(np.clip(entr(probabilities).sum(axis=-1) / np.log(options), 0.0, 1.0))
 
 
 def brier(probabilities: Floats, target: Floats) -> Floats:
@@ -95,10 +95,9 @@ def confidences(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) 
         places = np.flatnonzero(lengths == length).tolist()
         probabilities = softmax(np.stack([arrays[place] for place in places]))
         target = np.stack([_target(gold[place], int(length)) for place in places])
-        found.top_probability[places] = top_probability(probabilities)
-        found.margin[places] = margin(probabilities)
-        found.uncertainty[places] = uncertainty(probabilities)
-        found.brier[places] = brier(probabilities, target)
+        values = top_probability(probabilities), margin(probabilities), uncertainty(probabilities)
+        for array, own in zip(found, (*values, brier(probabilities, target)), strict=True):
+            array[places] = own
     return found
 
 
@@ -135,12 +134,9 @@ def reliability(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 
     place = np.maximum(np.searchsorted(edges, sure, side="left") - 1, 0)
     counts = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):  # empty bins are NaN on purpose
-        sure_means = np.bincount(place, sure, bins) / counts
-        right_means = np.bincount(place, right, bins) / counts
-    return [
-        Bin(float(edges[i]), float(edges[i + 1]), int(counts[i]), float(sure_means[i]), float(right_means[i]))
-        for i in range(bins)
-    ]
+        sure_means, right_means = (np.bincount(place, values, bins) / counts for values in (sure, right))
+    columns = (edges[:-1], edges[1:], counts, sure_means, right_means)
+    return list(map(Bin, *(column.tolist() for column in columns)))
 
 
 def expected_calibration_error(table: Sequence[Bin]) -> float:

@@ -22,7 +22,7 @@ class Correlation(NamedTuple):
     n: int
 
 
-class Line(NamedTuple):
+class FittedLine(NamedTuple):
     """Ordinary least squares, y = slope · x + intercept. :param slope_error: standard error of the slope, from the
     residual variance. :param r_squared: share of the variance explained."""
 
@@ -36,12 +36,11 @@ class Line(NamedTuple):
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
     """Of pairs, shapes [n] and [n]; :func:`scipy.stats.pearsonr`."""
     first, second = np.asarray(x, float), np.asarray(y, float)
-    n = len(first)
+    n, nan = len(first), float("nan")
     if n < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        nan = float("nan")
         return Correlation(nan, nan, nan, nan, n)
     found = stats.pearsonr(first, second)
-    low = high = float("nan")
+    low = high = nan
     if n > 3:  # the transformation's variance is 1 / (n − 3)
         low, high = map(float, found.confidence_interval(0.95))
     return Correlation(float(found.statistic), float(found.pvalue), low, high, n)
@@ -78,15 +77,14 @@ def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
     As :func:`scipy.stats.kendalltau`, but for many pairs of short lists at once, as a bootstrap over rankings needs.
     """
     first, second = (np.sign(side[..., :, None] - side[..., None, :]) for side in (np.asarray(x), np.asarray(y)))
-    concordant = (first * second).sum(axis=(-2, -1))
-    return _ratio(concordant, (first**2).sum(axis=(-2, -1)), (second**2).sum(axis=(-2, -1)))
+    return _ratio(*(product.sum(axis=(-2, -1)) for product in (first * second, first**2, second**2)))
 
 
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Spearman's rho along the last axis (tied values share their mean rank), as :func:`kendall`."""
     first, second = (stats.rankdata(side, axis=-1) for side in (x, y))
     first, second = (side - side.mean(axis=-1, keepdims=True) for side in (first, second))
-    return _ratio((first * second).sum(axis=-1), (first**2).sum(axis=-1), (second**2).sum(axis=-1))
+    return _ratio(*(product.sum(axis=-1) for product in (first * second, first**2, second**2)))
 
 
 def _ratio(
@@ -96,10 +94,12 @@ def _ratio(
     return np.asarray(np.divide(common, scale, out=np.full(scale.shape, np.nan), where=scale > 0))
 
 
-def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> Line:
+def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> FittedLine:
     """:func:`scipy.stats.linregress`. :raises ValueError: fewer than three points, or x does not vary."""
     first, second = np.asarray(x, float), np.asarray(y, float)
     if len(first) < 3 or np.ptp(first) == 0:
         raise ValueError("a line with an error needs three points of more than one x")
     found = stats.linregress(first, second)
-    return Line(float(found.slope), float(found.intercept), float(found.stderr), float(found.rvalue) ** 2, len(first))
+    return FittedLine(
+        float(found.slope), float(found.intercept), float(found.stderr), float(found.rvalue) ** 2, len(first)
+    )

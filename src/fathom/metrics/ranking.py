@@ -1,4 +1,4 @@
-"""Ranks into numbers, with ties counted at their expected value.
+"""Ranks and best answers into numbers, with ties counted at their expected value.
 
 A rank comes as two: *optimistic* (the gold answer stands before all it is tied with) and *pessimistic* (after them);
 *realistic* is the mean of both. All are 1-based. Ties broken by the order of candidates would reward a file's order.
@@ -9,6 +9,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import reduce
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +78,25 @@ def reciprocal_mean_rank(ranks: Sequence[Sequence[float]]) -> Floats:
     """
     means = [np.mean([rank for rank in of_query if not np.isnan(rank)]) for of_query in ranks]
     return 1.0 / _checked(means)
+
+
+def consistency(tops: Sequence[Sequence[AbstractSet[str]]]) -> npt.NDArray[np.float64]:
+    """Per fact: the chance that all templates give one and the same answer; the mean is the share of such facts.
+
+    Where several answers share the best score, one of them is drawn at random, for each template on its own. An answer
+    in every template's set is then given by all of them with chance ∏ 1/|set|; the sum over such answers is the value:
+    1 or 0 without ties.
+
+    :param tops: per fact, per template: ids of the best-scored answers. :returns: shape [facts], each in [0, 1].
+    :raises ValueError: a fact without templates, or a template without an answer.
+    """
+    values = np.zeros(len(tops))
+    for place, sets in enumerate(tops):
+        if not sets or not all(sets):
+            raise ValueError(f"fact {place} lacks an answer; take unscored facts out first")
+        shared = reduce(lambda left, right: left & right, sets)
+        values[place] = len(shared) / prod(len(answers) for answers in sets)
+    return values
 
 
 def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) -> list[str]:

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.doors import Door
-from fathom.metrics.confidence import Confidence, expected_calibration_error, reliability
+from fathom.metrics.confidence import Confidence, Floats, expected_calibration_error, reliability
 from fathom.metrics.generation import harmonic_mean
 
-Floats = npt.NDArray[np.float64]
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
 """What shares, and what ranks and perplexities, cannot leave."""
 
@@ -101,10 +99,6 @@ def hits(k: int) -> Metric:
     return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%")
 
 
-def _calibration_error(confidence: Floats, hit: Floats) -> float:
-    return expected_calibration_error(reliability(confidence, hit))
-
-
 def _perplexity(log_prob: Floats, tokens: Floats) -> Floats:
     """Of prompts, or of their means: that of the corpus. See :mod:`fathom.metrics.perplexity`."""
     return np.exp(-log_prob / tokens)
@@ -147,7 +141,7 @@ METRICS: Door[Metric] = Door(
             "ece",
             lambda items: (items.confidence.top_probability, items.hits(1)),
             partial="",
-            whole=_calibration_error,
+            whole=lambda confidence, hit: expected_calibration_error(reliability(confidence, hit)),
             why_none="no interval: the error is biased upwards in samples",
         ),
     ),

@@ -20,7 +20,7 @@ from fathom.errors import BadInput, all_of
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import EmbeddingOptions
-from fathom.prompts.fewshot import FewShot
+from fathom.prompts.wording import FewShot
 from fathom.scoring.rows import Asked, Columns, Found, of_found
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos

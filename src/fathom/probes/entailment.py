@@ -28,13 +28,12 @@ from fathom.models.base import Model
 from fathom.probes.base import Facts, Progress
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
-from fathom.prompts.entailment import CONJUNCTION, X, Y, sources
-from fathom.prompts.entailment import Wording as Worded
+from fathom.prompts.entailment import CONJUNCTION, RuleWording, X, Y, sources
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.store.files import whole_file
-from fathom.training.soft import Item, SoftPlan, learn, load_learnt, random_start, save_learnt
+from fathom.training.soft import GoldSlot, SoftPlan, learn, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
 INSTEAD = "let it choose among a few answers: fathom build choices, then fathom probe choice"
@@ -64,7 +63,7 @@ class Probe(SlotProbe):
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
-        self.wording = Worded(options.soft, options.soft_conjunction)
+        self.wording = RuleWording(options.soft, options.soft_conjunction)
         self.blocks = list(dict.fromkeys(self._block(query) for query in queryset.queries))
         self._vectors: Tensor | None = None
         self._trained = 0
@@ -160,7 +159,7 @@ class Probe(SlotProbe):
             self._trained += 1
         return load_learnt(file)
 
-    def _items(self, block: _Block, subset: str) -> list[Item]:
+    def _items(self, block: _Block, subset: str) -> list[GoldSlot]:
         """:raises BadInput: there are none."""
         name = self._space_of(block)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
@@ -168,7 +167,7 @@ class Probe(SlotProbe):
         queries = self._training(block, subset)
         slots = self._slots(queries, [(1, count + 1)] * len(queries))
         found = [
-            Item(slot, tuple(place for place in space.places(query.gold) if ranked[place]))
+            GoldSlot(slot, tuple(place for place in space.places(query.gold) if ranked[place]))
             for query, slot in zip(queries, slots, strict=True)
             if slot is not None
             and query.unscored is None

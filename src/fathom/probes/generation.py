@@ -21,8 +21,8 @@ from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import GenerationOptions
-from fathom.prompts.fewshot import Question
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
+from fathom.prompts.wording import FewShotQuestion
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.rows import Asked, Columns, unscored
 from fathom.scoring.tokens import Bos, resolve_bos
@@ -101,20 +101,20 @@ class Probe(ShardedProbe):
             for number in numbers:
                 yield from shards_of(number, queries, SHARD_QUERIES)
 
-    def _question(self, query: Query, number: int) -> Question:
+    def _question(self, query: Query, number: int) -> FewShotQuestion:
         if query.unscored is not None:
-            return Question("", query.unscored)
+            return FewShotQuestion("", query.unscored)
         if nameless := self.matcher.nameless(query):
-            return Question("", f"its answer {nameless[0]} has no name to compare with")
+            return FewShotQuestion("", f"its answer {nameless[0]} has no name to compare with")
         if number == NO_TEMPLATE:
             assert self.lines is not None
             return self.lines.question(query)
         if query.direction == "head":
-            return Question("", "a question asks for the tail, this query for the head")
+            return FewShotQuestion("", "a question asks for the tail, this query for the head")
         try:
-            return Question(self.shots.prompt(query, self.questions[query.relation][number]), None)
+            return FewShotQuestion(self.shots.prompt(query, self.questions[query.relation][number]), None)
         except BadInput as error:
-            return Question("", str(error))
+            return FewShotQuestion("", str(error))
 
     def _replies(self, prompts: Sequence[str], number: int) -> list[Reply]:
         """In batches of prompts that begin alike, as many as the budget holds."""

@@ -33,7 +33,7 @@ from fathom.prompts.ontology import TASKS
 from fathom.scoring.slots import Names, Slot, Way, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (
-    Item,
+    GoldSlot,
     SoftPlan,
     learn,
     load_learnt,
@@ -132,7 +132,7 @@ class Probe(SlotProbe):
         save_learnt(file, learn(self.model, names, way, items, validation, start, plan, self.budget))
         self._trained += 1
 
-    def _items(self, task: str, subset: str) -> list[Item]:
+    def _items(self, task: str, subset: str) -> list[GoldSlot]:
         """Those of the task that can be learnt from, its learnt tokens numbered as if it were alone."""
         name = self._space_of(task)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
@@ -144,7 +144,7 @@ class Probe(SlotProbe):
             return tuple(id_ - first + self.model.vocabulary_size if id_ >= first else id_ for id_ in ids)
 
         return [
-            Item(
+            GoldSlot(
                 Slot(alone(item.slot.before), alone(item.slot.after)),
                 tuple(place for place in space.places(item.query.gold) if ranked[place]),
             )

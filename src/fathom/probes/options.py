@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.selection.filters import Selection
     from fathom.models.base import Model
     from fathom.models.server import ChatServer
-    from fathom.prompts.fewshot import FewShot
+    from fathom.prompts.wording import FewShot
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
@@ -178,7 +178,7 @@ class ProbeOptions(AskingOptions):
 
 
 class FewShotOptions(ProbeOptions):
-    """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.fewshot`."""
+    """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.wording`."""
 
     group: ClassVar = Group.PROMPTS
 
@@ -194,7 +194,7 @@ class FewShotOptions(ProbeOptions):
 
     def few_shot(self, data: QuerySet) -> FewShot:
         """:raises BadInput: the data has no graph to draw from, or one with too few triples."""
-        from fathom.prompts.fewshot import FewShot
+        from fathom.prompts.wording import FewShot
 
         if data.graph is None:
             raise BadInput(

@@ -21,8 +21,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
-from fathom.prompts.fewshot import FewShot
-from fathom.prompts.wording import FewShotWording, TemplateWording, Wording
+from fathom.prompts.wording import FewShot, FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.statements import (

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from string import ascii_lowercase
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
@@ -71,18 +71,16 @@ def choices(data: QuerySet, count: int, seed: int) -> Choices:
     if not 2 <= count <= MOST:
         raise ValueError(f"{count} options: expected 2 to {MOST}")
 
-    @cache
-    def in_order(space: str) -> list[str]:
-        """So that the order of the data's candidates decides nothing."""
-        return sorted(data.candidates[space].ids)
-
+    # In order, so that the order of the data's candidates decides nothing.
+    ids = {name: sorted(data.candidates[name].ids) for name in {query.candidates for query in data.queries}}
     spaces, queries, questions = {}, [], {}
     for query in data.queries:
-        options = _options(query, data.candidates[query.candidates], in_order(query.candidates), count, seed)
+        options = _options(query, data.candidates[query.candidates], ids[query.candidates], count, seed)
         question = question_of(data, query)
         spaces[options.name], questions[query.id] = options, question
         gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
-        queries.append(gold if question or query.unscored else replace(gold, unscored=_wordless(query)))
+        wordless = HEAD_ASKED if query.direction == "head" else NO_WORDS
+        queries.append(gold if question or query.unscored else replace(gold, unscored=wordless))
     return Choices(
         data.name,
         tuple(queries),
@@ -133,10 +131,6 @@ def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:
         yield drawn
 
 
-def _wordless(query: Query) -> str:
-    return HEAD_ASKED if query.direction == "head" else NO_WORDS
-
-
 def question_of(data: QuerySet, query: Query) -> str:
     """The query in words: as OntoProbe asks it, by the relation's own question, or as a statement with a gap in it.
 
@@ -153,9 +147,7 @@ def question_of(data: QuerySet, query: Query) -> str:
     if relation.questions:
         return relation.questions[0].fill(query.subject, "").text.strip()
     phrasings = data.phrasings(query)
-    if not phrasings:
-        return ""
-    return f'What completes the statement "{phrasings[0].fill(query.subject, GAP).text}"?'
+    return f'What completes the statement "{phrasings[0].fill(query.subject, GAP).text}"?' if phrasings else ""
 
 
 def statements_of(question: str) -> tuple[str, ...]:

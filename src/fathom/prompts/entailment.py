@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
@@ -43,7 +44,7 @@ GIVEN = {"both": (True, True), "P1": (True, False), "P2": (False, True), "none":
 REMEMBERED = "remembered"
 """In place of one of :data:`GIVEN`: P2 itself is asked for."""
 CONJUNCTION = "conjunction"
-"""Source of a learnt token that no memorising task has learnt."""
+"""Beginning of a learnt token that no memorising task has learnt."""
 PATTERNS = "patterns"
 """Name of the candidate set of sentence patterns."""
 SUBSETS = ("train", "dev", "test")
@@ -54,7 +55,7 @@ _TASK_OF_H = {"rdfs2": "type", "rdfs3": "type", "rdfs5": "subPropertyOf", "rdfs9
 """The memorising task that asks as the hypothesis does; rdfs7 has none."""
 
 
-class Wording(NamedTuple):
+class RuleWording(NamedTuple):
     """:param templates: learnt tokens stand for "is a", "implies", …
     :param conjunction: and for "Therefore,".
     """
@@ -69,15 +70,15 @@ class Wording(NamedTuple):
 
 
 _NAMES = {
-    Wording(): "words",
-    Wording(conjunction=True): "learnt-conjunction",
-    Wording(templates=True): "learnt-templates",
-    Wording(True, True): "learnt",
+    RuleWording(): "words",
+    RuleWording(conjunction=True): "learnt-conjunction",
+    RuleWording(templates=True): "learnt-templates",
+    RuleWording(True, True): "learnt",
 }
 WORDINGS = {name: wording for wording, name in _NAMES.items()}
 
 
-class Source(NamedTuple):
+class Beginning(NamedTuple):
     """What a learnt token begins with.
 
     :param task: whose learnt template, or :data:`CONJUNCTION`.
@@ -88,7 +89,7 @@ class Source(NamedTuple):
     place: int
 
 
-class Item(NamedTuple):
+class RuleItem(NamedTuple):
     """What a rule is applied to.
 
     :param query: of the memorising task, whose answer is P1.
@@ -114,17 +115,11 @@ class Halves(NamedTuple):
     second: Mapping[tuple[str, int, str], str]
 
 
-class _Learnt(NamedTuple):
-    """Learnt tokens that stand together in a text."""
-
-    task: str
-    tokens: int
+_Pieces = list[str | Beginning]
+"""What a text is made of, with a space between: words and learnt tokens."""
 
 
-_Pieces = list[str | _Learnt]
-
-
-def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[Item], list[str]]:
+def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[RuleItem], list[str]]:
     """What *rule* can be applied to, and why to the others it cannot.
 
     :param data: a folder's memorising tasks.
@@ -146,7 +141,7 @@ def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) 
         if reason is not None:
             left_out.append(f"{rule}: {query.id} ({query.subject}) is left out: {reason}")
             continue
-        found.append(Item(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
+        found.append(RuleItem(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
     return found, left_out
 
 
@@ -160,7 +155,7 @@ def entailment(
     data: QuerySet,
     patterns: Mapping[str, Mapping[str, str]],
     rules: Sequence[str],
-    wording: Wording,
+    wording: RuleWording,
     pairs: int,
     halves: Halves,
 ) -> QuerySet:
@@ -170,7 +165,7 @@ def entailment(
     :param halves: test items that are not in them are not asked.
     """
 
-    def queries(rule: str, item: Item, pair: int, subset: str) -> Iterator[Query]:
+    def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
         in_first = halves.first.get(item.query.id)
         in_second = halves.second.get((rule, pair, item.query.id))
         if subset == "test" and (in_first is None or in_second is None):
@@ -178,42 +173,43 @@ def entailment(
         for given, (first, second) in GIVEN.items():
             groups = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
             told = {name: how for name, how in groups.items() if how is not None}
-            yield _query(rule, item, given, wording, pair, item.gold, _space_of(rule), told)
+            yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), told)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
 
 def second_premises(
-    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rules: Sequence[str], wording: Wording, pairs: int
+    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rules: Sequence[str], wording: RuleWording, pairs: int
 ) -> QuerySet:
     """Is P2 what the model would say of a pseudoword anyway? The task's own question, asked about it."""
 
-    def queries(rule: str, item: Item, pair: int, subset: str) -> Iterator[Query]:
+    def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
         of_pattern = rule in _OF_PATTERN
         gold = phrase_of(item.pattern) if of_pattern else item.query.subject
-        space = PATTERNS if of_pattern else _space_of(rule)
+        space = PATTERNS if of_pattern else _SPACES.get(rule, CLASSES)
         yield _query(rule, item, REMEMBERED, wording, pair, (gold,), space, {})
 
     return _queryset(data, patterns, rules, pairs, queries)
 
 
-def text_of(rule: str, given: str, wording: Wording, item: Item) -> str:
+def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem) -> str:
     """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     :returns: with ``[Y]`` where the answer stands.
     """
-    return _numbered(_pieces(rule, given, wording, item))
+    number = count(1)
+    pieces = _pieces(rule, given, wording, item)
+    return " ".join(f"<s{next(number)}>" if isinstance(piece, Beginning) else piece for piece in pieces)
 
 
-def sources(rule: str, given: str, wording: Wording) -> tuple[Source, ...]:
+def sources(rule: str, given: str, wording: RuleWording) -> tuple[Beginning, ...]:
     """What the learnt tokens of a text begin with, in their order.
 
     :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     """
-    runs = [piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, _Learnt)]
-    return tuple(Source(run.task, place) for run in runs for place in range(run.tokens))
+    return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, Beginning))
 
 
-_Questions = Callable[[str, Item, int, str], Iterable[Query]]
+_Questions = Callable[[str, RuleItem, int, str], Iterable[Query]]
 """Of a rule, an item, a pair and a subset."""
 
 
@@ -266,9 +262,9 @@ def _queryset(
 
 def _query(
     rule: str,
-    item: Item,
+    item: RuleItem,
     given: str,
-    wording: Wording,
+    wording: RuleWording,
     pair: int,
     gold: tuple[str, ...],
     space: str,
@@ -288,10 +284,6 @@ def _query(
     )
 
 
-def _space_of(rule: str) -> str:
-    return _SPACES.get(rule, CLASSES)
-
-
 def _pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
     """What stands between subject and object in the patterns of all properties."""
     phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
@@ -299,27 +291,27 @@ def _pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
     return CandidateSet(PATTERNS, names, names)
 
 
-_NOTHING = Item(Query("", "", "", "", (), "", sentences=(Sentence(""),)), (), "", "a")
+_NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), (), "", "a")
 """Stands for any item where its words do not matter."""
 
 
-def _pieces(rule: str, given: str, wording: Wording, item: Item) -> _Pieces:
+def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem) -> _Pieces:
     if given == REMEMBERED:
         return [X, ANSWER, f"{Y} ."] if rule in _OF_PATTERN else _asked(rule, wording)
     first, second = GIVEN[given]
     said = _first(rule, wording, item) if first else []
     if first and second and wording.conjunction:
-        said = [*said, _Learnt(CONJUNCTION, 1)]
+        said = [*said, Beginning(CONJUNCTION, 0)]
     if second:
         said = [*said, *_second(rule, wording, item)]
-    therefore = _Learnt(CONJUNCTION, 1) if wording.conjunction else "Therefore,"
+    therefore = Beginning(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
     return [*said, therefore, *_asked(rule, wording)]
 
 
-def _first(rule: str, wording: Wording, item: Item) -> _Pieces:
+def _first(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
     task, subject = RULES[rule], capitalized(item.query.subject)
     if wording.templates:
-        return [subject, _Learnt(task, 3), f"{item.first} ."]
+        return [subject, *_learnt(task), f"{item.first} ."]
     if task in ("domain", "range"):
         limited = item.query.sentences[0].text
         return [limited.replace(LIMITED, f"One has to be {with_article(item.first)} if ", 1)]
@@ -328,32 +320,24 @@ def _first(rule: str, wording: Wording, item: Item) -> _Pieces:
     return [f"{subject} is {with_article(item.first)} ."]
 
 
-def _second(rule: str, wording: Wording, item: Item) -> _Pieces:
+def _second(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
     if rule in _OF_PATTERN:
         return [item.pattern.replace(SUBJECT, X).replace(ANSWER, Y)]
     subject = item.query.subject
     if wording.templates:
-        return [X, _Learnt(_TASK_OF_H[rule], 3), f"{subject} ."]
+        return [X, *_learnt(_TASK_OF_H[rule]), f"{subject} ."]
     return [f"{X} implies {subject} ."] if rule == "rdfs5" else [f"{X} is {with_article(subject or 'a')} ."]
 
 
-def _asked(rule: str, wording: Wording) -> _Pieces:
+def _asked(rule: str, wording: RuleWording) -> _Pieces:
     if rule == "rdfs7":
         return [X, ANSWER, f"{Y} ."]
     about = Y if rule == "rdfs3" else X
     if wording.templates:
-        return [about, _Learnt(_TASK_OF_H[rule], 3), f"{ANSWER} ."]
+        return [about, *_learnt(_TASK_OF_H[rule]), f"{ANSWER} ."]
     return [about, f"implies {ANSWER} ." if rule == "rdfs5" else f"is a particular {ANSWER} ."]
 
 
-def _numbered(pieces: _Pieces) -> str:
-    """The pieces with a space between, learnt tokens numbered as they come."""
-    words: list[str] = []
-    number = 0
-    for piece in pieces:
-        if isinstance(piece, _Learnt):
-            words += [f"<s{number + place + 1}>" for place in range(piece.tokens)]
-            number += piece.tokens
-        else:
-            words.append(piece)
-    return " ".join(words)
+def _learnt(task: str) -> list[Beginning]:
+    """The three learnt tokens of a task's template, which stand together."""
+    return [Beginning(task, place) for place in range(3)]

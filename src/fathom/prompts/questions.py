@@ -46,11 +46,9 @@ def read_questions(file: Path) -> Questions:
     :raises BadInput: each line that is neither, by number.
     """
     faults = Faults()
-    by_relation: dict[str, list[Template]] = {}
+    by_relation: dict[str, dict[Template, None]] = {}
     for question in question_lines(file, faults):
-        template = as_template(question.text)
-        if template not in by_relation.setdefault(question.relation, []):
-            by_relation[question.relation].append(template)
+        by_relation.setdefault(question.relation, {})[as_template(question.text)] = None
     if not by_relation and not faults.found:
         faults.add(file, None, "no question in it: write 'relation, question with [X]' lines")
     faults.stop_if_any()
@@ -71,16 +69,12 @@ def question_lines(file: Path, faults: Faults) -> list[QuestionLine]:
         elif ANSWER in question.text and not question.text.rstrip().endswith(ANSWER):
             faults.add(file, question.line, f"question {question.text!r}: {ANSWER}, if written, must stand last")
         else:
-            good.append(_corrected(file, question, faults))
+            meant = CORRECTED.get((question.relation, question.text), question.text)
+            if meant != question.text:
+                wrong = f"{question.text!r} is not {question.relation}'s question"
+                faults.note(file, question.line, f"{wrong}: corrected to {meant!r}")
+            good.append(question._replace(text=meant))
     return good
-
-
-def _corrected(file: Path, question: QuestionLine, faults: Faults) -> QuestionLine:
-    meant = CORRECTED.get((question.relation, question.text))
-    if meant is None:
-        return question
-    faults.note(file, question.line, f"{question.text!r} is not {question.relation}'s question: corrected to {meant!r}")
-    return question._replace(text=meant)
 
 
 def _comma_lines(file: Path, faults: Faults) -> list[QuestionLine]:
@@ -170,7 +164,7 @@ class QuestionShots:
         return fit[: self.shots]
 
 
-class _Pool:
+class _Subjects:
     """The subjects of one relation; their names are looked up when they are drawn.
 
     :param named: which entities have a name; a subject without one, or with an answer without one, is passed over.
@@ -184,14 +178,14 @@ class _Pool:
         rows = rows[~np.isin(graph.head[rows], graph.head[rows[nameless]])]
         order = np.argsort(graph.head[rows], kind="stable")
         self.rows = rows[order]
-        _, self.starts = np.unique(graph.head[self.rows], return_index=True)
+        _, starts = np.unique(graph.head[self.rows], return_index=True)
+        self.bounds = np.append(starts, len(self.rows))
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.bounds) - 1
 
     def __getitem__(self, place: int) -> _Known:
-        end = self.starts[place + 1] if place + 1 < len(self) else len(self.rows)
-        rows = self.rows[self.starts[place] : end]
+        rows = self.rows[self.bounds[place] : self.bounds[place + 1]]
         entities = self.graph.entities
         subject = int(self.graph.head[rows[0]])
         names = entities.column("name").take(self.graph.tail[rows]).to_pylist()
@@ -202,13 +196,13 @@ class _Pool:
         )
 
 
-def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Pool]:
+def _pools(graph: KnowledgeGraph, relations: Collection[str]) -> Mapping[str, _Subjects]:
     drawn = graph.training
     codes = {id_: code for code, id_ in enumerate(graph.relations.column("id").to_pylist())}
     of_triple = graph.relation[drawn.start : drawn.stop]
     named = ~is_blank(graph.entities.column("name"))
     return {
-        relation: _Pool(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start, named)
+        relation: _Subjects(graph, np.flatnonzero(of_triple == codes[relation]) + drawn.start, named)
         for relation in relations
         if relation in codes
     }

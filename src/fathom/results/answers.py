@@ -6,9 +6,10 @@ import numpy as np
 
 from fathom.data.templates import ANSWER, capitalized
 from fathom.errors import BadInput
-from fathom.metrics.confidence import Bin, expected_calibration_error, reliability, softmax
-from fathom.results.rows import Floats, Ints, Rows, Run
+from fathom.metrics.confidence import expected_calibration_error, reliability, softmax
+from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.tables import Cell, Table
+from fathom.store.folder import RunFolder
 
 NO_SCORES = "no prediction keeps log-likelihoods of all candidates, so no confidence can be told"
 
@@ -28,7 +29,7 @@ def confident(rows: Rows, scoring: str) -> Ints:
     return places[~np.isnan(rows.confidence.top_probability[places])]
 
 
-def error_table(run: Run, count: int, scoring: str | None = None) -> Table:
+def error_table(run: RunFolder, count: int, scoring: str | None = None) -> Table:
     """The *count* wrong predictions of which the model was surest, per scoring (as table 5 of Wiland et al. 2024).
 
     One row per query and template: what the model preferred and what is right, put into words, each with its rank
@@ -43,19 +44,21 @@ def error_table(run: Run, count: int, scoring: str | None = None) -> Table:
     for name in chosen_scorings(rows, scoring):
         places = confident(rows, name)
         wrong = places[rows.hits(1)[places] == 0].tolist()
-        wrong.sort(key=lambda place: _surest_first(rows, place))
-        body += [_error(rows, place) for place in wrong[:count]]
+        body += [_error(rows, place) for place in sorted(wrong, key=lambda place: _surest_first(rows, place))[:count]]
     which, winner = ("scoring", "relation", "query", "template"), ("winner", "winner_rank", "winner_probability")
-    columns = (*which, *winner, "gold", "gold_rank", "gold_probability", "uncertainty")
-    formats = dict.fromkeys(("winner_probability", "gold_probability", "uncertainty"), ".4f")
-    ranks = dict.fromkeys(("winner_rank", "gold_rank"), "g")
-    notes = () if body else ("no wrong prediction with the log-likelihoods of all its candidates",)
-    return Table(columns, tuple(body), "Surest wrong answers", {**formats, **ranks}, notes=notes)
+    return Table(
+        (*which, *winner, "gold", "gold_rank", "gold_probability", "uncertainty"),
+        tuple(body),
+        "Surest wrong answers",
+        dict.fromkeys(("winner_probability", "gold_probability", "uncertainty"), ".4f")
+        | dict.fromkeys(("winner_rank", "gold_rank"), "g"),
+        notes=() if body else ("no wrong prediction with the log-likelihoods of all its candidates",),
+    )
 
 
 def _surest_first(rows: Rows, place: int) -> tuple[float, str, int]:
-    sure = float(rows.confidence.top_probability[place])
-    return -sure, rows.query_ids[int(rows.query[place])], int(rows.template[place])
+    sure = -float(rows.confidence.top_probability[place])
+    return sure, rows.query_ids[int(rows.query[place])], int(rows.template[place])
 
 
 def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
@@ -85,12 +88,7 @@ def _rank(scores: Floats, place: int) -> float:
     return float(better + (equal + 1) / 2)
 
 
-def bins_of(rows: Rows, places: Ints) -> list[Bin]:
-    """Reliability of *places*; right is the expected Hits@1, the same as in accuracy."""
-    return reliability(rows.confidence.top_probability[places], rows.hits(1)[places])
-
-
-def reliability_table(run: Run, scoring: str | None = None) -> Table:
+def reliability_table(run: RunFolder, scoring: str | None = None) -> Table:
     """How often the model is right at each level of confidence, in ten equal bins (low, high]; the ECE in the notes.
 
     :param scoring: None for all of the run. :raises BadInput: the run has no such scoring.
@@ -103,10 +101,14 @@ def reliability_table(run: Run, scoring: str | None = None) -> Table:
         if not len(places):
             notes.append(f"{name}: {NO_SCORES}")
             continue
-        bins = bins_of(rows, places)
+        # Right is the expected Hits@1, the same as in accuracy.
+        bins = reliability(rows.confidence.top_probability[places], rows.hits(1)[places])
         notes.append(f"{name}: expected calibration error {expected_calibration_error(bins):.4f}")
-        for low, high, answers, sure, right in bins:
-            body.append((name, low, high, answers, sure if answers else None, right if answers else None))
-    columns = ("scoring", "low", "high", "predictions", "mean_confidence", "accuracy")
-    formats = {"low": ".1f", "high": ".1f", "mean_confidence": ".4f", "accuracy": ".4f"}
-    return Table(columns, tuple(body), "Reliability", formats, notes=tuple(notes))
+        body += [(name, *bin_[:3], *(bin_[3:] if bin_.answers else (None, None))) for bin_ in bins]
+    return Table(
+        ("scoring", "low", "high", "predictions", "mean_confidence", "accuracy"),
+        tuple(body),
+        "Reliability",
+        {"low": ".1f", "high": ".1f", "mean_confidence": ".4f", "accuracy": ".4f"},
+        notes=tuple(notes),
+    )

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
-from fathom.data.graph.statistics import graph_relations, graph_statistics
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.readings import Asked, asked, has_sentences
-from fathom.data.statistics import random_baseline, relation_statistics
+from fathom.data.selection.readings import Askable, asked
+from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
+
+_SINGLE = ("one token", "one token after a space")
 
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
@@ -20,8 +21,8 @@ def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int
     :param count_tokens: adds the share of answers that are one token.
     """
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
-        return [_graph_totals(queryset, queryset.queries), _graph_relations(queryset.queries, count_tokens)]
-    readings = [readings_table(queryset)] if has_sentences(queryset) else []
+        return [_graph_totals(queryset), _graph_relations(queryset.queries, count_tokens)]
+    readings = [readings_table(queryset)] if queryset.has_sentences else []
     return [_totals(queryset), *readings, _relations(queryset, count_tokens)]
 
 
@@ -30,7 +31,7 @@ def readings_table(queryset: QuerySet) -> Table:
     by_relation = asked(queryset)
     rows = [(relation, *counts) for relation, counts in by_relation.items()]
     if len(rows) > 1:
-        rows.insert(0, ("all", *Asked.total(by_relation.values())))
+        rows.insert(0, ("all", *Askable.total(by_relation.values())))
     return Table(
         ("relation", "facts", "by template", "by sentence", "sentences", "by any sentence", "any sentences"),
         tuple(rows),
@@ -47,23 +48,19 @@ def _totals(queryset: QuerySet) -> Table:
     cardinalities = sorted({query.groups.get("cardinality", "") for query in queryset.queries} - {""})
     parts: list[tuple[str, list[Query]]] = [("all", list(queryset.queries))]
     parts += [(c, [q for q in queryset.queries if q.groups.get("cardinality") == c]) for c in cardinalities]
-    subsets = [
-        (f"subset {name}", [query for query in queryset.queries if query.id in ids])
-        for name, ids in queryset.subsets.items()
-    ]
-    rows = tuple(
-        (
-            name,
-            len(queries),
-            len({query.relation for query in queries}),
-            sum(query.unscored is not None for query in queries),
-            random_baseline(queryset, queries),
-        )
-        for name, queries in parts + subsets
-    )
+    parts += [(f"subset {s}", [q for q in queryset.queries if q.id in ids]) for s, ids in queryset.subsets.items()]
     return Table(
         ("part", "instances", "relations", "cannot be asked", "random baseline"),
-        rows,
+        tuple(
+            (
+                name,
+                len(queries),
+                len({query.relation for query in queries}),
+                sum(query.unscored is not None for query in queries),
+                random_baseline(queryset, queries),
+            )
+            for name, queries in parts
+        ),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
         notes=tuple(_shortened(note) for note in queryset.notes),
@@ -79,34 +76,19 @@ def _title(queryset: QuerySet) -> str:
     return f"{queryset.name}{version}, content {queryset.content_hash}, licence: {queryset.licence}"
 
 
-def _graph_totals(queryset: GraphQuerySet, queries: TripleQueries) -> Table:
-    found = graph_statistics(queries.graph)
-    rows = (
-        ("entities", found.entities),
-        ("relations", found.relations),
-        ("triples", found.triples),
-        *((f"triples, {name}", count) for name, count in found.splits.items()),
-        ("triples that stand twice", found.repeated),
-        (f"queries ({queryset.split or 'all triples'})", len(queries)),
-        ("candidates", found.entities - found.nameless),
-        ("entities without a name", found.nameless),
-        ("entities without a description", found.undescribed),
-        ("names of several entities", found.shared_names),
-        ("entities with such a name", found.sharing),
-    )
+def _graph_totals(queryset: GraphQuerySet) -> Table:
+    rows = tuple(graph_statistics(queryset).items())
     return Table(("what", "count"), rows, title=_title(queryset), notes=queryset.notes)
 
 
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    columns = ["relation", "name", "cardinality", "triples", "queries", "answers", "majority"]
-    rows = [(*found[:-1], *(found.single_token or ())) for found in graph_relations(queries, count_tokens)]
-    if count_tokens is not None:
-        columns += ["one token", "one token after a space"]
+    found = graph_relations(queries, count_tokens)
+    single = _SINGLE if count_tokens is not None else ()
     return Table(
-        tuple(columns),
-        tuple(rows),
+        ("relation", "name", "cardinality", "triples", "queries", "answers", "majority", *single),
+        tuple((*one[:-1], *(one.single_token or ())) for one in found),
         title="by relation",
-        formats=dict.fromkeys(("majority", "one token", "one token after a space"), ".1%"),
+        formats=dict.fromkeys(("majority", *_SINGLE), ".1%"),
         hidden=frozenset({"name"}),
         notes=(
             "cardinality, answers and majority are those of the queries; "
@@ -116,19 +98,16 @@ def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]],
 
 
 def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    columns = ["relation", "cardinality", "domains", "instances", "answers", "templates", "random", "majority"]
-    rows = []
-    for found in relation_statistics(queryset, count_tokens):
-        rows.append((*found[:-1], *(found.single_token or ())))
-    if count_tokens is not None:
-        columns += ["one token", "one token after a space"]
+    rows = [(*found[:-1], *(found.single_token or ())) for found in relation_statistics(queryset, count_tokens)]
+    single = _SINGLE if count_tokens is not None else ()
+    if single:
         mean = [sum(row[place] for row in rows) / len(rows) for place in (-2, -1)]
         rows.append(("mean of relations", "", "", None, None, None, None, None, *mean))
     return Table(
-        tuple(columns),
+        ("relation", "cardinality", "domains", "instances", "answers", "templates", "random", "majority", *single),
         tuple(rows),
         title="by relation",
-        formats=dict.fromkeys(("random", "majority", "one token", "one token after a space"), ".1%"),
+        formats=dict.fromkeys(("random", "majority", *_SINGLE), ".1%"),
         notes=("random: accuracy of a random answer; majority: of always giving the most frequent one",),
     )
 
@@ -155,12 +134,6 @@ def _relations_per_entity(graph: KnowledgeGraph) -> Table:
 
 def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
     found = answers_in_descriptions(graph)
-    rows: tuple[tuple[Cell, ...], ...] = (
-        ("as a sub-string", *(part.substring for part in found.values())),
-        ("on word boundaries", *(part.word for part in found.values())),
-        ("queries", *(part.queries for part in found.values())),
-        ("about an entity with a description", *(part.described for part in found.values())),
-    )
     notes = [
         "of all queries, (h, r, ?) and (?, r, t): the answer's name stands, capitals alike, in the description of the "
         "entity asked about"
@@ -169,7 +142,12 @@ def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
         notes.append("no entity has a description: entity2textlong.txt, or a third column in entity2text.txt")
     return Table(
         ("the answer's name", *found),
-        rows,
+        (
+            ("as a sub-string", *(part.substring for part in found.values())),
+            ("on word boundaries", *(part.word for part in found.values())),
+            ("queries", *(part.queries for part in found.values())),
+            ("about an entity with a description", *(part.described for part in found.values())),
+        ),
         title="answers in descriptions",
         formats=dict.fromkeys(found, ".2%"),
         notes=tuple(notes),

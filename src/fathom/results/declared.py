@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-EARLIER = Path(__file__).parent / "earlier.json"
 NATS = "nats"
 
 
@@ -62,8 +61,7 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
 
 @cache
 def _earlier() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(EARLIER.read_text(encoding="utf-8"))
-    return found
+    return dict(json.loads(Path(__file__).with_name("earlier.json").read_text(encoding="utf-8")))
 
 
 def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, str]:
@@ -76,5 +74,5 @@ def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, st
         if name not in elsewhere and value != usual.get(name)
     }
     resolved = identity.get("resolved", {})
-    own = {name: resolved[name] for name in ("questions", "own_templates") if resolved.get(name) is not None}
-    return said | own  # the user's own, by what they say
+    # The user's own, by what they say.
+    return said | {name: resolved[name] for name in ("questions", "own_templates") if resolved.get(name) is not None}

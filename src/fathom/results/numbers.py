@@ -12,21 +12,20 @@ alone has its queries resampled, and a note that says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Difference, Interval, interval, paired_difference
-from fathom.metrics.correlation import Correlation, pearson
+from fathom.metrics.bootstrap import Interval, interval, paired_difference
+from fathom.metrics.correlation import pearson
 from fathom.metrics.table import SHARE, Metric
-from fathom.results.rows import Floats, Ints, Rows
+from fathom.results.rows import Floats, Ints, Rows, grouped
 
 ONE_RELATION = "of one relation, whose queries were resampled"
 NOTHING = "nothing was scored"
 MINUS = " − "
-_BOTH = (-1.0, 1.0)
 
 
 class Number(NamedTuple):
@@ -85,18 +84,13 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
         return None
     line = recipe(rows, metric.name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
     if metric.whole is not None:
-        value = metric.whole(*(column[places] for column in columns))
-        return untold(metric.why_none, line, value, len(places))
+        return untold(metric.why_none, line, metric.whole(*(column[places] for column in columns)), len(places))
     means, weights, queries = _units(rows, metric, places, columns)
-    clusters = clusters_of(rows.relations[query] for query in queries.tolist())
+    clusters, note = clusters_of([rows.relations[query] for query in queries.tolist()])
     values: npt.ArrayLike = means if metric.fold else means[0]
     found = interval(values, clusters, weights=weights, limits=metric.limits, fold=metric.fold)
-    some = metric.partial and len(places) < len(asked)
-    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if some else ""
-    one = ONE_RELATION if clusters is None and found.clusters > 1 else ""
-    note = "; ".join(filter(None, (partial, found.note, one)))
-    n = len(means[0]) if metric.mean_over == "queries" else len(places)
-    return Number(found.estimate, found.low, found.high, found.clusters, note, n, line)
+    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if metric.partial and not told.all() else ""
+    return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, note, partial)
 
 
 def _units(
@@ -120,10 +114,12 @@ def _units(
     return means, None if metric.mean_over == "queries" else weights, queries
 
 
-def clusters_of(relations: Iterable[str]) -> list[str] | None:
-    """What resampling keeps together: relations; None, each query for itself, where there is one relation alone."""
-    labels = list(relations)
-    return labels if len(set(labels)) > 1 else None
+def clusters_of(relations: Sequence[str] | None) -> tuple[Sequence[str] | None, str]:
+    """What resampling keeps together: relations; None, each value for itself, where there is one relation alone, with
+    a note that says so."""
+    if relations is None or len(set(relations)) > 1:
+        return relations, ""
+    return None, ONE_RELATION if len(relations) > 1 else ""
 
 
 # --- of values that a study has made
@@ -138,8 +134,8 @@ def mean(
     """
     if not np.size(values):
         return untold(NOTHING, recipe_)
-    clusters = None if relations is None else clusters_of(relations)
-    return _number(interval(values, clusters, limits=limits), np.size(values), recipe_, relations, clusters)
+    clusters, note = clusters_of(relations)
+    return number_of(interval(values, clusters, limits=limits), np.size(values), recipe_, note)
 
 
 def difference(
@@ -147,34 +143,29 @@ def difference(
     second: npt.ArrayLike,
     relations: Sequence[str] | None,
     recipe_: str,
-    limits: tuple[float, float] = _BOTH,
+    limits: tuple[float, float] = (-1.0, 1.0),
 ) -> Number:
     """Mean of first − second, paired, [n] each, with interval and p value. :param relations: as for :func:`mean`."""
-    clusters = None if relations is None else clusters_of(relations)
-    found: Difference = paired_difference(first, second, clusters, limits=limits)
-    number = _number(found.difference, np.size(first), recipe_, relations, clusters)
-    return number._replace(p_value=found.p_value)
+    clusters, note = clusters_of(relations)
+    found = paired_difference(first, second, clusters, limits=limits)
+    return number_of(found.difference, np.size(first), recipe_, note)._replace(p_value=found.p_value)
 
 
-def _number(
-    found: Interval, n: int, recipe_: str, relations: Sequence[str] | None, clusters: Sequence[str] | None
-) -> Number:
-    one = relations is not None and clusters is None and found.clusters > 1
-    note = "; ".join(filter(None, (found.note, ONE_RELATION if one else "")))
-    return number_of(found, n, recipe_)._replace(note=note)
+def number_of(found: Interval, n: int, recipe_: str, note: str = "", partial: str = "") -> Number:
+    """A mean whose weights or clusters, such as items, the caller has chosen.
 
-
-def number_of(found: Interval, n: int, recipe_: str) -> Number:
-    """A mean whose weights or clusters, such as items, the caller has chosen."""
-    return Number(found.estimate, found.low, found.high, found.clusters, found.note, n, recipe_)
+    :param note: stands behind the interval's own, and *partial* before it.
+    """
+    notes = "; ".join(filter(None, (partial, found.note, note)))
+    return Number(found.estimate, found.low, found.high, found.clusters, notes, n, recipe_)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
     """Pearson's r of pairs, [n] each, with Fisher's interval and p value; NaN where one side does not vary."""
-    found: Correlation = pearson(x, y)
-    note = "fewer than three points, or points that do not vary, have no r" if np.isnan(found.r) else ""
-    if found.n == 3 and not note:
-        note = "three points have no interval"
+    found = pearson(x, y)
+    note = "three points have no interval" if found.n == 3 else ""
+    if np.isnan(found.r):
+        note = "fewer than three points, or points that do not vary, have no r"
     return Number(found.r, found.low, found.high, None, note, found.n, recipe_, found.p_value)
 
 
@@ -191,26 +182,20 @@ def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | Non
     """
     if templates is None:
         templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
-    return recipe_of(rows.identity, rows.declared.said, metric, scoring, templates)
-
-
-def recipe_of(
-    identity: Mapping[str, Any], said: Mapping[str, str], metric: str, scoring: str, templates: Iterable[int]
-) -> str:
-    """:func:`recipe` of a manifest's identity. :param said: of :func:`fathom.results.declared.declared`."""
-    data, model = identity.get("data", {}), identity.get("model", {})
+    data, model = rows.identity.get("data", {}), rows.identity.get("model", {})
     parts = {
         "data": f"{data.get('name')}@{data.get('content_hash')}",
         **({"candidates": data["pool"]} if "pool" in data else {}),
-        "probe": identity.get("probe"),
+        "probe": rows.identity.get("probe"),
         "scoring": scoring,
         "templates": ",".join(map(str, templates)),
         "ties": "expected",
         "model": f"{model.get('name')}@{model.get('content_hash')}",
         "dtype": model.get("dtype"),
-        "fathom": identity.get("version"),
+        "fathom": rows.identity.get("version"),
+        **rows.declared.said,
     }
-    return "|".join([metric, *(f"{name}:{value}" for name, value in (parts | dict(said)).items())])
+    return "|".join([metric, *(f"{name}:{value}" for name, value in parts.items())])
 
 
 def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4) -> str:
@@ -220,13 +205,9 @@ def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4
     :param sign: what stands between values that differ; "−" keeps their order.
     :param most: of more different values only the count is said.
     """
-    parts: dict[str, list[str]] = {}
-    for line in dict.fromkeys(recipes):
-        for part in line.split("|")[1:]:
-            key, _, value = part.partition(":")
-            parts.setdefault(key, []).append(value)
+    parts = (part.partition(":") for line in dict.fromkeys(recipes) for part in line.split("|")[1:])
     told = []
-    for key, values in parts.items():
+    for key, values in grouped((key, value) for key, _, value in parts).items():
         different = list(dict.fromkeys(values)) if sign == MINUS else sorted(set(values))
         several = sign.join(different) if len(different) <= most else f"{len(different)} different"
         told.append(f"{key}:{several}")

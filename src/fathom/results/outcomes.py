@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.results import numbers
 from fathom.results.names import short_names
-from fathom.results.numbers import NOTHING, Number, combined, recipe, untold
+from fathom.results.numbers import MINUS, NOTHING, Number, combined, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
@@ -51,8 +51,8 @@ class Outcome:
         self.place = {fact: number for number, fact in enumerate(self.facts)}
         self._fact: Ints = np.array([self.place[fact] for fact in asked], dtype=np.int64)
         _, self._first = np.unique(self._fact, return_index=True)
-        reasons = [rows.reason[place] for place in self.places.tolist()]
-        self.left_out = {fact: reason for fact, reason in zip(asked, reasons, strict=True) if reason is not None}
+        told = zip(asked, self.places.tolist(), strict=True)
+        self.left_out = {fact: reason for fact, place in told if (reason := rows.reason[place]) is not None}
         """Facts with an unscored prediction, and why."""
 
     @property
@@ -71,8 +71,7 @@ class Outcome:
         :param values: of all predictions of the run, as :class:`Rows` has them.
         """
         sums = np.bincount(self._fact, values[self.places], minlength=len(self.facts))
-        means = sums / np.bincount(self._fact, minlength=len(self.facts))
-        return np.where(self.scored, means, np.nan)
+        return np.where(self.scored, sums / np.bincount(self._fact, minlength=len(self.facts)), np.nan)
 
     def hits(self, k: int) -> Floats:
         """Expected Hits@k of each fact, NaN where it is left out."""
@@ -87,8 +86,7 @@ class Outcome:
     def beyond(self) -> Floats:
         """Of each fact the least rank at which a search for it stopped; infinite where none did."""
         found = np.full(len(self.facts), np.inf)
-        above = np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places]
-        np.fmin.at(found, self._fact, above)
+        np.fmin.at(found, self._fact, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
         return found
 
     @cached_property
@@ -191,15 +189,13 @@ def difference(
     :param values: of each outcome's facts.
     :param facts: in common.
     """
-    total = np.zeros(len(facts))
-    for (sign, outcome), of_facts in zip(signed, values, strict=True):
-        total += sign * of_facts[outcome.at(facts)]
-    outcomes = [outcome for _, outcome in signed]
+    terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
     plus = sum(sign > 0 for sign, _ in signed)
+    between = MINUS if (len(signed), plus) == (2, 1) else " and "
+    made = combined(name, [outcome.recipe("") for _, outcome in signed], between)
     limits = (float(plus - len(signed)), float(plus))
-    between = " − " if (len(signed), plus) == (2, 1) else " and "
-    made = combined(name, [outcome.recipe("") for outcome in outcomes], between)
-    return numbers.difference(total, np.zeros(len(facts)), outcomes[0].relations_of(facts), made, limits)
+    relations = signed[0][1].relations_of(facts)
+    return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), relations, made, limits)
 
 
 def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None) -> Outcome:
@@ -211,8 +207,7 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
     if not run.is_complete():
         raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
     rows = Rows(run, with_scores=False)  # all candidates' scores of many runs would fill memory
-    scoring = _chosen(run, rows.scorings, scorings)
-    outcome = Outcome(run, rows, scoring, model or short_names([run])[0])
+    outcome = Outcome(run, rows, _chosen(run, rows.scorings, scorings), model or short_names([run])[0])
     if not np.isnan(rows.correct[outcome.places]).all():
         raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
     if not outcome.told():
@@ -249,8 +244,7 @@ def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = (), k: int 
         for name in scorings
         if name not in there
     ]
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return found
 
 
@@ -284,8 +278,7 @@ def by_column(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, Ou
                 f"{outcome.reading}: give one of them (fathom study pools compares answer pools)"
             )
         models[outcome.model] = outcome
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return found
 
 

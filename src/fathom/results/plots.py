@@ -14,12 +14,14 @@ class Plot(NamedTuple):
     :param draw: given matplotlib's axes.
     :param x: label of the horizontal axis.
     :param y: label of the vertical axis.
+    :param title: above it, if any.
     """
 
     name: str
     draw: Callable[[Any], None]
     x: str
     y: str
+    title: str = ""
 
 
 def save(plot: Plot, folder: Path) -> Path | None:
@@ -30,9 +32,8 @@ def save(plot: Plot, folder: Path) -> Path | None:
         return None
     figure = Figure(figsize=(6, 5), layout="constrained")
     axes = figure.subplots()
+    axes.set(xlabel=plot.x, ylabel=plot.y, title=plot.title)
     plot.draw(axes)
-    axes.set_xlabel(plot.x)
-    axes.set_ylabel(plot.y)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{plot.name}.png"
     figure.savefig(path, dpi=150)

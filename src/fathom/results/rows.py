@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.consistency import consistency
-from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
+from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 from fathom.metrics.table import Metric
 from fathom.results.declared import NATS, declared
+from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
-class Run(Protocol):
-    """What a summary needs of a run folder."""
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """Identity, what the probe declares, circumstances."""
-        ...
-
-    def predictions(self) -> pa.Table:
-        """A row per query, template and scoring (:mod:`fathom.store.predictions`)."""
-        ...
-
-    def queries(self) -> pa.Table:
-        """A row per query."""
-        ...
-
-    def candidates(self) -> Mapping[str, tuple[Sequence[str], Sequence[str]]]:
-        """Ids and names of each candidate set."""
-        ...
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The values of each key; both in order of appearance."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 class Rows:
@@ -50,7 +38,7 @@ class Rows:
     :raises BadInput: a prediction of no query of the run, or two of one query, template and scoring.
     """
 
-    def __init__(self, run: Run, with_scores: bool = True) -> None:
+    def __init__(self, run: RunFolder, with_scores: bool = True) -> None:
         """:param with_scores: False leaves the scores of all candidates on the disk."""
         manifest = run.manifest
         self.identity: Mapping[str, Any] = manifest["identity"]
@@ -58,25 +46,25 @@ class Rows:
         self.candidates = run.candidates()
         table, queries = run.predictions(), run.queries()
         self.table = table if with_scores else table.drop_columns(["scores"])
-        self.query_ids: list[str] = queries.column("query_id").to_pylist()
-        self.relations = [relation or "" for relation in queries.column("relation").to_pylist()]
-        self.directions: list[str | None] = queries.column("direction").to_pylist()
-        self.gold: list[list[str]] = [gold or [] for gold in queries.column("gold").to_pylist()]
-        self.spaces: list[str | None] = queries.column("candidates").to_pylist()
-        self.groups = [dict(groups or {}) for groups in queries.column("groups").to_pylist()]
-        self.fact_ids: list[str | None] = queries.column("fact_id").to_pylist()
-        there = "sentences" in queries.column_names
-        self.sentences: list[int | None] = queries.column("sentences").to_pylist() if there else [0] * len(queries)
+        asked = queries.to_pydict()
+        self.query_ids: list[str] = asked["query_id"]
+        self.relations = [relation or "" for relation in asked["relation"]]
+        self.directions: list[str | None] = asked["direction"]
+        self.gold: list[list[str]] = [gold or [] for gold in asked["gold"]]
+        self.spaces: list[str | None] = asked["candidates"]
+        self.groups = [dict(groups or {}) for groups in asked["groups"]]
+        self.fact_ids: list[str | None] = asked["fact_id"]
+        self.sentences: list[int | None] = asked.get("sentences", [0] * len(queries))
         self.natural = any(self.sentences)
         self.query = self._joined()
         self.template: Ints = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
         self.scoring: list[str] = table.column("scoring").to_pylist()
         self._refuse_doubles()
-        self.rank, self.above, self.correct = (self._number(name) for name in ("rank", "rank_above", "correct"))
-        self.precision, self.recall = self._number("precision"), self._number("recall")
         self.number_of_candidates = np.nan_to_num(self._number("num_candidates"))
-        self.optimistic, self.pessimistic = self._number("rank_optimistic"), self._number("rank_pessimistic")
-        self.prompt_log_prob, self.prompt_tokens = self._number("prompt_log_prob"), self._number("prompt_tokens")
+        ranks = ("rank", "rank_above", "rank_optimistic", "rank_pessimistic")
+        self.rank, self.above, self.optimistic, self.pessimistic = map(self._number, ranks)
+        self.correct, self.precision, self.recall = map(self._number, ("correct", "precision", "recall"))
+        self.prompt_log_prob, self.prompt_tokens = map(self._number, ("prompt_log_prob", "prompt_tokens"))
         self.prompt_log_prob[~(np.isfinite(self.prompt_log_prob) & (self.prompt_tokens > 0))] = np.nan
         self.reason = self._reasons()
         self._columns: dict[str, tuple[Floats, ...]] = {}
@@ -102,10 +90,7 @@ class Rows:
 
     def by_relation(self) -> dict[str, list[int]]:
         """Numbers of the queries of each relation, in order."""
-        found: dict[str, list[int]] = {}
-        for query, relation in enumerate(self.relations):
-            found.setdefault(relation, []).append(query)
-        return found
+        return grouped((relation, query) for query, relation in enumerate(self.relations))
 
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""
@@ -135,10 +120,8 @@ class Rows:
         """Chance that all templates of the prediction's query give one answer (consistency), the same for each of its
         predictions; NaN where there is one template, or one of them gives no answer."""
         values = np.full(len(self.rank), np.nan)
-        of_query: dict[tuple[str, int], list[int]] = {}
-        for place, key in enumerate(zip(self.scoring, self.query.tolist(), strict=True)):
-            of_query.setdefault(key, []).append(place)
-        for places in of_query.values():
+        keys = zip(self.scoring, self.query.tolist(), strict=True)
+        for places in grouped((key, place) for place, key in enumerate(keys)).values():
             if len(places) > 1:
                 tops = [self.top_answers(place) if self.scored[place] else frozenset() for place in places]
                 if all(tops):
@@ -168,8 +151,7 @@ class Rows:
     def gold_places(self, place: int) -> list[int]:
         """Positions of the gold answers among the candidates of one prediction."""
         query = int(self.query[place])
-        space = self.spaces[query]
-        order = self._positions.get(space, {}) if space is not None else {}
+        order = self._positions.get(self.spaces[query], {})
         return [order[answer] for answer in self.gold[query] if answer in order]
 
     @cached_property
@@ -197,14 +179,10 @@ class Rows:
         else:
             ids = self.best(place)
             scores = np.asarray(self.table.column("top_scores")[place].as_py() or [], float)
-        return (
-            frozenset(ids[best] for best in np.flatnonzero(scores == scores.max()).tolist())
-            if len(scores)
-            else frozenset()
-        )
+        return frozenset(ids[best] for best in np.flatnonzero(scores == scores.max(initial=-np.inf)).tolist())
 
     @cached_property
-    def _positions(self) -> dict[str, dict[str, int]]:
+    def _positions(self) -> dict[str | None, dict[str, int]]:
         return {name: {id_: place for place, id_ in enumerate(ids)} for name, (ids, _) in self.candidates.items()}
 
     @cached_property
@@ -242,8 +220,7 @@ class Rows:
 
     def _reasons(self) -> list[str | None]:
         silent = np.isnan(self.optimistic) & np.isnan(self.above) & np.isnan(self.correct)
-        given = self.table.column("unscored").to_pylist()
         return [
             reason if reason is not None or not nothing else "no rank was recorded"
-            for reason, nothing in zip(given, silent.tolist(), strict=True)
+            for reason, nothing in zip(self.table.column("unscored").to_pylist(), silent.tolist(), strict=True)
         ]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +15,10 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.numbers import NOTHING, Number, measure
-from fathom.results.rows import Ints, Rows, Run
+from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.tables import Cell, Table, to_json, to_markdown, to_text
 from fathom.results.tasks import task_table
+from fathom.store.folder import RunFolder
 
 FORMAT = 1
 NONE = "(none)"
@@ -54,7 +55,7 @@ class Headline:
         return self.numbers.get("accuracy")
 
 
-class Part(NamedTuple):
+class BreakdownPart(NamedTuple):
     """One line of a breakdown.
 
     :param n: scored predictions.
@@ -83,7 +84,7 @@ class Breakdown(NamedTuple):
     """A run in parts. :param by: the keys whose combinations they are."""
 
     by: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[BreakdownPart, ...]
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,10 @@ class Summary:
         return to_json(self.tables[0])
 
 
-class Told:
+class RunNumbers:
     """The numbers of one run, each computed once, whoever asks for it."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunFolder) -> None:
         self.run, self.rows = run, Rows(run)
         self._numbers: dict[tuple[str, bytes], Number | None] = {}
 
@@ -133,19 +134,19 @@ class Told:
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """See :func:`summarise`."""
         crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
-        self._check_keys([key for keys in crossed for key in keys])
+        unknown = [f"'{key}'" for keys in crossed for key in keys if key not in self.keys]
+        if unknown:
+            raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
         breakdowns = tuple(Breakdown(keys, tuple(self._parts(keys))) for keys in crossed)
-        notes = self.rows.declared.notes
-        tasks = None
+        notes, tasks = self.rows.declared.notes, None
         if self.rows.declared.headline == "tasks":
             tasks = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
         return Summary(len(self.rows.query_ids), self.headlines, breakdowns, notes, tasks)
 
     def json(self) -> dict[str, Any]:
         """The content of RUN/metrics.json: per scoring numbers with interval and recipe, and the usual breakdowns."""
-        scorings: dict[str, Any] = {}
-        for line in self.headlines:
-            scorings[line.scoring] = {
+        scorings: dict[str, Any] = {
+            line.scoring: {
                 "templates": list(line.templates),
                 "queries": line.queries,
                 "predictions": line.predictions,
@@ -155,12 +156,18 @@ class Told:
                 "metrics": {name: number.plain() for name, number in line.numbers.items()},
                 "by": {},
             }
+            for line in self.headlines
+        }
         for key in STANDARD_BREAKDOWNS:
             if key in self.keys:
                 for part in self._parts((key,)):
                     scorings[part.scoring]["by"].setdefault(key, {})[part.keys[0]] = _plain_part(part)
-        version = str(self.rows.identity.get("version", ""))
-        return {"format": FORMAT, "fathom": version, "queries": len(self.rows.query_ids), "scorings": scorings}
+        return {
+            "format": FORMAT,
+            "fathom": str(self.rows.identity.get("version", "")),
+            "queries": len(self.rows.query_ids),
+            "scorings": scorings,
+        }
 
     def number(self, wanted: Metric, asked: Ints) -> Number | None:
         """Of predictions of one scoring; remembered."""
@@ -203,19 +210,13 @@ class Told:
     @cached_property
     def keys(self) -> list[str]:
         """What the run can be broken down by."""
-        of_groups = (key for groups in self.rows.groups for key in groups)
-        return list(dict.fromkeys(("template", "scoring", "relation", "direction", *of_groups)))
+        return list(dict.fromkeys(("template", "scoring", "relation", "direction", *chain(*self.rows.groups))))
 
-    def _check_keys(self, by: Sequence[str]) -> None:
-        unknown = [f"'{key}'" for key in by if key not in self.keys]
-        if unknown:
-            raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
-
-    def _parts(self, by: Sequence[str]) -> list[Part]:
+    def _parts(self, by: Sequence[str]) -> list[BreakdownPart]:
         """One per combination of values that occurs, and scoring; sorted, templates as numbers."""
         rows = self.rows
-        places_of: dict[tuple[str, tuple[Any, ...]], list[int]] = {}
         of_query = [[_values(rows, query, key) for key in by] for query in range(len(rows.query_ids))]
+        places_of: dict[tuple[str, tuple[Any, ...]], list[int]] = {}
         for place, (query, template, scoring) in enumerate(
             zip(rows.query.tolist(), rows.template.tolist(), rows.scoring, strict=True)
         ):
@@ -229,26 +230,25 @@ class Told:
             for scoring, keys in sorted(places_of, key=lambda part: (order[part[0]], part[1]))
         ]
 
-    def _part(self, by: Sequence[str], scoring: str, keys: tuple[str, ...], asked: Ints) -> Part:
+    def _part(self, by: Sequence[str], scoring: str, keys: tuple[str, ...], asked: Ints) -> BreakdownPart:
         """What was selected is said in the recipes; template and scoring are there already."""
         rows = self.rows
-        selected = "".join(
-            f"|{key}:{value}" for key, value in zip(by, keys, strict=True) if key not in ("template", "scoring")
-        )
+        chosen = zip(by, keys, strict=True)
+        selected = "".join(f"|{key}:{value}" for key, value in chosen if key not in ("template", "scoring"))
         found = ((name, self.number(metric(name), asked)) for name in _OF_PARTS)
         told = {name: number._replace(recipe=number.recipe + selected) for name, number in found if number is not None}
         n = int(rows.scored[asked].sum())
-        return Part(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
+        return BreakdownPart(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
 
 
-def summarise(run: Run, by: Sequence[str] = ()) -> Summary:
+def summarise(run: RunFolder, by: Sequence[str] = ()) -> Summary:
     """All numbers of *run*.
 
     :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys
         joined by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
-    return Told(run).summary(by)
+    return RunNumbers(run).summary(by)
 
 
 def _values(rows: Rows, query: int, key: str) -> list[str]:
@@ -265,7 +265,6 @@ def _values(rows: Rows, query: int, key: str) -> list[str]:
 
 
 def _headline_table(summary: Summary) -> Table:
-    columns = ("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", "note", "recipe")
     body: list[tuple[Cell, ...]] = []
     formats, notes = [], []
     for line in summary.headlines:
@@ -273,15 +272,19 @@ def _headline_table(summary: Summary) -> Table:
             body.append((line.scoring, "accuracy", None, None, None, None, 0, line.unscored, NOTHING, None))
             formats.append(".4g")
         for name, number in line.numbers.items():
-            deviation = line.deviation if name == "accuracy" else None
-            head: tuple[Cell, ...] = (line.scoring, name, number.value, number.low, number.high, deviation)
-            body.append((*head, number.n, line.unscored, number.note, number.recipe))
+            told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
+            body.append((line.scoring, name, *told, number.n, line.unscored, number.note, number.recipe))
             formats.append(metric(name).shown)
         notes += _notes(line, summary.queries)
     legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
-    legend = f"{summary.queries:,} queries; {legend}"
-    hidden = frozenset({"note", "recipe"})
-    return Table(columns, tuple(body), "Results", {}, tuple(formats), hidden, (legend, *summary.notes, *notes))
+    return Table(
+        ("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", "note", "recipe"),
+        tuple(body),
+        "Results",
+        row_formats=tuple(formats),
+        hidden=frozenset({"note", "recipe"}),
+        notes=(f"{summary.queries:,} queries; {legend}", *summary.notes, *notes),
+    )
 
 
 def _reasons(headlines: Sequence[Headline]) -> list[str]:
@@ -303,18 +306,16 @@ def _notes(line: Headline, queries: int) -> list[str]:
 
 def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
     """Reasons and how often each, those that differ only in numbers as one with their range: "of 101 to 125 tokens"."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for why in reasons:
-        groups.setdefault(tuple(_NUMBER.split(why)), []).append(why)
+    groups = grouped((tuple(_NUMBER.split(why)), why) for why in reasons)
     together = [(_in_one(words, whys), sum(map(reasons.__getitem__, whys))) for words, whys in groups.items()]
     return sorted(together, key=lambda line: -line[1])
 
 
 def _in_one(words: tuple[str, ...], whys: Sequence[str]) -> str:
     """:param words: what *whys* share, between their numbers."""
-    numbers = zip(*map(_NUMBER.findall, whys), strict=True)
     ranges = [
-        f"{min(found, key=int)} to {max(found, key=int)}" if len(set(found)) > 1 else found[0] for found in numbers
+        f"{min(found, key=int)} to {max(found, key=int)}" if len(set(found)) > 1 else found[0]
+        for found in zip(*map(_NUMBER.findall, whys), strict=True)
     ]
     return words[0] + "".join(found + rest for found, rest in zip(ranges, words[1:], strict=True))
 
@@ -324,7 +325,6 @@ def _parts_table(found: Breakdown) -> Table:
     # Written answers have no rank but a precision.
     written = any("precision" in part.numbers for part in found.parts)
     further = ("precision", "recall", "f1") if written else ("mrr",)
-    columns = (*by, "queries", "n", "unscored", "accuracy", "low", "high", *further, "note", "recipe")
     body: list[tuple[Cell, ...]] = []
     for part in found.parts:
         keys = part.keys if "scoring" in found.by else (part.scoring, *part.keys)
@@ -333,11 +333,16 @@ def _parts_table(found: Breakdown) -> Table:
         said: tuple[Cell, ...] = (share.note, share.recipe) if share else (NOTHING, None)
         others = [part.numbers[name].value if name in part.numbers else None for name in further]
         body.append((*keys, part.queries, part.n, part.unscored, *told, *others, *said))
-    formats = dict.fromkeys(("accuracy", "low", "high", "precision", "recall", "f1"), ".1%") | {"mrr": ".4f"}
-    return Table(columns, tuple(body), f"By {' and '.join(found.by)}", formats, hidden=frozenset({"recipe"}))
+    return Table(
+        (*by, "queries", "n", "unscored", "accuracy", "low", "high", *further, "note", "recipe"),
+        tuple(body),
+        f"By {' and '.join(found.by)}",
+        dict.fromkeys(("accuracy", "low", "high", "precision", "recall", "f1"), ".1%") | {"mrr": ".4f"},
+        hidden=frozenset({"recipe"}),
+    )
 
 
-def _plain_part(part: Part) -> dict[str, Any]:
+def _plain_part(part: BreakdownPart) -> dict[str, Any]:
     names = _OF_PARTS if "precision" in part.numbers else _OF_PARTS[:2]
     told = {name: part.numbers[name].plain() if name in part.numbers else None for name in names}
     return {"queries": part.queries, "n": part.n, "unscored": part.unscored, **told}

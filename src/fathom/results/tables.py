@@ -81,8 +81,8 @@ class Table:
             body.append((*cells, "; ".join(dict.fromkeys(number.note for number in own if number.note)), _made(own)))
         below = [*notes, *dict.fromkeys(number.note for number in every if number.note), _made(every)]
         said = tuple(note for note in below if note)
-        out_of_sight = frozenset({"note", "recipe", *hidden})
-        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), out_of_sight, said, numbers)
+        hidden = frozenset({"note", "recipe", *hidden})
+        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), hidden, said, numbers)
 
     def objects(self) -> list[dict[str, Cell]]:
         """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
@@ -92,8 +92,7 @@ class Table:
 def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
     if not isinstance(cell, tuple):
         return [cell, *(None for _ in names)]
-    told: list[Cell] = [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)]
-    return told[: 1 + len(names)]
+    return [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)][: 1 + len(names)]
 
 
 def _made(numbers: Sequence[Number]) -> str:
@@ -117,8 +116,7 @@ def render(tables: Sequence[Table], form: str) -> str:
     printers = {"text": to_text, "md": to_markdown, "csv": to_csv}
     if form not in printers:
         raise BadInput(f"there is no format '{form}': there is text, json, csv and md")
-    one = printers[form]
-    return "\n\n".join(one(table).rstrip("\n") for table in tables)
+    return "\n\n".join(printers[form](table).rstrip("\n") for table in tables)
 
 
 def to_text(table: Table) -> str:
@@ -127,8 +125,7 @@ def to_text(table: Table) -> str:
     widths = [max(map(cell_len, column)) for column in zip(header, *body, strict=True)]
     right = _numeric(table)
     lines = [table.title] if table.title else []
-    lines.append(_line(header, widths, right))
-    lines.append("  ".join("─" * width for width in widths))
+    lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)]
     lines += [_line(row, widths, right) for row in body]
     return "\n".join([*lines, *map(_plain, table.notes)])
 
@@ -173,10 +170,10 @@ def _shown(table: Table) -> list[int]:
 def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
     """Header and rows as text, without the hidden columns."""
     shown = _shown(table)
-    body = []
-    for number, row in enumerate(table.rows):
-        of_row = table.row_formats[number] if table.row_formats else None
-        body.append([_text(row[place], of_row or table.formats.get(table.columns[place], ".4g")) for place in shown])
+    body = [
+        [_text(row[place], of_row or table.formats.get(table.columns[place], ".4g")) for place in shown]
+        for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True)
+    ]
     return [table.columns[place] for place in shown], body
 
 

@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
+from fathom.metrics.bootstrap import interval
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.metrics.table import Metric, hits, metric
-from fathom.results.numbers import NOTHING, Number, mean, measure, recipe, untold
-from fathom.results.rows import Ints, Rows, Run
+from fathom.metrics.table import SHARE, Metric, hits, metric
+from fathom.results.numbers import NOTHING, Number, combined, mean, measure, number_of, recipe, untold
+from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.tables import Cell, Table
+from fathom.store.folder import RunFolder
 
 CUTS = (1, 5, 10, 25, 50)
 RECALLS = tuple(f"R@{k}" for k in CUTS)
@@ -57,7 +59,7 @@ class Setting(NamedTuple):
     seed: int | None
 
 
-class Line(NamedTuple):
+class TaskLine(NamedTuple):
     """The numbers of one setting.
 
     :param numbers: by the names of :data:`MEASURED`; none where nothing was scored.
@@ -70,7 +72,7 @@ class Line(NamedTuple):
     numbers: Mapping[str, Number]
     items: int
     unscored: int
-    run: Run
+    run: RunFolder
     template: int
     scoring: str
     rows: Rows
@@ -82,30 +84,36 @@ class Line(NamedTuple):
         return self.numbers["MRR"].value if self.numbers else 0.0
 
 
-def lines_of(run: Run, rows: Rows, model: str) -> list[Line]:
+def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
     """One for each task, template and scoring, in order of appearance."""
-    asked: dict[tuple[str, int, str], list[int]] = {}
-    for place, key in enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True)):
-        asked.setdefault(key, []).append(place)
+    asked = enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True))
     found = []
-    for (task, template, scoring), own in asked.items():
+    for (task, template, scoring), own in grouped((key, place) for place, key in asked).items():
         places = np.array(own)
         scored = places[rows.scored[places]]
-        setting = _setting(rows, model, task, scoring, places)
-        measured = _measured(rows, scored) if len(scored) else {}
-        unscored = len(places) - len(scored)
-        found.append(Line(setting, measured, len(scored), unscored, run, template, scoring, rows, places))
+        setting, unscored = _setting(rows, model, task, scoring, places), len(places) - len(scored)
+        of_metrics = ((name, measure(rows, one, scored)) for name, one in metrics().items())
+        numbers = {name: number for name, number in of_metrics if number is not None}
+        found.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
     return found
-
-
-def _measured(rows: Rows, places: Ints) -> dict[str, Number]:
-    found = ((name, measure(rows, one, places)) for name, one in metrics().items())
-    return {name: number for name, number in found if number is not None}
 
 
 def metrics() -> dict[str, Metric]:
     """Those of :data:`MEASURED`, by these names."""
     return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
+
+
+def over(
+    name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] | Floats], items: Sequence[str]
+) -> Number:
+    """The mean of several lines' numbers, each with the same weight, by resampling items.
+
+    :param values: what each is a mean of.
+    :param items: of all values, end to end.
+    """
+    weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
+    found = interval(np.concatenate(values), items, weights=weights, limits=SHARE)
+    return number_of(found, len(items), combined(name, [number.recipe for number in numbers], " and "))
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
@@ -125,50 +133,41 @@ def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> S
 
 def _wording(rows: Rows, places: Ints) -> str:
     """The template that made the prompts, where it is one."""
-    asked = rows.table.select(["prompt", "subject"]).take(places).to_pylist()
     found = {
         str(row["prompt"]).replace(capitalized(row["subject"]), SUBJECT, 1).replace(row["subject"], SUBJECT, 1)
-        for row in asked
+        for row in rows.table.select(["prompt", "subject"]).take(places).to_pylist()
         if row["prompt"] and row["subject"]
     }
     [text] = found if len(found) == 1 else [EACH_ITEM]
     return text if SUBJECT in text and ANSWER in text else EACH_ITEM
 
 
-def baselines_of(run: Run, rows: Rows, seed: int = 0) -> dict[str, tuple[dict[str, Number], int]]:
+def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, tuple[dict[str, Number], int]]:
     """Answering every item of a task with the training answers by frequency, then the others by lot.
 
     :returns: of each task of which the run says what there was to learn from: its numbers, and of how many items.
     """
     found = {}
-    seen = _training(run)
+    training = run.path / "artifacts" / "training.json"
+    seen = json.loads(training.read_text(encoding="utf-8")) if training.exists() else {}
     for task, queries in rows.by_relation().items():
         space = rows.spaces[queries[0]]
         if task not in seen or space is None:
             continue
         order = by_frequency((gold for golds in seen[task] for gold in golds), rows.candidates[space][0], seed)
-        place = {id_: number for number, id_ in enumerate(order, start=1)}
-        golds = [[float(place[id_]) for id_ in rows.gold[query] if id_ in place] for query in queries]
+        place = {id_: float(number) for number, id_ in enumerate(order, start=1)}
+        golds = ([place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries)
         ranks = [of_item for of_item in golds if of_item]
         best = [min(of_item) for of_item in ranks]
         values = [*(hits_at_k(best, best, k) for k in CUTS), reciprocal_rank(best), reciprocal_mean_rank(ranks)]
         data = recipe(rows, "", "", ()).split("|")[1]
         made = f"|{data}|answers:training items' by frequency, others by lot {seed}|relation:{task}"
-        numbers = (mean(of_item, None, name + made) for name, of_item in zip(MEASURED, values, strict=True))
-        found[task] = dict(zip(MEASURED, numbers, strict=True)), len(best)
+        named = zip(MEASURED, values, strict=True)
+        found[task] = {name: mean(of_item, None, name + made) for name, of_item in named}, len(best)
     return found
 
 
-def _training(run: Run) -> dict[str, list[list[str]]]:
-    path = getattr(run, "path", None)
-    file = None if path is None else path / "artifacts" / "training.json"
-    found: dict[str, list[list[str]]] = {}
-    if file is not None and file.exists():
-        found = json.loads(file.read_text(encoding="utf-8"))
-    return found
-
-
-def task_table(run: Run, rows: Rows, notes: Sequence[str]) -> Table:
+def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
     """One run: a line for each task, and below it the frequency baseline.
 
     What a run has several of (templates, numbers of masks, poolings) is a column, and each of them has a line.
@@ -189,8 +188,15 @@ def task_table(run: Run, rows: Rows, notes: Sequence[str]) -> Table:
         if task in baselines:
             numbers, items = baselines[task]
             body.append((task, "frequency", *(None for _ in told), *measured(numbers), items, None))
-    columns = ("task", "by", *told, *MEASURED, "n", "unscored")
-    return Table.of_numbers(columns, body, "Results", BOUNDS, FORMATS, (LEGEND, _BY, *notes), OUT_OF_SIGHT)
+    return Table.of_numbers(
+        ("task", "by", *told, *MEASURED, "n", "unscored"),
+        body,
+        "Results",
+        BOUNDS,
+        FORMATS,
+        (LEGEND, _BY, *notes),
+        OUT_OF_SIGHT,
+    )
 
 
 def measured(numbers: Mapping[str, Number]) -> tuple[Number, ...]:
@@ -199,6 +205,6 @@ def measured(numbers: Mapping[str, Number]) -> tuple[Number, ...]:
     return tuple(numbers.get(name, nothing) for name in MEASURED)
 
 
-def _template(line: Line) -> str:
+def _template(line: TaskLine) -> str:
     """Sentences of each item's own have nothing in common but their number."""
     return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"

@@ -80,8 +80,7 @@ def _runs(process: int) -> bool:
 
 def write_json(path: Path, content: Any) -> None:
     """Indented JSON, whole or not at all. :raises RunFailed: the disk is full."""
-    with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_table(path: Path, table: pa.Table) -> None:

@@ -73,8 +73,7 @@ class RunFolder:
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
-        manifest |= {"shows": shows} if shows else {}
-        write_json(self.path / "manifest.json", manifest)
+        write_json(self.path / "manifest.json", manifest | ({"shows": shows} if shows else {}))
         return set()
 
     def _refuse_what_is_not_ours(self) -> None:

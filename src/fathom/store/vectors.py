@@ -60,8 +60,8 @@ class VectorStore:
         file = self._file(piece)
         try:
             found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+            if found.ndim != 2 or len(found) != len(self.rows_of(piece)):
+                raise ValueError(f"shape {found.shape}")
         except (ValueError, EOFError, OSError) as error:
             raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error
-        if found.ndim != 2 or len(found) != len(self.rows_of(piece)):
-            raise BadInput(f"{file} is damaged: delete it and type the probe's command again (shape {found.shape})")
         return found

@@ -61,23 +61,18 @@ class Study:
 
     def tables(self, found: Any) -> list[Table]:
         """In the order in which they are printed."""
-        made: list[Table] = self._own("tables")(found)
-        return made
+        return list(self._own("tables")(found))
 
     def plots(self, found: Any) -> list[Plot]:
         """None for a study that draws nothing."""
-        made: list[Plot] = self._own("plots", lambda found: [])(found)
-        return made
+        return list(self._own("plots", lambda found: [])(found))
 
     def files(self, found: Any) -> Mapping[str, Table]:
         """Further tables by the name of their file, without its ending."""
-        made: Mapping[str, Table] = self._own("files", lambda found: {})(found)
-        return made
+        return dict(self._own("files", lambda found: {})(found))
 
-    def _own(self, name: str, otherwise: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        module = import_module(self.module)
-        found: Callable[..., Any] = getattr(module, name) if otherwise is None else getattr(module, name, otherwise)
-        return found
+    def _own(self, name: str, *otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        return getattr(import_module(self.module), name, *otherwise)  # type: ignore[no-any-return]
 
 
 def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions) -> Study:

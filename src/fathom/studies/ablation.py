@@ -38,7 +38,7 @@ class Arm(NamedTuple):
     unscored: int
 
 
-class Comparison(NamedTuple):
+class ArmComparison(NamedTuple):
     """Accuracy of *first* minus that of *second*, over the queries that both scored."""
 
     first: str
@@ -52,7 +52,7 @@ class Ablation(NamedTuple):
     """All arms, then the comparisons of two."""
 
     arms: list[Arm]
-    comparisons: list[Comparison]
+    comparisons: list[ArmComparison]
 
 
 def ask(model: Model, data: QuerySet, options: StatementOptions, out: Path, announce: Announce) -> Ablation:
@@ -64,11 +64,13 @@ def ask(model: Model, data: QuerySet, options: StatementOptions, out: Path, anno
     outcomes: dict[tuple[str, str], Outcome] = {}
     for variant in variants:
         changes: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
-        if variant != "causal":
-            changes["pll"] = variant
+        changes |= {"pll": variant} if variant != "causal" else {}
         folder = run("statement", model, data, options.model_copy(update=changes), out / variant, announce(variant))
         outcomes |= {(variant, outcome.scoring): outcome for outcome in every_scoring(folder, variant)}
-    arms = [_arm(variant, outcome) for (variant, _), outcome in outcomes.items()]
+    arms = [
+        Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.told()), len(one.left_out))
+        for (variant, _), one in outcomes.items()
+    ]
     compared = [_compare(*pair, outcomes) for pair in _questions(variants, list(outcomes))]
     return Ablation(arms, [comparison for comparison in compared if comparison is not None])
 
@@ -78,45 +80,48 @@ def _questions(
 ) -> list[tuple[tuple[str, str], tuple[str, str]]]:
     base = DEFAULT_PLL if DEFAULT_PLL in variants else variants[0]
     pairs = [((base, "sum/full"), (base, "mean/full")), ((base, "sum/full"), (base, "sum/conditional"))]
-    for other in variants:
-        if other != base:
-            pairs += [((base, f"{reduction}/full"), (other, f"{reduction}/full")) for reduction in ("sum", "mean")]
+    pairs += [
+        ((base, f"{reduction}/full"), (other, f"{reduction}/full"))
+        for other in variants
+        if other != base
+        for reduction in ("sum", "mean")
+    ]
     return [pair for pair in pairs if all(arm in there for arm in pair)]
-
-
-def _arm(variant: str, outcome: Outcome) -> Arm:
-    accuracy = outcome.mean("accuracy", outcome.hits(1))
-    return Arm(variant, outcome.scoring, accuracy, len(outcome.told()), len(outcome.left_out))
 
 
 def _compare(
     first: tuple[str, str], second: tuple[str, str], outcomes: dict[tuple[str, str], Outcome]
-) -> Comparison | None:
+) -> ArmComparison | None:
     """None where fewer than two queries were scored by both: there is nothing to test."""
     one, other = outcomes[first], outcomes[second]
     both = [query for query in one.told() if query not in other.left_out]
     if len(both) < 2:
         return None
     hits = one.hits(1), other.hits(1)
-    found = difference("accuracy", [(1, one), (-1, other)], hits, both)
-    t_test = paired_t_test(hits[0][one.at(both)], hits[1][other.at(both)])
-    return Comparison(" ".join(first), " ".join(second), found, t_test.p_value, len(both))
+    return ArmComparison(
+        " ".join(first),
+        " ".join(second),
+        difference("accuracy", [(1, one), (-1, other)], hits, both),
+        paired_t_test(hits[0][one.at(both)], hits[1][other.at(both)]).p_value,
+        len(both),
+    )
 
 
 def tables(found: Ablation) -> list[Table]:
     """Accuracy of every arm, then the paired comparisons."""
-    arms = Table.of_numbers(
-        ("pll", "scoring", "accuracy", "queries", "unscored"),
-        found.arms,
-        "accuracy, mean over templates",
-        {"accuracy": ("low", "high")},
-        {"accuracy": ".1%"},
-    )
-    comparisons = Table.of_numbers(
-        ("first", "second", "difference", "p (t-test)", "queries"),
-        found.comparisons,
-        "first minus second, paired by query",
-        {"difference": ("low", "high", "p (bootstrap)")},
-        {"difference": "+.1%"},
-    )
-    return [arms, comparisons]
+    return [
+        Table.of_numbers(
+            ("pll", "scoring", "accuracy", "queries", "unscored"),
+            found.arms,
+            "accuracy, mean over templates",
+            {"accuracy": ("low", "high")},
+            {"accuracy": ".1%"},
+        ),
+        Table.of_numbers(
+            ("first", "second", "difference", "p (t-test)", "queries"),
+            found.comparisons,
+            "first minus second, paired by query",
+            {"difference": ("low", "high", "p (bootstrap)")},
+            {"difference": "+.1%"},
+        ),
+    ]

@@ -72,7 +72,6 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
     stopped = (one.stopped | other.stopped).intersection(facts)
     ranks = [side.per_fact(side.ranks)[side.at(facts)] for side in (one, other)]
     logs = [side.per_fact(np.log10(side.ranks))[side.at(facts)] for side in (one, other)]
-    points = [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped]
     return Agreement(
         first,
         second,
@@ -82,7 +81,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
         *_quadrants((one, other), facts, ranks[0] <= k, ranks[1] <= k, k),
         len(set(one.facts).union(other.facts)) - len(facts),
         len(stopped),
-        points,
+        [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped],
     )
 
 
@@ -113,26 +112,30 @@ def _quadrants(
 def tables(found: Agreement) -> list[Table]:
     """Correlations, and quadrants of hits and misses."""
     hit, miss = f"hit@{found.k}", f"miss@{found.k}"
-    notes = []
-    if found.left_out:
-        notes.append(f"{found.left_out} facts that one of the two could not rank are left out")
-    if found.stopped:
-        notes.append(
-            f"{found.stopped} facts are only known to rank beyond --max-rank: they are misses in the quadrants; "
-            "correlations need every rank, ask again without --max-rank"
-        )
-    quadrants = (
-        (hit, hit, found.both_hit),
-        (miss, miss, found.both_miss),
-        (hit, miss, found.only_first),
-        (miss, hit, found.only_second),
+    counted = (
+        (found.left_out, "that one of the two could not rank are left out"),
+        (
+            found.stopped,
+            "are only known to rank beyond --max-rank: they are misses in the quadrants; correlations need every rank, "
+            "ask again without --max-rank",
+        ),
     )
+    notes = [f"{count} facts {what}" for count, what in counted if count]
     return [
         correlations_table(
             f"{found.first} and {found.second}", [("log10 rank", found.log_ranks), ("rank", found.ranks)], notes
         ),
         Table.of_numbers(
-            (found.first, found.second, "share"), quadrants, "quadrants", {"share": ("low", "high")}, {"share": ".1%"}
+            (found.first, found.second, "share"),
+            (
+                (hit, hit, found.both_hit),
+                (miss, miss, found.both_miss),
+                (hit, miss, found.only_first),
+                (miss, hit, found.only_second),
+            ),
+            "quadrants",
+            {"share": ("low", "high")},
+            {"share": ".1%"},
         ),
     ]
 
@@ -159,10 +162,9 @@ def plots(found: Agreement) -> list[Plot]:
 
     def draw(axes: Any) -> None:
         axes.scatter([x for _, x, _ in found.points], [y for _, _, y in found.points], s=6, alpha=0.5)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log")
         axes.axvline(found.k, color="grey", linewidth=0.8)
         axes.axhline(found.k, color="grey", linewidth=0.8)
-        axes.set_title(f"r = {found.log_ranks.value:.3f} on log ranks")
 
-    return [Plot("agreement", draw, f"rank by {found.first}", f"rank by {found.second}")]
+    axes = (f"rank by {found.first}", f"rank by {found.second}")
+    return [Plot("agreement", draw, *axes, f"r = {found.log_ranks.value:.3f} on log ranks")]

@@ -19,7 +19,7 @@ from fathom.metrics.table import SHARE
 from fathom.prompts.choices import NO_OPTION
 from fathom.results.names import short_names
 from fathom.results.numbers import NOTHING, Number, combined, number_of, recipe, untold
-from fathom.results.rows import Rows
+from fathom.results.rows import Rows, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -33,7 +33,7 @@ _NOTES = (
 _PREMISE = "P1 memorised: the model chose the right answer of the question that asks for P1; P2 is always given"
 
 
-class Line(NamedTuple):
+class ChoiceLine(NamedTuple):
     """One model on the questions of one task or rule.
 
     :param premise: how P1 comes to the model; "" for memorising tasks.
@@ -55,18 +55,18 @@ class Line(NamedTuple):
     all_wrong: Number
 
 
-class Found(NamedTuple):
+class ChoiceLines(NamedTuple):
     """Both tables' lines.
 
     :param notes: on runs that are not finished.
     """
 
-    memorizing: list[Line]
-    reasoning: list[Line]
+    memorizing: list[ChoiceLine]
+    reasoning: list[ChoiceLine]
     notes: list[str]
 
 
-class _Question(NamedTuple):
+class _MarkedQuestion(NamedTuple):
     """:param credit: mean over its statements, NaN where one has none.
     :param reason: why, "" where it has."""
 
@@ -75,7 +75,7 @@ class _Question(NamedTuple):
     reason: str
 
 
-class _Asked(NamedTuple):
+class _ModelAsked(NamedTuple):
     """What one model was asked in one scoring.
 
     :param questions: by id.
@@ -84,11 +84,11 @@ class _Asked(NamedTuple):
 
     model: str
     scoring: str
-    questions: dict[str, _Question]
+    questions: dict[str, _MarkedQuestion]
     made: list[str]
 
 
-def ask(runs: Sequence[RunFolder]) -> Found:
+def ask(runs: Sequence[RunFolder]) -> ChoiceLines:
     """Both tables, each model's lines together.
 
     :param runs: of one model or several; memorising and reasoning in one run or in two.
@@ -96,37 +96,35 @@ def ask(runs: Sequence[RunFolder]) -> Found:
     """
     read = [Rows(run, with_scores=False) for run in runs]
     _check_options(runs, read)
-    asked: dict[tuple[str, str], _Asked] = {}
+    asked: dict[tuple[str, str], _ModelAsked] = {}
     for run, rows, model in zip(runs, read, short_names(runs), strict=True):
         for scoring in rows.scorings:
             questions = _questions(run, rows, scoring)
-            of_model = asked.setdefault((model, scoring), _Asked(model, scoring, {}, []))
+            of_model = asked.setdefault((model, scoring), _ModelAsked(model, scoring, {}, []))
             if double := next((id_ for id_ in questions if id_ in of_model.questions), None):
                 raise BadInput(
                     f"{run.path}: another run has question {double} of {model} {scoring}, too: leave one out"
                 )
             of_model.questions.update(questions)
             of_model.made.append(recipe(rows, "accuracy", scoring))
-    return Found(
+    return ChoiceLines(
         [line for of_model in asked.values() for line in _memorizing(of_model)],
         [line for of_model in asked.values() for line in _reasoning(of_model)],
         [f"{run.path} is unfinished: numbers are of the finished part only" for run in runs if not run.is_complete()],
     )
 
 
-def _questions(run: RunFolder, rows: Rows, scoring: str) -> dict[str, _Question]:
+def _questions(run: RunFolder, rows: Rows, scoring: str) -> dict[str, _MarkedQuestion]:
     """:raises BadInput: no memorising and no reasoning question."""
     if not any({"task", "rule"} & groups.keys() for groups in rows.groups):
         raise BadInput(
             f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
             "or on what fathom build choices makes"
         )
-    places: dict[int, list[int]] = {}
-    for place in rows.of(scoring).tolist():
-        places.setdefault(int(rows.query[place]), []).append(place)
+    places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
     hits = rows.hits(1)
     return {
-        rows.query_ids[query]: _Question(
+        rows.query_ids[query]: _MarkedQuestion(
             rows.groups[query],
             float(hits[own].mean()),
             next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
@@ -146,36 +144,30 @@ def _check_options(runs: Sequence[RunFolder], read: Sequence[Rows]) -> None:
                 raise BadInput(f"question {question} has other options in {run.path} than in {first[1].path}")
 
 
-def _memorizing(asked: _Asked) -> list[Line]:
-    tasks: dict[str, list[_Question]] = {}
-    for question in asked.questions.values():
-        if "task" in question.groups:
-            tasks.setdefault(question.groups["task"], []).append(question)
+def _memorizing(asked: _ModelAsked) -> list[ChoiceLine]:
+    tasks = grouped((one.groups["task"], one) for one in asked.questions.values() if "task" in one.groups)
     lines = [_line(asked, task, "", {task: own}) for task, own in tasks.items()]
     return lines + ([_line(asked, ALL, "", tasks)] if len(tasks) > 1 else [])
 
 
-def _reasoning(asked: _Asked) -> list[Line]:
-    rules: dict[str, dict[str, list[_Question]]] = {}
-    for question in asked.questions.values():
-        if "rule" in question.groups:
-            premise = _premise(question, asked.questions)
-            rules.setdefault(question.groups["rule"], {}).setdefault(premise, []).append(question)
-    order = (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
+def _reasoning(asked: _ModelAsked) -> list[ChoiceLine]:
+    ruled = [question for question in asked.questions.values() if "rule" in question.groups]
+    parts = grouped(((question.groups["rule"], _premise(question, asked.questions)), question) for question in ruled)
+    rules, order = dict.fromkeys(rule for rule, _ in parts), (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
     lines = [
-        _line(asked, rule, premise, {rule: of_rule[premise]})
-        for rule, of_rule in rules.items()
+        _line(asked, rule, premise, {rule: parts[rule, premise]})
+        for rule in rules
         for premise in order
-        if premise in of_rule
+        if (rule, premise) in parts
     ]
     if len(rules) > 1:
         for premise in order:
-            together = {rule: of_rule[premise] for rule, of_rule in rules.items() if premise in of_rule}
+            together = {rule: parts[rule, premise] for rule in rules if (rule, premise) in parts}
             lines += [_line(asked, ALL, premise, together)] if together else []
     return lines
 
 
-def _premise(question: _Question, questions: Mapping[str, _Question]) -> str:
+def _premise(question: _MarkedQuestion, questions: Mapping[str, _MarkedQuestion]) -> str:
     if question.groups.get("p1") == "explicit":
         return GIVEN
     memory = questions.get(question.groups.get("premise", ""))
@@ -184,7 +176,7 @@ def _premise(question: _Question, questions: Mapping[str, _Question]) -> str:
     return MEMORISED if memory.credit > 0.5 else NOT_MEMORISED
 
 
-def _line(asked: _Asked, task: str, premise: str, parts: Mapping[str, Sequence[_Question]]) -> Line:
+def _line(asked: _ModelAsked, task: str, premise: str, parts: Mapping[str, Sequence[_MarkedQuestion]]) -> ChoiceLine:
     """:param parts: the questions, by what the interval of all is clustered by; of one part, each stands alone."""
     every = [(part, question) for part, own in parts.items() for question in own]
     about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
@@ -198,7 +190,7 @@ def _line(asked: _Asked, task: str, premise: str, parts: Mapping[str, Sequence[_
 
     told = [(part, question.credit) for part, question in every if not np.isnan(question.credit)]
     unparsed = sum(question.reason in NO_OPTION for _, question in every)
-    return Line(
+    return ChoiceLine(
         asked.model,
         asked.scoring,
         task,
@@ -211,21 +203,20 @@ def _line(asked: _Asked, task: str, premise: str, parts: Mapping[str, Sequence[_
     )
 
 
-def tables(found: Found) -> list[Table]:
+def tables(found: ChoiceLines) -> list[Table]:
     """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023); one without questions is left out."""
-    made = []
-    if found.memorizing:
-        made.append(_table(found.memorizing, "memorising", ("task",), (*_NOTES, *found.notes)))
-    if found.reasoning:
-        made.append(_table(found.reasoning, "reasoning", ("rule", "P1"), (_PREMISE, *_NOTES, *found.notes)))
-    return made
+    notes = (*_NOTES, *found.notes)
+    both = (
+        _table(found.memorizing, "memorising", ("task",), notes),
+        _table(found.reasoning, "reasoning", ("rule", "P1"), (_PREMISE, *notes)),
+    )
+    return [table for table in both if table.rows]
 
 
-def _table(lines: Sequence[Line], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:
-    columns = ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong")
+def _table(lines: Sequence[ChoiceLine], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:
     ends = ("all wrong low", "all wrong high")
     return Table.of_numbers(
-        columns,
+        ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong"),
         [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines],
         title,
         {"accuracy": ("low", "high"), "all wrong": ends},

@@ -13,7 +13,7 @@ from scipy import stats
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
-from fathom.metrics.correlation import Line, fit_line
+from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
 from fathom.results.numbers import Number
 from fathom.results.plots import Plot
@@ -21,7 +21,7 @@ from fathom.results.tables import Table
 from fathom.run import run, selected
 from fathom.studies import Announce
 from fathom.studies.options import ComputeTimeOptions
-from fathom.studies.sizes import Asked, asked_of
+from fathom.studies.sizes import AskedProbe, asked_of
 
 
 class Timing(NamedTuple):
@@ -35,7 +35,7 @@ class Timing(NamedTuple):
 
     probe: str
     points: list[tuple[int, float]]
-    line: Line
+    line: FittedLine
     total: int
     seconds: float
     error: float
@@ -54,7 +54,7 @@ def ask(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, an
 def compute_time(
     model: Model,
     data: QuerySet,
-    asked: Asked,
+    asked: AskedProbe,
     counts: Sequence[int],
     out: Path,
     announce: Announce,
@@ -81,26 +81,12 @@ def compute_time(
         run(asked.probe, model, data, asked.options.model_copy(update={"limit": count}), out / name, announce(name))
         points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    everything = total or there
-    seconds = line.slope * everything + line.intercept
-    return Timing(asked.probe, points, line, everything, seconds, line.slope_error * everything)
+    total = total or there
+    return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.slope_error * total)
 
 
 def tables(found: Sequence[Timing]) -> list[Table]:
     """One; what was measured stands below it."""
-    body = [
-        (
-            timing.probe,
-            _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
-            timing.line.slope_error,
-            timing.line.intercept,
-            timing.line.r_squared,
-            timing.total,
-            _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
-            timing.error / 3600,
-        )
-        for timing in found
-    ]
     measured = "measured (queries: seconds): " + "; ".join(
         f"{timing.probe} " + ", ".join(f"{count}: {seconds:.1f}" for count, seconds in timing.points)
         for timing in found
@@ -108,7 +94,19 @@ def tables(found: Sequence[Timing]) -> list[Table]:
     return [
         Table.of_numbers(
             ("probe", "seconds/query", "± error", "intercept, s", "R²", "queries", "extrapolated, h", "± h"),
-            body,
+            [
+                (
+                    timing.probe,
+                    _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
+                    timing.line.slope_error,
+                    timing.line.intercept,
+                    timing.line.r_squared,
+                    timing.total,
+                    _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
+                    timing.error / 3600,
+                )
+                for timing in found
+            ],
             "seconds = slope · queries + intercept, least squares",
             {name: (f"{name} low", f"{name} high") for name in ("seconds/query", "extrapolated, h")},
             notes=(measured, "intercept and R² describe the line through these points: no interval"),
@@ -125,11 +123,19 @@ def _number(timing: Timing, name: str, value: float, error: float) -> Number:
 
 def plots(found: Sequence[Timing]) -> list[Plot]:
     """Seconds against queries with the fitted line (figure 5)."""
-    return [Plot(f"compute-time-{timing.probe}", partial(_draw, timing), "queries", "seconds") for timing in found]
+    return [
+        Plot(
+            f"compute-time-{timing.probe}",
+            partial(_draw, timing),
+            "queries",
+            "seconds",
+            f"{timing.probe}: R² = {timing.line.r_squared:.3f}",
+        )
+        for timing in found
+    ]
 
 
 def _draw(timing: Timing, axes: Any) -> None:
     counts = sorted({count for count, _ in timing.points})
     axes.scatter([count for count, _ in timing.points], [seconds for _, seconds in timing.points], s=12)
     axes.plot(counts, [timing.line.slope * count + timing.line.intercept for count in counts], color="grey")
-    axes.set_title(f"{timing.probe}: R² = {timing.line.r_squared:.3f}")

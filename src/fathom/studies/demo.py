@@ -23,7 +23,7 @@ ASKED = {"causal": None, "masked": 320}
 """How many of the facts each kind is asked, None for all: a masked model takes a pass for every token."""
 
 
-class Line(NamedTuple):
+class DemoLine(NamedTuple):
     """Accuracy of one model on one phrasing.
 
     :param kind: of the model.
@@ -46,7 +46,7 @@ class Line(NamedTuple):
         return low is not None and high is not None and low <= self.withheld.value <= high
 
 
-def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
+def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
     """Plant, probe, compare. What is already in *out* is used again.
 
     :param say: told what goes on, a line at a time.
@@ -54,18 +54,19 @@ def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Line]:
     lines = []
     for kind, limit in ASKED.items():
         folder = out / f"planted-{kind}"
-        options = PlantOptions(kind=kind)
         if not folder.exists():
             say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
-            plant(data, options, folder)
+            plant(data, PlantOptions(kind=kind), folder)
         say(f"asking it {limit or len(data.queries)} facts, in a phrasing it was trained on and in one it was not …")
         unseen = len(next(iter(data.relations.values())).templates) - 1
         asked = StatementOptions(templates=(0, unseen), limit=limit, device="cpu")
         probed = run("statement", load(str(folder), device="cpu"), data, asked, out / f"run-{kind}")
         rows, planted = Rows(probed, with_scores=False), planted_ids(folder)
         by_frequency = frequency_baseline(data, planted)
-        for phrasing, template in (("trained on", 0), ("never seen", unseen)):
-            lines.append(Line(kind, phrasing, *accuracies(rows, template, planted, by_frequency)))
+        lines += [
+            DemoLine(kind, phrasing, *accuracies(rows, template, planted, by_frequency))
+            for phrasing, template in (("trained on", 0), ("never seen", unseen))
+        ]
     return lines
 
 
@@ -97,7 +98,7 @@ def accuracies(
     return halves[0], halves[1], accuracy("accuracy by frequency", frequent, "withheld")
 
 
-def text(lines: Sequence[Line], out: Path) -> str:
+def text(lines: Sequence[DemoLine], out: Path) -> str:
     """The table, whether the withheld half is at chance, and what to type next."""
     numbers = [number for line in lines for number in line[2:]]
     table = Table(

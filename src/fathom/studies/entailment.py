@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,20 +16,18 @@ from fathom.metrics.bootstrap import interval, paired_difference
 from fathom.metrics.table import SHARE
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.names import folder_names
-from fathom.results.numbers import Number, combined, number_of, recipe
+from fathom.results.numbers import Number, number_of, recipe
 from fathom.results.plots import Plot
-from fathom.results.rows import Rows
-from fathom.results.tables import Cell, Table
-from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, OUT_OF_SIGHT, measured, metrics
+from fathom.results.rows import Rows, grouped
+from fathom.results.tables import Table
+from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, OUT_OF_SIGHT, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment_plan import Loader, given_runs, memories, planned, tested
-from fathom.studies.entailment_runs import Asked, Remembered
+from fathom.studies.entailment_runs import ModelRuns, Remembered
 from fathom.studies.options import EntailmentStudyOptions
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
-ALL = "all rules"
-ALL_WORDINGS = "all wordings"
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
 _MRR, _MRR_ALL = "MRR", "MRRₐ"
 _ENDS = {name: BOUNDS[name] for name in (_MRR, _MRR_ALL)}
@@ -39,7 +38,7 @@ _GIVEN = (
 _PAIRS = LEGEND.replace("right answer, low", "right answer, over items and pairs of pseudowords, low")
 
 
-class Setting(NamedTuple):
+class EntailmentSetting(NamedTuple):
     """One rule as it is asked.
 
     :param first: how P1 is given.
@@ -53,7 +52,7 @@ class Setting(NamedTuple):
     second: str
 
 
-class Answer(NamedTuple):
+class Trial(NamedTuple):
     """What came of one text.
 
     :param item: id of the memorising query.
@@ -74,7 +73,7 @@ class Answer(NamedTuple):
         return not math.isnan(self.values[_MRR])
 
 
-class Line(NamedTuple):
+class EntailmentLine(NamedTuple):
     """The numbers of one setting.
 
     :param numbers: by :data:`MEASURED`, over items and pairs, intervals by items; none where nothing was scored.
@@ -82,7 +81,7 @@ class Line(NamedTuple):
     :param values: what the numbers are means of, as long as *items*.
     """
 
-    setting: Setting
+    setting: EntailmentSetting
     numbers: dict[str, Number]
     unscored: int
     items: list[str]
@@ -129,7 +128,7 @@ class Entailment:
     :param notes: what could not be asked.
     """
 
-    lines: list[Line]
+    lines: list[EntailmentLine]
     means: list[Mean]
     by_wording: dict[str, tuple[Number, Number]]
     effects: list[Effect]
@@ -159,32 +158,33 @@ def ask(
     if len(loaders) == 1:  # several are loaded again when their turn comes: they may not fit into memory together
         loaders = {name: cache(load) for name, load in loaders.items()}
     known = memories(list(loaders.items()), plan, given)
-    made = [Asked(name, load(), plan, items, known, out, announce) for name, load in loaders.items()]
-    lines, effects = [], []
-    for one in made:
-        for wording, rows in one.of_wording.items():
-            lines += _lines(one.name, wording, rows, plan.rules)
-            effects += _effects(one.name, wording, rows, plan.rules)
+    made = [ModelRuns(name, load(), plan, items, known, out, announce) for name, load in loaders.items()]
+    asked = [(one.name, wording, rows) for one in made for wording, rows in one.of_wording.items()]
+    lines = [line for about in asked for line in _lines(*about, plan.rules)]
     return Entailment(
         lines,
         means_of(lines),
         _by_wording(lines),
-        effects,
+        [effect for about in asked for effect in _effects(*about, plan.rules)],
         [found for one in made for found in one.remembered],
         [folder for one in made for folder in one.runs],
         list(dict.fromkeys(note for one in made for note in one.notes)),
     )
 
 
-def _answers(rows: Rows) -> list[Answer]:
+def _answers(rows: Rows) -> list[Trial]:
     columns = {name: metric.columns(rows)[0].tolist() for name, metric in metrics().items()}
-    found = []
-    for place, query in enumerate(rows.query.tolist()):
-        about = rows.groups[query]
-        values = {name: column[place] if rows.scored[place] else math.nan for name, column in columns.items()}
-        given = about.get("premise 1", ""), about.get("premise 2", "")
-        found.append(Answer(about["rule"], about["item"], int(about["pair"]), *given, values))
-    return found
+    return [
+        Trial(
+            about["rule"],
+            about["item"],
+            int(about["pair"]),
+            about.get("premise 1", ""),
+            about.get("premise 2", ""),
+            {name: column[place] if rows.scored[place] else math.nan for name, column in columns.items()},
+        )
+        for place, about in enumerate(rows.groups[query] for query in rows.query.tolist())
+    ]
 
 
 def _made(rows: Rows, rule: str) -> str:
@@ -192,19 +192,19 @@ def _made(rows: Rows, rule: str) -> str:
     return f"{recipe(rows, '', rows.scorings[0])}|rule:{rule}"
 
 
-def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[Line]:
-    answers = _answers(rows)
-    found = []
-    for rule in rules:
-        for first in LEVELS:
-            for second in LEVELS:
-                own = [one for one in answers if (one.rule, one.first, one.second) == (rule, first, second)]
-                made = f"{_made(rows, rule)}|P1:{first}|P2:{second}"
-                found.append(line_of(Setting(model, wording, rule, first, second), own, made))
-    return found
+def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[EntailmentLine]:
+    answers = grouped(((one.rule, one.first, one.second), one) for one in _answers(rows))
+    return [
+        line_of(
+            EntailmentSetting(model, wording, rule, first, second),
+            answers.get((rule, first, second), []),
+            f"{_made(rows, rule)}|P1:{first}|P2:{second}",
+        )
+        for rule, first, second in product(rules, LEVELS, LEVELS)
+    ]
 
 
-def line_of(setting: Setting, answers: Sequence[Answer], made: str) -> Line:
+def line_of(setting: EntailmentSetting, answers: Sequence[Trial], made: str) -> EntailmentLine:
     """:param answers: of this setting.
     :param made: their recipe, but for the number's name."""
     told = [answer for answer in answers if answer.scored]
@@ -213,69 +213,58 @@ def line_of(setting: Setting, answers: Sequence[Answer], made: str) -> Line:
     numbers = {
         name: number_of(interval(own, items, limits=SHARE), len(own), name + made) for name, own in values.items()
     }
-    return Line(setting, numbers, len(answers) - len(told), items, values)
+    return EntailmentLine(setting, numbers, len(answers) - len(told), items, values)
 
 
 def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[Effect]:
     """The same items and pairs with premises said and with none; of a rule without such there is none."""
-    answers = [answer for answer in _answers(rows) if answer.scored]
+    values = grouped(
+        ((one.rule, one.first == EXPLICIT, one.second == EXPLICIT), ((one.item, one.pair), one.values[_MRR]))
+        for one in _answers(rows)
+        if one.scored
+    )
     found = []
-    for rule in rules:
-        values: dict[tuple[bool, bool], dict[tuple[str, int], float]] = {}
-        for answer in answers:
-            if answer.rule == rule:
-                said = answer.first == EXPLICIT, answer.second == EXPLICIT
-                values.setdefault(said, {})[answer.item, answer.pair] = answer.values[_MRR]
-        silent = values.get((False, False), {})
-        for name, premises in SAID.items():
-            loud = values.get(premises, {})
-            both = [key for key in loud if key in silent]
-            if both:
-                one, other = ([own[key] for key in both] for own in (loud, silent))
-                added = paired_difference(one, other, [item for item, _ in both], limits=(-1.0, 1.0))
-                number = number_of(added.difference, len(both), f"MRR{_made(rows, rule)}|said:{name} − none")
-                found.append(Effect(model, wording, rule, name, number._replace(p_value=added.p_value)))
+    for rule, (name, premises) in product(rules, SAID.items()):
+        loud, silent = (dict(values.get((rule, *said), [])) for said in (premises, (False, False)))
+        both = [key for key in loud if key in silent]
+        if both:
+            one, other = ([own[key] for key in both] for own in (loud, silent))
+            added = paired_difference(one, other, [item for item, _ in both], limits=(-1.0, 1.0))
+            number = number_of(added.difference, len(both), f"MRR{_made(rows, rule)}|said:{name} − none")
+            found.append(Effect(model, wording, rule, name, number._replace(p_value=added.p_value)))
     return found
 
 
-def means_of(lines: Sequence[Line]) -> list[Mean]:
+def means_of(lines: Sequence[EntailmentLine]) -> list[Mean]:
     """Of each model over its rules, and of all models, or all wordings, together where there are several."""
-    models = list(dict.fromkeys(line.setting.model for line in lines))
-    wordings = list(dict.fromkeys(line.setting.wording for line in lines))
-    cells: dict[tuple[str, str, str, str], list[Line]] = {}
-    for model in [*models, ""] if len(models) > 1 else models:
-        for wording in [*wordings, ""] if len(wordings) > 1 else wordings:
-            for line in lines:
-                if line.items and model in (line.setting.model, "") and wording in (line.setting.wording, ""):
-                    cell = model, wording, line.setting.first, line.setting.second
-                    cells.setdefault(cell, []).append(line)
+    models, wordings = (list(dict.fromkeys(line.setting[part] for line in lines)) for part in (0, 1))
+    cells = grouped(
+        ((model, wording, line.setting.first, line.setting.second), line)
+        for model in ([*models, ""] if len(models) > 1 else models)
+        for wording in ([*wordings, ""] if len(wordings) > 1 else wordings)
+        for line in lines
+        if line.items and model in (line.setting.model, "") and wording in (line.setting.wording, "")
+    )
     return [
         Mean(*cell, *_over(own), tuple(dict.fromkeys(line.setting.rule for line in own))) for cell, own in cells.items()
     ]
 
 
-def _over(lines: Sequence[Line]) -> tuple[Number, Number]:
+def _over(lines: Sequence[EntailmentLine]) -> tuple[Number, Number]:
     """Mean MRR and MRRₐ of lines, each with the same weight; by resampling items."""
     items = [item for line in lines for item in line.items]
-    weights = [1 / len(line.items) for line in lines for _ in line.items]
-
-    def mean(name: str) -> Number:
-        values = [value for line in lines for value in line.values[name]]
-        made = combined(name, [line.numbers[name].recipe for line in lines], " and ")
-        return number_of(interval(values, items, weights=weights, limits=SHARE), len(values), made)
-
-    return mean(_MRR), mean(_MRR_ALL)
+    mrr, mrr_all = (
+        over(name, [line.numbers[name] for line in lines], [line.values[name] for line in lines], items)
+        for name in (_MRR, _MRR_ALL)
+    )
+    return mrr, mrr_all
 
 
-def _by_wording(lines: Sequence[Line]) -> dict[str, tuple[Number, Number]]:
+def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Number, Number]]:
     """MRR and MRRₐ of each wording over all models, rules and settings that all wordings have (figure 4)."""
-    cells: dict[tuple[str, ...], dict[str, Line]] = {}
-    for line in lines:
-        model, wording, *setting = line.setting
-        if line.numbers:
-            cells.setdefault((model, *setting), {})[wording] = line
+    cells = grouped((line.setting._replace(wording=""), (line.setting.wording, line)) for line in lines if line.numbers)
     wordings = list(dict.fromkeys(line.setting.wording for line in lines))
-    whole = [found for found in cells.values() if len(found) == len(wordings)]
+    whole = [dict(found) for found in cells.values() if len(found) == len(wordings)]
     return {wording: _over([found[wording] for found in whole]) for wording in wordings} if whole else {}
 
 
@@ -290,18 +279,36 @@ def tables(found: Entailment) -> list[Table]:
         _means(found),
         *([_wordings(found)] if len(found.by_wording) > 1 else []),
         *(_rule([line for line in found.lines if line.setting.rule == rule], rule) for rule in rules),
-        _differences(found.effects),
-        _remembered(found.remembered, found.notes),
+        Table.of_numbers(
+            ("model", "wording", "rule", "said", "difference", "items"),
+            [(*effect, effect.difference.clusters) for effect in found.effects],
+            "what saying premises adds",
+            {"difference": ("difference low", "difference high", "p")},
+            {"difference": "+.3f"},
+            ("1 / rank with the premises said, minus with none said, of the same items and pairs; 95 % over items",),
+        ),
+        Table.of_numbers(
+            ("model", "templates", "rule", "premise", "items", *_HALVES, "left out"),
+            [(*one[:-1], "; ".join(one.middle) or None) for one in found.remembered],
+            "how premises are remembered",
+            _HALVES,
+            dict.fromkeys(_HALVES, ".3f"),
+            ("mean 1 / rank in the memorising runs; left out: in the middle of an odd count", *found.notes),
+            [end for pair in _HALVES.values() for end in pair],
+        ),
     ]
 
 
 def _means(found: Entailment) -> Table:
-    body = [
-        (mean.model or "all models", mean.wording or ALL_WORDINGS, *mean[2:6], len(mean.rules)) for mean in found.means
-    ]
-    columns = ("model", "wording", "P1", "P2", _MRR, _MRR_ALL, "rules")
-    notes = (_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the items", *_lacking(found))
-    return Table.of_numbers(columns, body, f"{ALL} (figure 3)", _ENDS, FORMATS, notes, _ENDS[_MRR_ALL])
+    return Table.of_numbers(
+        ("model", "wording", "P1", "P2", _MRR, _MRR_ALL, "rules"),
+        [(one.model or "all models", one.wording or "all wordings", *one[2:6], len(one.rules)) for one in found.means],
+        "all rules (figure 3)",
+        _ENDS,
+        FORMATS,
+        (_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the items", *_lacking(found)),
+        _ENDS[_MRR_ALL],
+    )
 
 
 def _lacking(found: Entailment) -> list[str]:
@@ -315,59 +322,40 @@ def _lacking(found: Entailment) -> list[str]:
 
 
 def _wordings(found: Entailment) -> Table:
-    body: list[tuple[Cell | Number, ...]] = [(wording, *means) for wording, means in found.by_wording.items()]
-    note = "means over models, rules and settings; learnt: both templates and conjunction"
-    columns = ("wording", _MRR, _MRR_ALL)
-    return Table.of_numbers(columns, body, "wordings (figure 4)", _ENDS, FORMATS, (note,), _ENDS[_MRR_ALL])
-
-
-def _rule(lines: Sequence[Line], rule: str) -> Table:
-    body: list[tuple[Cell | Number, ...]] = []
-    for line in lines:
-        about = (line.setting.model, line.setting.wording, line.setting.first, line.setting.second)
-        body.append((*about, *measured(line.numbers), len(set(line.items)), line.unscored))
-    columns = ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored")
-    title = f"{rule}, every setting"
-    return Table.of_numbers(columns, body, title, BOUNDS, FORMATS, (_GIVEN, _PAIRS), OUT_OF_SIGHT)
-
-
-def _differences(effects: Sequence[Effect]) -> Table:
-    columns = ("model", "wording", "rule", "said", "difference", "items")
-    note = "1 / rank with the premises said, minus with none said, of the same items and pairs; 95 % over items"
     return Table.of_numbers(
-        columns,
-        [(*effect, effect.difference.clusters) for effect in effects],
-        "what saying premises adds",
-        {"difference": ("difference low", "difference high", "p")},
-        {"difference": "+.3f"},
-        (note,),
+        ("wording", _MRR, _MRR_ALL),
+        [(wording, *means) for wording, means in found.by_wording.items()],
+        "wordings (figure 4)",
+        _ENDS,
+        FORMATS,
+        ("means over models, rules and settings; learnt: both templates and conjunction",),
+        _ENDS[_MRR_ALL],
     )
 
 
-def _remembered(found: Sequence[Remembered], notes: Sequence[str]) -> Table:
-    body: list[tuple[Cell | Number, ...]] = [(*one[:-1], "; ".join(one.middle) or None) for one in found]
-    columns = ("model", "templates", "rule", "premise", "items", *_HALVES, "left out")
-    note = "mean 1 / rank in the memorising runs; left out: in the middle of an odd count"
-    ends = [end for pair in _HALVES.values() for end in pair]
-    title = "how premises are remembered"
-    return Table.of_numbers(columns, body, title, _HALVES, dict.fromkeys(_HALVES, ".3f"), (note, *notes), ends)
+def _rule(lines: Sequence[EntailmentLine], rule: str) -> Table:
+    return Table.of_numbers(
+        ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored"),
+        [
+            (*one.setting[:2], *one.setting[3:], *measured(one.numbers), len(set(one.items)), one.unscored)
+            for one in lines
+        ],
+        f"{rule}, every setting",
+        BOUNDS,
+        FORMATS,
+        (_GIVEN, _PAIRS),
+        OUT_OF_SIGHT,
+    )
 
 
 def plots(found: Entailment) -> list[Plot]:
     """A 3×3 map of the MRR for each model, wording and rule, and one over all rules (figures 2, 3 and 8)."""
-    maps: dict[tuple[str, str, str], dict[tuple[str, str], float]] = {}
-    for mean in found.means:
-        about = mean.model or "all-models", mean.wording or _dashed(ALL_WORDINGS), _dashed(ALL)
-        maps.setdefault(about, {})[mean.first, mean.second] = mean.mrr.value
-    for line in found.lines:
-        model, wording, rule, first, second = line.setting
-        if line.numbers:
-            maps.setdefault((model, wording, rule), {})[first, second] = line.numbers[_MRR].value
-    return [_heat_map(*about, cells) for about, cells in maps.items()]
-
-
-def _dashed(name: str) -> str:
-    return name.replace(" ", "-")
+    of_means = (
+        ((one.model or "all-models", one.wording or "all-wordings", "all-rules"), (one[2:4], one.mrr.value))
+        for one in found.means
+    )
+    of_lines = ((one.setting[:3], (one.setting[3:], one.numbers[_MRR].value)) for one in found.lines if one.numbers)
+    return [_heat_map(*about, dict(cells)) for about, cells in grouped((*of_means, *of_lines)).items()]
 
 
 def _heat_map(model: str, wording: str, rule: str, cells: dict[tuple[str, str], float]) -> Plot:
@@ -382,6 +370,5 @@ def _heat_map(model: str, wording: str, rule: str, cells: dict[tuple[str, str], 
                 axes.text(column, row, said, ha="center", va="center", color="white" if value > 0.6 else "black")
         axes.set_xticks(range(len(LEVELS)), LEVELS)
         axes.set_yticks(range(len(LEVELS)), LEVELS)
-        axes.set_title(f"MRR: {rule}, {model}, {wording}")
 
-    return Plot(f"entailment-{model}-{wording}-{rule}", draw, "P2", "P1")
+    return Plot(f"entailment-{model}-{wording}-{rule}", draw, "P2", "P1", f"MRR: {rule}, {model}, {wording}")

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, select
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.formats import locate, read
 from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
 from fathom.probes.entailment import INSTEAD
 from fathom.probes.options import EntailmentOptions
-from fathom.prompts.entailment import SUBSETS, WORDINGS, Wording, items, sources
+from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
 from fathom.scoring.slots import Masks, Pooling, Way
@@ -27,7 +27,7 @@ LEAST = 2
 Loader = Callable[[], Model]
 
 
-class Memory(NamedTuple):
+class MemorisingRun(NamedTuple):
     """A finished memorising run.
 
     :param learnt: whether its templates are.
@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     learnt: bool
 
 
-class Plan(NamedTuple):
+class EntailmentPlan(NamedTuple):
     """What all models are asked.
 
     :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
     data: QuerySet
     patterns: Mapping[str, Mapping[str, str]]
     rules: Sequence[str]
-    wordings: Sequence[Wording]
+    wordings: Sequence[RuleWording]
     options: EntailmentOptions
 
     @property
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
         return Way(Masks(self.options.masks[0]), Pooling(self.options.reduction[0])).name
 
 
-def planned(data: str | Path, options: EntailmentStudyOptions) -> Plan:
+def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan:
     """:raises BadInput: no ontology, or rules that there are not."""
     folder = locate(data)
     if not is_ontoprobe(folder):
@@ -70,13 +70,12 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> Plan:
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
     if options.memory and options.limit is not None:
         faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft"})
-    return Plan(read(folder), read_patterns(folder), options.rules, wordings, EntailmentOptions(**of_runs))
+    return EntailmentPlan(read(folder), read_patterns(folder), options.rules, wordings, EntailmentOptions(**of_runs))
 
 
-def given_runs(plan: Plan, paths: Sequence[Path]) -> list[Memory]:
+def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRun]:
     """Memorising runs that need not be made.
 
     :raises BadInput: another probe's run, of other data, unfinished, or without a task or the way of scoring.
@@ -92,20 +91,19 @@ def given_runs(plan: Plan, paths: Sequence[Path]) -> list[Memory]:
             faults.append(f"--memory {path}: it asked {about['data']['name']}, not {plan.data.name} as it is now")
         else:
             tasks = tasks_of(plan.rules, [one for one in plan.wordings if one.templates == learnt])
-            there = set(rows.relations)
-            faults += [f"--memory {path}: it did not ask the task {task}" for task in tasks if task not in there]
+            missing = [task for task in tasks if task not in rows.relations]
+            faults += [f"--memory {path}: it did not ask the task {task}" for task in missing]
             if plan.way not in rows.scorings:
                 faults.append(
                     f"--memory {path}: it scored by {', '.join(sorted(rows.scorings))}, the study by "
                     f"{plan.way}: give both the same --masks and --reduction"
                 )
-        found.append(Memory(run, rows, learnt))
-    if faults:
-        raise BadInput(faults)
+        found.append(MemorisingRun(run, rows, learnt))
+    refuse(faults)
     return found
 
 
-def tested(plan: Plan, given: Sequence[Memory]) -> QuerySet:
+def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
     """The test items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
     given runs have asked.
 
@@ -113,14 +111,12 @@ def tested(plan: Plan, given: Sequence[Memory]) -> QuerySet:
     """
     options = plan.options
     there = {task: of_task(plan.data, task) for task in tasks_of(plan.rules, plan.wordings)}
-    faults = [
+    refuse(
         f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to test on; leave it out"
-        for rule in plan.rules
+        for rule in dict.fromkeys(plan.rules)
         for task in tasks_of([rule], plan.wordings)
         if len(there[task]) < (LEAST if task == RULES[rule] else 1)
-    ]
-    if faults:
-        raise BadInput(dict.fromkeys(faults))
+    )
     asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
     drawn = select(
         plan.data, Selection(relations=asks_first, subset=SUBSETS[-1], limit=options.limit, seed=options.seed)
@@ -128,13 +124,11 @@ def tested(plan: Plan, given: Sequence[Memory]) -> QuerySet:
     ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
     how = "asked by all --memory runs" if given else "whose pattern fits"
     how = f"after --limit {options.limit}" if options.limit is not None else how
-    faults = [
+    refuse(
         f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}: they have no halves"
         for rule in plan.rules
         if sum(item.query.id in ids for item in items(plan.data, plan.patterns, rule)[0]) < LEAST
-    ]
-    if faults:
-        raise BadInput(faults)
+    )
     return select(plan.data, Selection(ids=ids)).data
 
 
@@ -143,19 +137,18 @@ def of_task(data: QuerySet, task: str) -> list[str]:
     return [query.id for query in data.queries if query.relation == task and query.id in data.subsets[SUBSETS[-1]]]
 
 
-def tasks_of(rules: Iterable[str], wordings: Iterable[Wording]) -> list[str]:
+def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]:
     """The memorising tasks that ask for P1, and those whose learnt templates the texts have."""
-    found = {RULES[rule] for rule in rules}
-    for rule in rules:
-        found |= {source.task for wording in wordings for source in sources(rule, "both", wording)}
+    lent = {source.task for rule in rules for wording in wordings for source in sources(rule, "both", wording)}
+    found = lent.union(RULES[rule] for rule in rules)
     return [task for task in TASKS if task in found]
 
 
-Memories = Mapping[tuple[str, bool], Memory]
+Memories = Mapping[tuple[str, bool], MemorisingRun]
 """Finished memorising runs by model, and whether their templates are learnt."""
 
 
-def memories(models: Sequence[tuple[str, Loader]], plan: Plan, given: Sequence[Memory]) -> Memories:
+def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> Memories:
     """Whose memory the given runs are. Every model is loaded and looked at before the first is asked.
 
     :raises BadInput: a model without masks, a run that is of none of the models or not worded as the study, two of one.
@@ -169,7 +162,7 @@ def memories(models: Sequence[tuple[str, Loader]], plan: Plan, given: Sequence[M
             )
         names.setdefault(model.identity.content_hash, []).append(name)
     kinds = {wording.templates for wording in plan.wordings}
-    found: dict[tuple[str, bool], Memory] = {}
+    found: dict[tuple[str, bool], MemorisingRun] = {}
     faults = []
     for memory in given:
         about, learnt = memory.rows.identity["model"], memory.learnt
@@ -182,8 +175,7 @@ def memories(models: Sequence[tuple[str, Loader]], plan: Plan, given: Sequence[M
         elif (own[0], learnt) in found:
             faults.append(f"{said}: another of them asked {own[0]} {_how(learnt)}, too")
         found |= {(name, learnt): memory for name in own}
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return found
 
 

@@ -33,17 +33,17 @@ from fathom.prompts.entailment import (
     IMPLICIT,
     SUBSETS,
     Halves,
-    Wording,
+    RuleWording,
     entailment,
     second_premises,
 )
 from fathom.prompts.ontology import RULES, TEMPLATES
 from fathom.results.numbers import Number, recipe, untold
-from fathom.results.rows import Rows
+from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_plan import LEAST, Memories, Memory, Plan, of_task, tasks_of
+from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Memories, MemorisingRun, of_task, tasks_of
 
 PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """How the hypothesis asks for a class. Of several templates that asked for P1, its rank is that of this one."""
@@ -87,8 +87,8 @@ def halves(values: Mapping[str, float]) -> Split:
     order = sorted(values, key=lambda premise: -values[premise])
     half = len(order) // 2
     best, worst = order[:half], order[len(order) - half :]
-    of = dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT)
     better, worse = (float(np.mean([values[one] for one in own])) if own else np.nan for own in (best, worst))
+    of = dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT)
     return Split(of, better, worse, order[half] if len(order) % 2 else "")
 
 
@@ -101,11 +101,18 @@ class _Memorising(OntologyOptions):
         return replace(super().selection(), ids=self.ids, limit=None)
 
 
-class Asked:
+class ModelRuns:
     """One model: its runs, and how it remembers the premises."""
 
     def __init__(
-        self, name: str, model: Model, plan: Plan, tested: QuerySet, given: Memories, out: Path, announce: Announce
+        self,
+        name: str,
+        model: Model,
+        plan: EntailmentPlan,
+        tested: QuerySet,
+        given: Memories,
+        out: Path,
+        announce: Announce,
     ) -> None:
         """:param tested: what asks for P1.
         :param given: memorising runs that need not be made."""
@@ -119,12 +126,12 @@ class Asked:
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
             self._ask(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
-    def _ask(self, learnt: bool, wordings: Sequence[Wording]) -> None:
+    def _ask(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
         """:param wordings: all that share the memorising runs."""
         memory = self._memory(learnt, wordings)
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None
-        plan, templates = self.plan, Wording(templates=learnt)
+        plan, templates = self.plan, RuleWording(templates=learnt)
         about = self.tested, plan.patterns, plan.rules
         premises = second_premises(*about, templates, plan.options.pairs)
         second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
@@ -132,23 +139,23 @@ class Asked:
         for wording in wordings:
             queries = entailment(*about, wording, plan.options.pairs, remembered)
             self.notes += queries.notes[len(plan.data.notes) :]
-            more = {"soft": learnt, "soft_conjunction": wording.conjunction, "learnt": vectors}
-            self.of_wording[wording.name] = self._run(wording.name, queries, **more)
+            self.of_wording[wording.name] = self._run(
+                wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
+            )
 
-    def _memory(self, learnt: bool, wordings: Sequence[Wording]) -> Memory:
+    def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
         """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
         is learnt from training items, but learnt only where it is asked."""
         if (self.name, learnt) in self.given:
             return self.given[self.name, learnt]
         tasks = tasks_of(self.plan.rules, wordings)
         asks_first = {query.relation for query in self.tested.queries}
-        ids = {query.id for query in self.tested.queries}
-        ids |= {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
-        name = f"memory-{Wording(templates=learnt).name}"
+        lent = {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
         said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
-        options = _Memorising(**said | {"relations": tuple(tasks), "soft": learnt, "ids": ids})
-        made = run("ontology", self.model, self.plan.data, options, *self._where(name))
-        return Memory(made, Rows(made, with_scores=False), learnt)
+        own = {"relations": tuple(tasks), "soft": learnt, "ids": lent.union(query.id for query in self.tested.queries)}
+        where = self._where(f"memory-{RuleWording(templates=learnt).name}")
+        made = run("ontology", self.model, self.plan.data, _Memorising(**said | own), *where)
+        return MemorisingRun(made, Rows(made, with_scores=False), learnt)
 
     def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
         """Which items are asked is decided by the memorising run."""
@@ -164,7 +171,7 @@ class Asked:
     def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
         return self.out / name, self.announce(f"{self.name} {name}")
 
-    def _halves(self, templates: Wording, memory: Memory, second: Rows) -> Halves:
+    def _halves(self, templates: RuleWording, memory: MemorisingRun, second: Rows) -> Halves:
         first_ranks = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
         second_ranks = _second_ranks(second)
         first: dict[str, str] = {}
@@ -179,13 +186,10 @@ class Asked:
             split = halves(own)
             first |= split.of
             self._remember(templates, rule, "P1", memory.rows, own, [split], [self._called(split.middle)])
-            splits = []
-            for pair in range(self.plan.options.pairs):
-                values = {item: value for (r, p, item), value in second_ranks.items() if (r, p) == (rule, pair)}
-                splits.append(halves(values))
-                of_second |= {(rule, pair, item): half for item, half in splits[-1].of.items()}
-            asked = {item for of_rule, _, item in second_ranks if of_rule == rule}
-            self._remember(templates, rule, "P2", second, asked, splits, self._by_pair(splits))
+            of_pairs = [dict(second_ranks.get((rule, pair), [])) for pair in range(self.plan.options.pairs)]
+            splits = list(map(halves, of_pairs))
+            of_second |= {(rule, pair, item): half for pair, one in enumerate(splits) for item, half in one.of.items()}
+            self._remember(templates, rule, "P2", second, set().union(*of_pairs), splits, self._by_pair(splits))
         return Halves(first, of_second)
 
     def _called(self, id_: str) -> str:
@@ -193,14 +197,12 @@ class Asked:
 
     def _by_pair(self, splits: Sequence[Split]) -> list[str]:
         """What is left out of each pair, pairs that leave out the same together."""
-        pairs: dict[str, list[str]] = {}
-        for pair, split in enumerate(splits):
-            pairs.setdefault(self._called(split.middle), []).append(str(pair))
+        pairs = grouped((self._called(split.middle), str(pair)) for pair, split in enumerate(splits))
         return [f"{name} (pair {', '.join(own)})" for name, own in pairs.items() if name]
 
     def _remember(
         self,
-        templates: Wording,
+        templates: RuleWording,
         rule: str,
         premise: str,
         rows: Rows,
@@ -215,10 +217,8 @@ class Asked:
             untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(asked) // 2)
             for half, mean in zip(("better", "worse"), means, strict=True)
         )
-        left_out = tuple(name for name in middle if name)
-        self.remembered.append(
-            Remembered(self.name, templates.name, rule, premise, len(asked), better, worse, left_out)
-        )
+        about = (self.name, templates.name, rule, premise, len(asked))
+        self.remembered.append(Remembered(*about, better, worse, tuple(filter(None, middle))))
 
 
 def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float]:
@@ -237,12 +237,11 @@ def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float
     return ranks
 
 
-def _second_ranks(rows: Rows) -> dict[tuple[str, int, str], float]:
-    """1 / rank by rule, pair of pseudowords, and item."""
-    values = rows.reciprocal()
-    about = [rows.groups[query] for query in rows.query.tolist()]
-    return {
-        (groups["rule"], int(groups["pair"]), groups["item"]): value
-        for groups, value, scored in zip(about, values.tolist(), rows.scored.tolist(), strict=True)
+def _second_ranks(rows: Rows) -> dict[tuple[str, int], list[tuple[str, float]]]:
+    """Of each rule and pair of pseudowords the items with 1 / rank."""
+    about = (rows.groups[query] for query in rows.query.tolist())
+    return grouped(
+        ((groups["rule"], int(groups["pair"])), (groups["item"], value))
+        for groups, value, scored in zip(about, rows.reciprocal().tolist(), rows.scored.tolist(), strict=True)
         if scored
-    }
+    )

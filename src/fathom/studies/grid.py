@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -24,7 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants
 from fathom.data.graph.queries import graph_of, link_queryset
-from fathom.errors import BadInput, FathomError
+from fathom.errors import BadInput, FathomError, refuse
 from fathom.formats import read
 from fathom.links import find
 from fathom.links.folder import MANIFEST, open_links, train_links
@@ -116,7 +117,7 @@ class Cell(NamedTuple):
         return " ".join(part for part in self if part)
 
 
-class State(NamedTuple):
+class CellState(NamedTuple):
     """What is there of a cell.
 
     :param run: the finished run, where there is one.
@@ -130,12 +131,10 @@ class State(NamedTuple):
 
 def read_plan(file: Path) -> StudyPlan:
     """:raises BadInput: everything that is wrong with it, one line each, before anything is trained."""
-    content = read_yaml(file)
     try:
-        plan = StudyPlan(**_nested(content))
+        return _with_paths(StudyPlan(**_nested(read_yaml(file))), file.parent)
     except ValidationError as error:
         raise BadInput([f"{file}: {_fault(fault)}" for fault in error.errors()]) from error
-    return _with_paths(plan, file.parent)
 
 
 def _fault(fault: Any) -> str:
@@ -153,12 +152,13 @@ def _nested(content: Json) -> Json:
     if not isinstance(models, dict) or not all(isinstance(about, dict) for about in models.values()):
         return content
     own = ModelPlan.model_fields.keys() - {"options"}
-    nested = {
-        str(name): {key: value for key, value in about.items() if key in own}
-        | {"options": {str(key).replace("-", "_"): value for key, value in about.items() if key not in own}}
-        for name, about in models.items()
+    return content | {
+        "models": {
+            str(name): {key: value for key, value in about.items() if key in own}
+            | {"options": {str(key).replace("-", "_"): value for key, value in about.items() if key not in own}}
+            for name, about in models.items()
+        }
     }
-    return content | {"models": nested}
 
 
 def _with_paths(plan: StudyPlan, beside: Path) -> StudyPlan:
@@ -207,8 +207,7 @@ def check_plan(plan: StudyPlan) -> None:
         if (donor := plan.models.get(about.random_from or "")) is not None
         and (donor.random_from is not None or "random" not in donor.init)
     ]
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
 
 
 def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
@@ -238,22 +237,21 @@ def options_of(about: ModelPlan, plan: StudyPlan, init: str) -> Any:
 def cells_of(plan: StudyPlan) -> list[Cell]:
     """World by world, so that what is there can be compared early."""
     cells = []
-    for world in plan.worlds:
-        for name, about in plan.models.items():
-            if about.worlds is None or world in about.worlds:
-                begins_with_weights = "init" in find(about.model).options.model_fields
-                own = [init for init in about.init if plan.owner(name, init) == name]
-                cells += [Cell(name, init, world) for init in (own if begins_with_weights else ("",))]
+    for world, (name, about) in product(plan.worlds, plan.models.items()):
+        if about.worlds is None or world in about.worlds:
+            begins_with_weights = "init" in find(about.model).options.model_fields
+            own = [init for init in about.init if plan.owner(name, init) == name]
+            cells += [Cell(name, init, world) for init in (own if begins_with_weights else ("",))]
     return cells
 
 
-def states(plan: StudyPlan, out: Path) -> list[State]:
+def states(plan: StudyPlan, out: Path) -> list[CellState]:
     """Of each cell, in the order of :func:`cells_of`."""
     found = []
     for cell in cells_of(plan):
         run_, why = RunFolder(cell.folder(out) / "run"), _why_failed(cell.folder(out))
         done = not why and (run_.path / "manifest.json").exists() and run_.is_complete()
-        found.append(State(cell, run_ if done else None, why))
+        found.append(CellState(cell, run_ if done else None, why))
     return found
 
 
@@ -263,7 +261,7 @@ def run_grid(
     workers: int = 1,
     retry_failed: bool = False,
     tell: Callable[[str], None] = lambda line: None,
-) -> list[State]:
+) -> list[CellState]:
     """Train and ask every cell that is not there yet.
 
     :param workers: cells at a time, each in a process of its own (one: in this one).
@@ -274,17 +272,17 @@ def run_grid(
     check_plan(plan)
     check_same(plan, out)
     worlds = _make_worlds(plan, out)
-    write_json(out / "study.json", _said(plan))
+    write_json(out / "study.json", plan.model_dump(mode="json"))
     for state in states(plan, out):
         if state.failed and retry_failed:
             _try_again(state.cell.folder(out))
     waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
-    total, left = len(cells_of(plan)), len(waiting)
+    total = len(cells_of(plan))
     jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
     here = ((job.cell, _attempt(job)) for job in jobs)
-    for cell, why in here if workers == 1 else _in_processes(jobs, workers):
-        left -= 1
-        tell(f"[{total - left}/{total}] {cell}" + (f": failed: {why}" if why else ""))
+    ended = here if workers == 1 else _in_processes(jobs, workers)
+    for number, (cell, why) in enumerate(ended, start=total - len(waiting) + 1):
+        tell(f"[{number}/{total}] {cell}" + (f": failed: {why}" if why else ""))
     return states(plan, out)
 
 
@@ -306,14 +304,13 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Cell, str
 
     :returns: cells as they end, with why they failed, or "".
     """
-    context = multiprocessing.get_context("spawn")
     waiting = list(reversed(jobs))
     running: dict[Any, tuple[SpawnProcess, Job]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:
                 job = waiting.pop()
-                process = context.Process(target=_attempt_alone, args=(job,), daemon=True)
+                process = SpawnProcess(target=_attempt_alone, args=(job,), daemon=True)
                 with _deaf_to_interrupts():
                     process.start()
                 running[process.sentinel] = process, job
@@ -391,8 +388,7 @@ def read_training(model: Path) -> Json:
 
 
 def _read(file: Path) -> Json:
-    found: Json = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
@@ -400,9 +396,8 @@ def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
     about = plan.models[cell.model]
     data = read(world)
     train_links(about.model, data, options_of(about, plan, cell.init), folder / "model")
-    options = LinkOptions(limit=plan.limit, seed=plan.seed)
     predictor = open_links(folder / "model", data, asking=about.asking)
-    run("link", predictor, link_queryset(data), options, folder / "run")
+    run("link", predictor, link_queryset(data), LinkOptions(limit=plan.limit, seed=plan.seed), folder / "run")
 
 
 def check_same(plan: StudyPlan, out: Path) -> None:
@@ -410,7 +405,7 @@ def check_same(plan: StudyPlan, out: Path) -> None:
 
     :raises BadInput: *out* holds the study of another plan, or something else.
     """
-    file, said = out / "study.json", _said(plan)
+    file, said = out / "study.json", plan.model_dump(mode="json")
     if not file.exists():
         if out.exists() and any(entry.name != "worlds" for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")
@@ -425,10 +420,6 @@ def check_same(plan: StudyPlan, out: Path) -> None:
     differing = list(differences(then, now))
     if differing:
         raise BadInput([f"{out} holds the study of another plan: choose another --out", *differing])
-
-
-def _said(plan: StudyPlan) -> Json:
-    return plan.model_dump(mode="json")
 
 
 def _settled(about: Json) -> Json:

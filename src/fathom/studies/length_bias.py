@@ -15,7 +15,6 @@ from fathom.errors import BadInput
 from fathom.results.numbers import Number, correlation
 from fathom.results.outcomes import Outcome, outcomes_of
 from fathom.results.plots import Plot
-from fathom.results.rows import Floats
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import correlations_table
@@ -79,15 +78,13 @@ def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
         outcome.name,
         correlation(lengths, ranks, outcome.recipe("correlation of rank and tokens")),
         correlation(lengths, np.log10(ranks), outcome.recipe("correlation of log10 rank and tokens")),
-        [_box(int(length), ranks[lengths == length]) for length in np.unique(lengths)],
+        [
+            Box(length, len(own), *np.percentile(own, [25, 50, 75]).tolist())
+            for length, own in ((length, ranks[lengths == length]) for length in np.unique(lengths).tolist())
+        ],
         len(outcome.left_out),
         list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
     )
-
-
-def _box(tokens: int, ranks: Floats) -> Box:
-    lower, median, upper = np.percentile(ranks, [25, 50, 75]).tolist()
-    return Box(tokens, len(ranks), lower, median, upper)
 
 
 def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> list[int]:
@@ -113,17 +110,20 @@ def _counter(tokenizer: str) -> Counter:
 
 def tables(found: Sequence[LengthBias]) -> list[Table]:
     """Correlations, and the ranks of each length."""
-    lines = [
-        (f"{bias.name}, {name}", value)
-        for bias in found
-        for name, value in (("rank", bias.ranks), ("log10 rank", bias.log_ranks))
-    ]
     left_out = sum(bias.left_out for bias in found)
     notes = ["a positive r favours short names"]
     notes += [f"{left_out} facts without a rank are left out"] if left_out else []
     columns = ("run", "tokens", "facts", "lower quartile", "median", "upper quartile")
     return [
-        correlations_table("gold rank and gold token length", lines, notes),
+        correlations_table(
+            "gold rank and gold token length",
+            [
+                (f"{bias.name}, {name}", value)
+                for bias in found
+                for name, value in (("rank", bias.ranks), ("log10 rank", bias.log_ranks))
+            ],
+            notes,
+        ),
         Table(
             columns,
             tuple((bias.name, *box) for bias in found for box in bias.boxes),
@@ -136,18 +136,27 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
 
 def files(found: Sequence[LengthBias]) -> dict[str, Table]:
     """Tokens and rank of every fact."""
-    columns = ("fact", "tokens", "rank")
-    return {f"length-bias-{number}": Table(columns, tuple(bias.points), bias.name) for number, bias in enumerate(found)}
+    return {
+        f"length-bias-{number}": Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name)
+        for number, bias in enumerate(found)
+    }
 
 
 def plots(found: Sequence[LengthBias]) -> list[Plot]:
     """A box of ranks for each number of tokens (figure 9)."""
-    axes = ("tokens of the gold answer", "rank of the gold answer")
-    return [Plot(f"length-bias-{number}", partial(_draw, bias), *axes) for number, bias in enumerate(found)]
+    return [
+        Plot(
+            f"length-bias-{number}",
+            partial(_draw, bias),
+            "tokens of the gold answer",
+            "rank of the gold answer",
+            f"{bias.name}: r = {bias.ranks.value:.3f}",
+        )
+        for number, bias in enumerate(found)
+    ]
 
 
 def _draw(bias: LengthBias, axes: Any) -> None:
     lengths = [box.tokens for box in bias.boxes]
     ranks = [[rank for _, tokens, rank in bias.points if tokens == length] for length in lengths]
     axes.boxplot(ranks, positions=lengths, showfliers=False)
-    axes.set_title(f"{bias.name}: r = {bias.ranks.value:.3f}")

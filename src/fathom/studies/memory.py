@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.links.folder import read_curve
@@ -31,11 +30,10 @@ from fathom.results import outcomes
 from fathom.results.numbers import Number, combined, untold
 from fathom.results.outcomes import Outcome, common_facts, outcome_of
 from fathom.results.plots import Plot
+from fathom.results.rows import Floats, Ints
 from fathom.results.tables import Cell as TableCell
 from fathom.results.tables import Table
-from fathom.studies.grid import INITS, Cell, Init, State, StudyPlan, read_training
-
-Floats = npt.NDArray[np.float64]
+from fathom.studies.grid import INITS, Cell, CellState, Init, StudyPlan, read_training
 
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
 P, R = INITS
@@ -111,9 +109,14 @@ class Curve(NamedTuple):
     """
 
     cell: Cell
-    epochs: npt.NDArray[np.int64]
+    epochs: Ints
     hits: Floats
     recipe: str = ""
+
+    @property
+    def name(self) -> str:
+        """World and weights."""
+        return f"{self.cell.world} {self.cell.init}".strip()
 
     def held(self, epochs: int) -> Floats:
         """After each of so many epochs: the last value known, before the first one that."""
@@ -134,7 +137,7 @@ class Memory:
     """Of each model."""
 
 
-def ask(plan: StudyPlan, found: Sequence[State], out: Path) -> Memory:
+def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
     """Take a grid apart.
 
     :param found: of :func:`fathom.studies.grid.states`.
@@ -151,7 +154,11 @@ def ask(plan: StudyPlan, found: Sequence[State], out: Path) -> Memory:
         [_trained(state, grid, out) for state in found],
         [term for model in plan.models for term in _terms(model, grid)],
         [gap for model in plan.models for gap in _gaps(model, grid)],
-        [contrast for pair in plan.contrasts for contrast in _contrasts(*pair, grid)],
+        [
+            Contrast(first, second, world, value)
+            for first, second in plan.contrasts
+            for world, value in grid.pairs((first, P), (second, P))
+        ],
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
     )
 
@@ -159,7 +166,7 @@ def ask(plan: StudyPlan, found: Sequence[State], out: Path) -> Memory:
 class _Grid:
     """Outcomes by cell; a model's random cells may be another's."""
 
-    def __init__(self, plan: StudyPlan, found: Sequence[State]) -> None:
+    def __init__(self, plan: StudyPlan, found: Sequence[CellState]) -> None:
         self.plan = plan
         self.there: dict[Cell, Outcome] = {}
         self.failed = {state.cell: state.failed for state in found}
@@ -190,7 +197,7 @@ def _difference(signed: Sequence[tuple[int, Outcome]]) -> Number:
     return outcomes.difference("hits@10", signed, [outcome.hits(10) for outcome in every], common_facts(every))
 
 
-def _trained(state: State, grid: _Grid, out: Path) -> Trained:
+def _trained(state: CellState, grid: _Grid, out: Path) -> Trained:
     outcome, failed = grid.there.get(state.cell), grid.failed[state.cell]
     if outcome is None:
         return Trained(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
@@ -237,10 +244,6 @@ def _gaps(model: str, grid: _Grid) -> list[Gap]:
     ]
 
 
-def _contrasts(first: str, second: str, grid: _Grid) -> list[Contrast]:
-    return [Contrast(first, second, world, value) for world, value in grid.pairs((first, P), (second, P))]
-
-
 def _curve(cell: Cell, out: Path) -> Curve | None:
     lines = [line for line in read_curve(cell.model_folder(out)) if "hits@10" in line]
     if not lines:
@@ -275,14 +278,30 @@ def _length(curves: Sequence[Curve]) -> int:
 
 def tables(found: Memory) -> list[Table]:
     """Every cell, the decomposition with its formulas, the gaps with their outliers, and the contrasts."""
-    made = [_table_of_cells(found.cells), _table_of_terms(found.terms), _table_of_gaps(found.gaps)]
-    return [table for table in (*made, _table_of_contrasts(found.contrasts)) if table.rows]
+    made = (
+        _table_of_cells(found.cells),
+        Table.of_numbers(
+            ("model", "term", "value", "facts", "formula"),
+            [(one.model, one.name, one.value, one.value.n if one.value else 0, one.formula) for one in found.terms],
+            "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
+            {"value": ("low", "high", "p")},
+            {"value": "+.3f"},
+        ),
+        _table_of_gaps(found.gaps),
+        Table.of_numbers(
+            ("models", "world", "difference"),
+            [(f"{one.first} − {one.second}", one.world, one.value) for one in found.contrasts],
+            "Two models with their pre-trained weights, world by world (Hits@10)",
+            {"difference": ("low", "high", "p")},
+            {"difference": "+.3f"},
+        ),
+    )
+    return [table for table in made if table.rows]
 
 
 def _table_of_cells(cells: Sequence[Trained]) -> Table:
-    more = ("facts", "unscored", "epochs", "best", "seconds", "ended by")
     return Table.of_numbers(
-        ("model", "weights", "world", "Hits@10", *more),
+        ("model", "weights", "world", "Hits@10", "facts", "unscored", "epochs", "best", "seconds", "ended by"),
         [
             (
                 *(line.cell.model, line.cell.init or "–", line.cell.world, line.hits, line.hits.n if line.hits else 0),
@@ -294,16 +313,6 @@ def _table_of_cells(cells: Sequence[Trained]) -> Table:
         {"Hits@10": ("low", "high")},
         {"Hits@10": ".3f", "seconds": ".0f"},
         (ONE_TRAINING,),
-    )
-
-
-def _table_of_terms(terms: Sequence[Term]) -> Table:
-    return Table.of_numbers(
-        ("model", "term", "value", "facts", "formula"),
-        [(term.model, term.name, term.value, term.value.n if term.value else 0, term.formula) for term in terms],
-        "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
-        {"value": ("low", "high", "p")},
-        {"value": "+.3f"},
     )
 
 
@@ -319,23 +328,13 @@ def _table_of_gaps(gaps: Sequence[Gap]) -> Table:
     )
 
 
-def _table_of_contrasts(contrasts: Sequence[Contrast]) -> Table:
-    return Table.of_numbers(
-        ("models", "world", "difference"),
-        [(f"{one.first} − {one.second}", one.world, one.value) for one in contrasts],
-        "Two models with their pre-trained weights, world by world (Hits@10)",
-        {"difference": ("low", "high", "p")},
-        {"difference": "+.3f"},
-    )
-
-
 def correlation_tables(found: Memory) -> list[Table]:
     """Figure 9 in numbers: one table for each model with several curves."""
     return [_table_of_curves(model, curves) for model, curves in found.curves.items() if len(curves) > 1]
 
 
 def _table_of_curves(model: str, curves: Sequence[Curve]) -> Table:
-    names = [f"{curve.cell.world} {curve.cell.init}".strip() for curve in curves]
+    names = [curve.name for curve in curves]
     rows: list[list[TableCell | Number]] = []
     for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
         recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
@@ -355,11 +354,11 @@ def plots(found: Memory) -> list[Plot]:
     for model, curves in found.curves.items():
         if model == found.plan.line:
             continue
-        made.append(Plot(f"bars-{model}", partial(_draw_bars, found, model), "", "Hits@10"))
+        made.append(Plot(f"bars-{model}", partial(_draw_bars, found, model), "", "Hits@10", model))
         if curves:
-            draw = partial(_draw_curves, model, curves)
-            made.append(Plot(f"curves-{model}", draw, "epoch", "Hits@10 on validation"))
-            made.append(Plot(f"correlations-{model}", partial(_draw_correlations, model, curves), "", ""))
+            drawn = partial(_draw_curves, curves)
+            made.append(Plot(f"curves-{model}", drawn, "epoch", "Hits@10 on validation", model))
+            made.append(Plot(f"correlations-{model}", partial(_draw_correlations, curves), "", "", model))
     return made
 
 
@@ -380,7 +379,6 @@ def _draw_bars(found: Memory, model: str, axes: Any) -> None:
         axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=found.plan.line)
     axes.set_xticks(range(len(worlds)), worlds, rotation=60, ha="right", fontsize=7)
     axes.set_ylim(0, None)
-    axes.set_title(model)
     axes.legend(fontsize=7)
 
 
@@ -394,23 +392,20 @@ def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[
         axes.bar(x, hits.value, width, yerr=spread, color=colour, error_kw={"lw": 0.8})
 
 
-def _draw_curves(model: str, curves: Sequence[Curve], axes: Any) -> None:
+def _draw_curves(curves: Sequence[Curve], axes: Any) -> None:
     """Solid: pretrained, dashed: random; one colour for each world."""
     worlds = list(dict.fromkeys(curve.cell.world for curve in curves))
     for curve in curves:
         style = "--" if curve.cell.init == R else "-"
         colour = f"C{worlds.index(curve.cell.world) % 10}"
-        label = " ".join(part for part in (curve.cell.world, curve.cell.init) if part)
-        axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=label)
+        axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=curve.name)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.set_title(model)
     axes.legend(fontsize=6)
 
 
-def _draw_correlations(model: str, curves: Sequence[Curve], axes: Any) -> None:
+def _draw_correlations(curves: Sequence[Curve], axes: Any) -> None:
     names = [f"{curve.cell.world} {'w/o weights' if curve.cell.init == R else ''}".strip() for curve in curves]
     shown = axes.imshow(np.ma.masked_invalid(correlations(curves)), vmin=-1, vmax=1, cmap="RdBu_r")
     axes.figure.colorbar(shown, ax=axes, shrink=0.8)
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5)
     axes.set_yticks(range(len(names)), names, fontsize=5)
-    axes.set_title(model)

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.bootstrap import interval
+from fathom.errors import BadInput, all_of, refuse
 from fathom.results.names import short_names
-from fathom.results.numbers import Number, combined, number_of
+from fathom.results.numbers import Number
 from fathom.results.plots import Plot
-from fathom.results.rows import Rows
+from fathom.results.rows import Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.results.tasks import (
     BOUNDS,
@@ -23,12 +23,13 @@ from fathom.results.tasks import (
     LEGEND,
     MEASURED,
     OUT_OF_SIGHT,
-    Line,
     Setting,
+    TaskLine,
     baselines_of,
     lines_of,
     measured,
     metrics,
+    over,
 )
 from fathom.store.folder import RunFolder
 
@@ -75,9 +76,9 @@ class Ontology:
     :param best: (task, model, soft or not) → the line of the highest MRR.
     """
 
-    lines: list[Line]
+    lines: list[TaskLine]
     baselines: dict[str, tuple[dict[str, Number], int]]
-    best: dict[tuple[str, str, bool], Line]
+    best: dict[tuple[str, str, bool], TaskLine]
     comparisons: list[Comparison]
     examples: list[Example]
 
@@ -95,23 +96,12 @@ def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0) 
     :param seed: of the order in which the baseline lists what it has not seen.
     :raises BadInput: runs that are unfinished, without full ranks, or of other items or candidates; two of one setting.
     """
-    faults: list[str] = []
-    read: list[_Read] = []
-    for run, name in zip(runs, short_names(runs), strict=True):
-        try:
-            read.append(_read(run, name))
-        except BadInput as error:
-            faults += error.faults
-    if faults:
-        raise BadInput(faults)
+    read: list[_Read] = all_of(*(partial(_read, *one) for one in zip(runs, short_names(runs), strict=True)))
     _check_comparable(read)
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
-    _check_settings(read, lines)
-    best: dict[tuple[str, str, bool], Line] = {}
-    for line in lines:
-        key = (line.setting.task, line.setting.model, line.setting.soft)
-        if line.numbers and (key not in best or line.mrr > best[key].mrr):
-            best[key] = line
+    _check_settings(lines)
+    scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
+    best = {about: max(own, key=lambda line: line.mrr) for about, own in scored.items()}
     baselines: dict[str, tuple[dict[str, Number], int]] = {}
     for one in read:
         baselines = baselines_of(one.run, one.rows, seed) | baselines
@@ -170,8 +160,7 @@ def _check_comparable(read: Sequence[_Read]) -> None:
                     f"{other.run.path} and {one.run.path} ranked {task} among different candidates: ask both with the "
                     "same --pool"
                 )
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
 
 
 def _differing(one: _Read, other: _Read) -> list[str]:
@@ -188,42 +177,35 @@ def _listed(flags: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _check_settings(read: Sequence[_Read], lines: Sequence[Line]) -> None:
+def _check_settings(lines: Sequence[TaskLine]) -> None:
     """:raises BadInput: a setting that stands in two runs."""
-    seen: dict[tuple[Setting, int], Line] = {}
+    seen: dict[tuple[Setting, int], TaskLine] = {}
     faults = []
     for line in lines:
         # Sentences of each item's own are told apart by their number.
         key = (line.setting, line.template if line.setting.prompt == EACH_ITEM else 0)
         if key in seen:
-            both = f"{_run_of(read, seen[key]).run.path} and {_run_of(read, line).run.path}"
             about = f"{line.setting.model}, {line.setting.task}, {line.setting.prompt}, {line.scoring}"
-            faults.append(f"{both} are both of {about}: give one of them")
+            faults.append(f"{seen[key].run.path} and {line.run.path} are both of {about}: give one of them")
         seen[key] = line
-    if faults:
-        raise BadInput(dict.fromkeys(faults))
+    refuse(dict.fromkeys(faults))
 
 
-def _run_of(read: Sequence[_Read], line: Line) -> _Read:
-    return next(one for one in read if one.rows is line.rows)
-
-
-def _comparison(part: str, lines: Sequence[Line]) -> Comparison | None:
+def _comparison(part: str, lines: Sequence[TaskLine]) -> Comparison | None:
     """None where there are no two values to compare."""
-    alike: dict[tuple[Any, ...], dict[str, Line]] = {}
-    for line in lines:
-        value = getattr(line.setting, part)
-        if line.numbers and value and line.setting.masks:
-            rest = tuple(own for name, own in line.setting._asdict().items() if name != part)
-            alike.setdefault((*rest, line.template), {})[value] = line
-    values = list(dict.fromkeys(value for found in alike.values() for value in found))
-    whole = [found for found in alike.values() if len(found) == len(values)]
+    alike = grouped(
+        ((*(own for name, own in parts.items() if name != part), line.template), (parts[part], line))
+        for line, parts in ((line, line.setting._asdict()) for line in lines)
+        if line.numbers and parts[part] and line.setting.masks
+    )
+    values = list(dict.fromkeys(value for found in alike.values() for value, _ in found))
+    whole = [dict(found) for found in alike.values() if len(found) == len(values)]
     if len(values) < 2 or not whole:
         return None
     return Comparison(part, {value: _means([found[value] for found in whole]) for value in values}, len(whole))
 
 
-def _means(lines: Sequence[Line]) -> tuple[Number, ...]:
+def _means(lines: Sequence[TaskLine]) -> tuple[Number, ...]:
     """Of each of :data:`MEASURED` the mean over settings, each of which has the same weight, by resampling items."""
     scored = [line.places[line.rows.scored[line.places]] for line in lines]
     items = [
@@ -231,18 +213,19 @@ def _means(lines: Sequence[Line]) -> tuple[Number, ...]:
         for line, places in zip(lines, scored, strict=True)
         for query in line.rows.query[places].tolist()
     ]
-    weights = np.concatenate([np.full(len(places), 1 / len(places)) for places in scored])
-    found = []
-    for name, metric in metrics().items():
-        each = [line.rows.columns(metric)[0][places] for line, places in zip(lines, scored, strict=True)]
-        made = combined(name, [line.numbers[name].recipe for line in lines], " and ")
-        mean = interval(np.concatenate(each), items, weights=weights, limits=metric.limits)
-        found.append(number_of(mean, len(items), made))
-    return tuple(found)
+    return tuple(
+        over(
+            name,
+            [line.numbers[name] for line in lines],
+            [line.rows.columns(metric)[0][places] for line, places in zip(lines, scored, strict=True)],
+            items,
+        )
+        for name, metric in metrics().items()
+    )
 
 
 def _examples(
-    read: Sequence[_Read], best: Mapping[tuple[str, str, bool], Line], wanted: Sequence[str]
+    read: Sequence[_Read], best: Mapping[tuple[str, str, bool], TaskLine], wanted: Sequence[str]
 ) -> list[Example]:
     """Each example as every model's best setting, by words and learnt, has it (table 7)."""
     there = {id_ for one in read for items in one.items.values() for id_ in items}
@@ -250,14 +233,14 @@ def _examples(
         raise BadInput(f"--examples {','.join(strangers)}: no such query; expected ids such as {min(there)}")
     found = []
     for (task, _, _), line in best.items():
-        one, rows = _run_of(read, line), line.rows
+        one, rows = next(one for one in read if one.rows is line.rows), line.rows
         name_of, items = one.candidates(task), one.items[task]
         shown = {items[id_] for id_ in wanted if id_ in items} if wanted else set(list(items.values())[:1])
         for place in line.places.tolist():
             query = int(rows.query[place])
             if query in shown:
-                top = tuple(name_of[id_] for id_ in rows.best(place)[:SHOWN])
                 answers = tuple(name_of.get(id_, id_) for id_ in rows.gold[query])
+                top = tuple(name_of[id_] for id_ in rows.best(place)[:SHOWN])
                 found.append(Example(line.setting, rows.asked(place)[0], answers, top))
     return found
 
@@ -271,7 +254,21 @@ def tables(found: Ontology) -> list[Table]:
         _best(found),
         *(_task(found, task) for task in found.tasks),
         *map(_compared, found.comparisons),
-        _shown(found),
+        Table(
+            ("task", "model", "asked", "right", "the five best, ✓ right"),
+            tuple(
+                (
+                    one.setting.task,
+                    one.setting.model,
+                    one.prompt,
+                    ", ".join(one.answers),
+                    ", ".join(name + (" ✓" if name in one.answers else "") for name in one.top),
+                )
+                for one in found.examples
+            ),
+            "examples (table 7)",
+            notes=("by each model's best setting",),
+        ),
     ]
 
 
@@ -283,15 +280,21 @@ def _best(found: Ontology) -> Table:
             body.append((task, BASELINE, None, None, *measured(numbers), items))
         for (own, model, soft), line in found.best.items():
             if own == task:
-                kind = "learnt" if soft else "words"
-                body.append((task, model, kind, _said(line.setting), *measured(line.numbers), line.items))
+                about = (task, model, "learnt" if soft else "words", _said(line.setting))
+                body.append((*about, *measured(line.numbers), line.items))
     notes = [LEGEND, "the best setting of each model by MRR, chosen on the items it is shown for, as in the paper"]
     missing = [task for task in found.tasks if task not in found.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: no run of the ontology probe asked it")
-    columns = ("task", "model", "template", "setting", *MEASURED, "items")
-    title = "the best of each model and task (table 4)"
-    return Table.of_numbers(columns, body, title, BOUNDS, FORMATS, notes, OUT_OF_SIGHT)
+    return Table.of_numbers(
+        ("task", "model", "template", "setting", *MEASURED, "items"),
+        body,
+        "the best of each model and task (table 4)",
+        BOUNDS,
+        FORMATS,
+        notes,
+        OUT_OF_SIGHT,
+    )
 
 
 def _task(found: Ontology, task: str) -> Table:
@@ -299,14 +302,21 @@ def _task(found: Ontology, task: str) -> Table:
     if task in found.baselines:
         numbers, items = found.baselines[task]
         body.append((BASELINE, *(None,) * 5, *measured(numbers), items, 0))
-    for line in sorted((line for line in found.lines if line.setting.task == task), key=_order):
-        body.append((*_setting(line.setting), *measured(line.numbers), line.items or None, line.unscored))
-    columns = ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored")
-    title = f"{task}, every setting (tables 8 to 12)"
-    return Table.of_numbers(columns, body, title, BOUNDS, FORMATS, hidden=OUT_OF_SIGHT)
+    body += [
+        (*_setting(line.setting), *measured(line.numbers), line.items or None, line.unscored)
+        for line in sorted((line for line in found.lines if line.setting.task == task), key=_order)
+    ]
+    return Table.of_numbers(
+        ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored"),
+        body,
+        f"{task}, every setting (tables 8 to 12)",
+        BOUNDS,
+        FORMATS,
+        hidden=OUT_OF_SIGHT,
+    )
 
 
-def _order(line: Line) -> tuple[Any, ...]:
+def _order(line: TaskLine) -> tuple[Any, ...]:
     setting = line.setting
     return setting.model, setting.soft, setting.prompt, setting.masks, setting.pooling, setting.loss, setting.seed or 0
 
@@ -321,25 +331,15 @@ def _said(setting: Setting) -> str:
 
 
 def _compared(one: Comparison) -> Table:
-    body: list[tuple[Cell | Number, ...]] = [(value, *means) for value, means in one.means.items()]
-    note = f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else"
-    title = f"{one.part} (appendix B)"
-    return Table.of_numbers((one.part, *MEASURED), body, title, BOUNDS, FORMATS, (note,), OUT_OF_SIGHT)
-
-
-def _shown(found: Ontology) -> Table:
-    body: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            example.setting.task,
-            example.setting.model,
-            example.prompt,
-            ", ".join(example.answers),
-            ", ".join(name + (" ✓" if name in example.answers else "") for name in example.top),
-        )
-        for example in found.examples
+    return Table.of_numbers(
+        (one.part, *MEASURED),
+        [(value, *means) for value, means in one.means.items()],
+        f"{one.part} (appendix B)",
+        BOUNDS,
+        FORMATS,
+        (f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else",),
+        OUT_OF_SIGHT,
     )
-    columns = ("task", "model", "asked", "right", "the five best, ✓ right")
-    return Table(columns, body, "examples (table 7)", notes=("by each model's best setting",))
 
 
 def plots(found: Ontology) -> list[Plot]:

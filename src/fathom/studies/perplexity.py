@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.errors import refuse
 from fathom.metrics.table import metric
 from fathom.results.numbers import Number, combined, correlation, measure, untold
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
 
 
-class Point(NamedTuple):
+class RunPoint(NamedTuple):
     """One run.
 
     :param accuracy: mean Acc@1 of its ranked facts.
@@ -54,8 +55,8 @@ class Related(NamedTuple):
 class Perplexities(NamedTuple):
     """:param means: of each data set and reading, over its models (``model`` says how many they are)."""
 
-    points: list[Point]
-    means: list[Point]
+    points: list[RunPoint]
+    means: list[RunPoint]
     related: list[Related]
 
 
@@ -63,24 +64,22 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> Perplexities:
     """:raises BadInput: with all the runs that have no perplexities."""
     columns = by_column(outcomes_of(runs, scoring))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
-    lacking = [outcome for outcome in outcomes if not _told(outcome)]
-    if lacking:
-        raise BadInput(f"{outcome.path} has no perplexities: ask again with --perplexity" for outcome in lacking)
+    lacking = [outcome.path for outcome in outcomes if not _told(outcome)]
+    refuse(f"{path} has no perplexities: ask again with --perplexity" for path in lacking)
     points, means, related = [], [], []
     kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
     for kind in kinds:
-        own_means = []
-        for (data, reading), models in columns.items():
-            own = [_point(outcome) for outcome in models.values() if outcome.attention == kind]
-            if own:
-                points += own
-                own_means.append(_mean(own))
-                related.append(Related(_named("models", kind, kinds), data, reading, _correlation(own)))
-        for reading in dict.fromkeys(point.reading for point in own_means):
-            own = [point for point in own_means if point.reading == reading]
-            over = _named("data sets", kind, kinds)
-            related.append(Related(over, f"{len(own)} data sets", reading, _correlation(own)))
+        of_kind = ([_point(one) for one in models.values() if one.attention == kind] for models in columns.values())
+        cells = list(filter(None, of_kind))
+        own_means = [_mean(own) for own in cells]
+        points += [point for own in cells for point in own]
         means += own_means
+        over_models, over_data = (_named(what, kind, kinds) for what in ("models", "data sets"))
+        related += [Related(over_models, own[0].data, own[0].reading, _correlation(own)) for own in cells]
+        related += [
+            Related(over_data, f"{len(own)} data sets", reading, _correlation(own))
+            for reading, own in grouped((point.reading, point) for point in own_means).items()
+        ]
     return Perplexities(points, means, related)
 
 
@@ -94,27 +93,25 @@ def _told(outcome: Outcome) -> int:
     return int((~np.isnan(outcome.rows.prompt_log_prob[outcome.places])).sum())
 
 
-def _point(outcome: Outcome) -> Point:
+def _point(outcome: Outcome) -> RunPoint:
     means, corpus = (
         measure(outcome.rows, metric(name), outcome.places) for name in ("perplexity", "corpus_perplexity")
     )
     assert means is not None  # the runs without are refused before
     assert corpus is not None
     told = _told(outcome)
-    accuracy = outcome.mean("accuracy", outcome.hits(1))
-    return Point(
-        outcome.model, outcome.data, outcome.reading, accuracy, means, corpus, told, len(outcome.places) - told
-    )
+    about, accuracy = (outcome.model, outcome.data, outcome.reading), outcome.mean("accuracy", outcome.hits(1))
+    return RunPoint(*about, accuracy, means, corpus, told, len(outcome.places) - told)
 
 
-def _mean(points: Sequence[Point]) -> Point:
+def _mean(points: Sequence[RunPoint]) -> RunPoint:
     """Of the models of one data set and reading."""
 
     def mean(name: str, own: Sequence[Number]) -> Number:
         made = combined(name, [number.recipe for number in own], " and ")
         return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own))
 
-    return Point(
+    return RunPoint(
         f"mean of {len(points)} models",
         points[0].data,
         points[0].reading,
@@ -126,7 +123,7 @@ def _mean(points: Sequence[Point]) -> Point:
     )
 
 
-def _correlation(points: Sequence[Point]) -> Number:
+def _correlation(points: Sequence[RunPoint]) -> Number:
     recipes = [number.recipe for point in points for number in (point.accuracy, point.perplexity)]
     made = combined("correlation of accuracy and perplexity", recipes, " and ")
     return correlation([point.perplexity.value for point in points], [point.accuracy.value for point in points], made)
@@ -138,17 +135,16 @@ def tables(found: Perplexities) -> list[Table]:
     numbers = {name: (f"{name} low", f"{name} high") for name in columns[3:6]}
     formats = {"Acc@1": ".1%", "perplexity": ".2f", "corpus perplexity": ".2f"}
     hidden = [end for ends in numbers.values() for end in ends]
-    related = Table.of_numbers(
-        ("points are", "data", "reading", "Pearson r", "n"),
-        [(*line, line.correlation.n) for line in found.related],
-        "correlation of Acc@1 and mean perplexity",
-        {"Pearson r": ("low", "high", "p")},
-        {"Pearson r": ".3f"},
-    )
     return [
         Table.of_numbers(columns, found.points, "accuracy and perplexity", numbers, formats, hidden=hidden),
         Table.of_numbers(columns, found.means, "means over models", numbers, formats, hidden=hidden),
-        related,
+        Table.of_numbers(
+            ("points are", "data", "reading", "Pearson r", "n"),
+            [(*line, line.correlation.n) for line in found.related],
+            "correlation of Acc@1 and mean perplexity",
+            {"Pearson r": ("low", "high", "p")},
+            {"Pearson r": ".3f"},
+        ),
     ]
 
 

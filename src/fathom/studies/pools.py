@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.errors import BadInput
-from fathom.results.outcomes import Outcome, common_facts, outcomes_of
+from fathom.errors import refuse
+from fathom.results.outcomes import common_facts, outcomes_of
 from fathom.results.pairs import Paired, paired, paired_table, pool_size
+from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -16,9 +17,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Paired]:
 
     :raises BadInput: nothing was asked with two pools.
     """
-    alike: dict[tuple[str, str, str], list[Outcome]] = {}
-    for outcome in outcomes_of(runs, scoring):
-        alike.setdefault((outcome.model, outcome.data, outcome.reading), []).append(outcome)
+    alike = grouped(((outcome.model, outcome.data, outcome.reading), outcome) for outcome in outcomes_of(runs, scoring))
     found, faults = [], []
     for outcomes in alike.values():
         smallest, *larger = sorted(outcomes, key=pool_size)
@@ -36,8 +35,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Paired]:
                 )
             else:
                 found.append(paired(other, smallest, facts))
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return found
 
 

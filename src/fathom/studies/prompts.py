@@ -8,24 +8,24 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
-from fathom.results.hits import Line, hits_lines, hits_table
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
+from fathom.studies.sizes import HitsLine, hits_lines, hits_table
 
 TAIL_TEMPLATES = ("deer", "A", "B", "C")
 
 
-def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[Line]:
+def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
     """The embedding probe with each published tail template, a run each below *out*."""
     found = []
     for template in TAIL_TEMPLATES:
-        chosen = options.model_copy(update={"tail_template": template})
-        folder = run("embedding", model, data, chosen, out / f"template-{template}", announce(f"template {template}"))
-        found += hits_lines(folder, f"template {template}")
+        name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
+        folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
+        found += hits_lines(folder, name)
     return found
 
 
-def tables(found: Sequence[Line]) -> list[Table]:
+def tables(found: Sequence[HitsLine]) -> list[Table]:
     """One."""
     return [hits_table("embedding probe by tail prompt", found)]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
 from fathom.results.numbers import Number, combined, untold
@@ -30,12 +30,13 @@ from fathom.studies.templates import OVER_MODELS
 
 EVERY_MODEL = "all models"
 MEAN = "mean over data sets"
+OVER_DATA = "no interval: a mean over data sets, which were chosen"
 _RESAMPLES, _BLOCK = 1000, 50
 _COEFFICIENTS = ("Kendall's tau-b", "Spearman's rho")
 _SHORT = {BY_TEMPLATE: "TB", FREE: "TF"}
 
 
-class Score(NamedTuple):
+class PlacedModel(NamedTuple):
     """One model.
 
     :param place: 1 is the best; tied models share the mean of theirs.
@@ -59,11 +60,11 @@ class Column(NamedTuple):
     reading: str
     facts: int
     left_out: int
-    scores: list[Score]
+    scores: list[PlacedModel]
     average: tuple[Number, ...]
 
 
-class Agreement(NamedTuple):
+class RankingAgreement(NamedTuple):
     """Of the template-based with the template-free ranking. :param over: a data set, or their mean."""
 
     over: str
@@ -77,11 +78,11 @@ class Rankings(NamedTuple):
     """:param groups: model → its group; empty where none were given."""
 
     columns: list[Column]
-    agreements: list[Agreement]
+    agreements: list[RankingAgreement]
     groups: Mapping[str, str]
 
 
-class _Grid(NamedTuple):
+class _ColumnHits(NamedTuple):
     """A column as arrays. :param hits: [facts, models, 3]."""
 
     data: str
@@ -115,7 +116,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), groups: Path | N
     columns = [_column(grid) for grid in grids]
     for reading in READINGS:
         columns += _averaged([grid for grid in grids if grid.reading == reading], reading)
-    return Rankings(columns, _agreements(grids, models, found), found)
+    return Rankings(columns, _agreements(grids, found), found)
 
 
 def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
@@ -130,13 +131,11 @@ def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"--groups {file}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
     listed = _listed_as_json(file, text) if text.lstrip().startswith(("{", "[")) else _listed_as_csv(file, text)
-    faults = [
+    refuse(
         f"--groups {file}: model {short} has no group; the file names {', '.join(listed) or 'none'}"
         for short, full in models.items()
         if short not in listed and full not in listed
-    ]
-    if faults:
-        raise BadInput(faults)
+    )
     return {short: listed[short] if short in listed else listed[full] for short, full in models.items()}
 
 
@@ -154,79 +153,75 @@ def _listed_as_csv(file: Path, text: str) -> dict[str, str]:
     header, *lines = list(csv.reader(text.splitlines())) or [[]]
     if [name.strip() for name in header] != ["model", "group"]:
         raise BadInput(f"--groups {file}:1: expected the header model,group, found {','.join(header)!r}")
-    faults = [
+    refuse(
         f"--groups {file}:{number}: expected a model and its group, found {','.join(line)!r}"
         for number, line in enumerate(lines, start=2)
         if line and (len(line) != 2 or not all(cell.strip() for cell in line))
-    ]
-    if faults:
-        raise BadInput(faults)
+    )
     return {line[0].strip(): line[1].strip() for line in lines if line}
 
 
-def _grid(data: str, reading: str, outcomes: dict[str, Outcome]) -> _Grid:
+def _grid(data: str, reading: str, outcomes: dict[str, Outcome]) -> _ColumnHits:
     """:param outcomes: by model."""
     facts = common_facts(list(outcomes.values()))
     asked = set().union(*(outcome.facts for outcome in outcomes.values()))
     hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
-    return _Grid(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
+    return _ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
 
 
-def _column(grid: _Grid) -> Column:
+def _column(grid: _ColumnHits) -> Column:
     means = grid.hits.mean(axis=0)
     scores = [
-        Score(
+        PlacedModel(
             model,
             place,
             tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
         )
         for (model, outcome), place in zip(grid.outcomes.items(), places(means).tolist(), strict=True)
     ]
-    return Column(grid.data, grid.reading, len(grid.facts), grid.left_out, scores, _average(means, [grid]))
+    average = _mean_of(means, OVER_MODELS, [grid.recipe("")])
+    return Column(grid.data, grid.reading, len(grid.facts), grid.left_out, scores, average)
 
 
-def _average(means: Floats, grids: Sequence[_Grid]) -> tuple[Number, ...]:
-    """Over models. :param means: [models, 3]."""
+def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Number, ...]:
+    """Over models, or data sets. :param hits: [models or data sets, 3]. :param why: there is no interval."""
     return tuple(
-        untold(OVER_MODELS, combined(name, [grid.recipe("") for grid in grids], " and "), value, len(means))
-        for name, value in zip(ACCURACIES, means.mean(axis=0).tolist(), strict=True)
+        untold(why, combined(name, recipes, " and "), value, len(hits))
+        for name, value in zip(ACCURACIES, hits.mean(axis=0).tolist(), strict=True)
     )
 
 
-def _averaged(grids: Sequence[_Grid], reading: str) -> list[Column]:
+def _averaged(grids: Sequence[_ColumnHits], reading: str) -> list[Column]:
     """Models by the mean over data sets, without intervals; none where there is one data set, or no model in all."""
     models = _in_all(grids)
     if len(grids) < 2 or len(models) < 2:
         return []
-    means = _mean([_of(models, grid, grid.hits.mean(axis=0)) for grid in grids])
-    why = "no interval: a mean over data sets, which were chosen"
-    scores = []
-    for number, (model, place) in enumerate(zip(models, places(means).tolist(), strict=True)):
-        recipes = [grid.outcomes[model].recipe("") for grid in grids]
-        hits = zip(ACCURACIES, means[number].tolist(), strict=True)
-        scores.append(
-            Score(model, place, tuple(untold(why, combined(name, recipes, " and "), v, len(grids)) for name, v in hits))
+    hits = np.stack([_of(models, grid, grid.hits.mean(axis=0)) for grid in grids])
+    means = hits.mean(axis=0)
+    scores = [
+        PlacedModel(
+            model, place, _mean_of(hits[:, number], OVER_DATA, [grid.outcomes[model].recipe("") for grid in grids])
         )
+        for number, (model, place) in enumerate(zip(models, places(means).tolist(), strict=True))
+    ]
     facts, left_out = sum(len(grid.facts) for grid in grids), sum(grid.left_out for grid in grids)
-    return [Column(MEAN, reading, facts, left_out, scores, _average(means, grids))]
+    average = _mean_of(means, OVER_MODELS, [grid.recipe("") for grid in grids])
+    return [Column(MEAN, reading, facts, left_out, scores, average)]
 
 
-def _agreements(grids: Sequence[_Grid], models: Sequence[str], groups: Mapping[str, str]) -> list[Agreement]:
+def _agreements(grids: Sequence[_ColumnHits], groups: Mapping[str, str]) -> list[RankingAgreement]:
     """Of each data set that has both readings, and of the means over all data sets of each reading."""
     based, free = ([grid for grid in grids if grid.reading == reading] for reading in (BY_TEMPLATE, FREE))
     pairs = [(one.data, [one], [other]) for one in based for other in free if one.data == other.data]
     if (len(based) > 1 or len(free) > 1 or not pairs) and based and free:
         pairs.append((MEAN, based, free))
     resampled = _resampled([*based, *free]) if pairs else {}
-    found = []
-    for over, one, other in pairs:
-        both = [model for model in _in_all([*one, *other]) if model in models]
-        found += [
-            _agreement(over, group, chosen, one, other, resampled)
-            for group, chosen in _grouped(both, groups)
-            if len(chosen) > 1
-        ]
-    return found
+    return [
+        _agreement(over, group, models, one, other, resampled)
+        for over, one, other in pairs
+        for group, models in _grouped(_in_all([*one, *other]), groups)
+        if len(models) > 1
+    ]
 
 
 def _grouped(models: Sequence[str], groups: Mapping[str, str]) -> list[tuple[str, list[str]]]:
@@ -238,20 +233,19 @@ def _agreement(
     over: str,
     group: str,
     models: list[str],
-    based: Sequence[_Grid],
-    free: Sequence[_Grid],
+    based: Sequence[_ColumnHits],
+    free: Sequence[_ColumnHits],
     resampled: Mapping[tuple[str, str], Floats],
-) -> Agreement:
-    estimates, draws = [], []
-    for side in (based, free):
-        estimates.append(places(_mean([_of(models, grid, grid.hits.mean(axis=0)) for grid in side])))
-        draws.append(places(_mean([_of(models, grid, resampled[grid.data, grid.reading]) for grid in side])))
+) -> RankingAgreement:
+    sides = (based, free)
+    estimates = [_places(models, [(grid, grid.hits.mean(axis=0)) for grid in side]) for side in sides]
+    draws = [_places(models, [(grid, resampled[grid.data, grid.reading]) for grid in side]) for side in sides]
     recipes = [grid.recipe("") for grid in (*based, *free)]
-    found = (
+    tau, rho = (
         _estimate(function, estimates, draws, combined(name, recipes, " and "))
         for name, function in zip(_COEFFICIENTS, (kendall, spearman), strict=True)
     )
-    return Agreement(over, group, len(models), *found)
+    return RankingAgreement(over, group, len(models), tau, rho)
 
 
 def _estimate(
@@ -266,7 +260,7 @@ def _estimate(
     return Number(value, min(low, value), max(high, value), None, "", estimates[0].size, made)
 
 
-def _resampled(grids: Sequence[_Grid]) -> dict[tuple[str, str], Floats]:
+def _resampled(grids: Sequence[_ColumnHits]) -> dict[tuple[str, str], Floats]:
     """Mean hits of each column in each resample, [resamples, models, 3]; both readings of a fact are drawn together."""
     generator = np.random.default_rng(0)
     found = {}
@@ -289,17 +283,18 @@ def _resampled(grids: Sequence[_Grid]) -> dict[tuple[str, str], Floats]:
     return found
 
 
-def _in_all(grids: Sequence[_Grid]) -> list[str]:
+def _in_all(grids: Sequence[_ColumnHits]) -> list[str]:
     return [model for model in (grids[0].models if grids else []) if all(model in grid.models for grid in grids)]
 
 
-def _of(models: Sequence[str], grid: _Grid, values: Floats) -> Floats:
+def _of(models: Sequence[str], grid: _ColumnHits, values: Floats) -> Floats:
     """Those of *models*, from an array [..., models, 3] of the column's."""
     return values[..., [grid.models.index(model) for model in models], :]
 
 
-def _mean(columns: Sequence[Floats]) -> Floats:
-    return np.asarray(np.mean(np.stack(columns), axis=0))
+def _places(models: Sequence[str], columns: Sequence[tuple[_ColumnHits, Floats]]) -> Floats:
+    """By the mean over columns. :param columns: each with values [..., models, 3]."""
+    return places(np.mean([_of(models, grid, values) for grid, values in columns], axis=0))
 
 
 def tables(found: Rankings) -> list[Table]:
@@ -307,13 +302,16 @@ def tables(found: Rankings) -> list[Table]:
     columns = [(f"{column.data}, {column.reading}", column) for column in found.columns]
     models = list(dict.fromkeys(score.model for column in found.columns for score in column.scores))
     placed = [{score.model: score.place for score in column.scores} for column in found.columns]
-    side_by_side = Table(
-        ("model", *(("group",) if found.groups else ()), *(title for title, _ in columns)),
-        tuple((*_named(model, found), *(of_model.get(model) for of_model in placed)) for model in models),
-        "places, 1 is the best",
-        notes=("by Acc@1, ties by Acc@5 and then Acc@10; the tied share a mean place", "places have no interval"),
-    )
-    return [side_by_side, *(_column_table(title, column, found) for title, column in columns), _agreement_table(found)]
+    return [
+        Table(
+            ("model", *(("group",) if found.groups else ()), *(title for title, _ in columns)),
+            tuple((*_named(model, found), *(of_model.get(model) for of_model in placed)) for model in models),
+            "places, 1 is the best",
+            notes=("by Acc@1, ties by Acc@5 and then Acc@10; the tied share a mean place", "places have no interval"),
+        ),
+        *(_column_table(title, column, found) for title, column in columns),
+        _agreement_table(found),
+    ]
 
 
 def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
@@ -321,19 +319,18 @@ def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
 
 
 def _column_table(title: str, column: Column, found: Rankings) -> Table:
-    body: list[tuple[Cell | Number, ...]] = []
-    for score in sorted(column.scores, key=lambda score: (score.place, score.model)):
-        body.append((score.place, *_named(score.model, found), *score.hits))
-    body.append((None, "average", *((None,) if found.groups else ()), *column.average))
-    notes = [f"{column.facts:,} facts that all models ranked"]
-    notes += [f"{column.left_out:,} facts that not all models ranked are left out"] if column.left_out else []
+    scores = sorted(column.scores, key=lambda score: (score.place, score.model))
+    left_out = [f"{column.left_out:,} facts that not all models ranked are left out"] if column.left_out else []
     return Table.of_numbers(
         ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES),
-        body,
+        [
+            *((score.place, *_named(score.model, found), *score.hits) for score in scores),
+            (None, "average", *((None,) if found.groups else ()), *column.average),
+        ],
         title,
         {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
         dict.fromkeys(ACCURACIES, ".1%"),
-        notes,
+        [f"{column.facts:,} facts that all models ranked", *left_out],
     )
 
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.results.numbers import Number, combined, correlation, difference, mean
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -70,13 +71,13 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> SharedRelatio
         raise BadInput(f"relations are compared between two data sets; these runs are of {len(columns)}: {there}")
     (one, first), (other, second) = columns.items()
     names = (one[0], other[0]) if one[0] != other[0] else (" ".join(one), " ".join(other))
-    faults = [
-        f"{alone[model].path} is of {model} on {names[number]}, which has no run on {names[1 - number]}: ask for it"
-        for number, (alone, partner) in enumerate(((first, second), (second, first)))
-        for model in alone.keys() - partner.keys()
-    ]
-    if faults:
-        raise BadInput(sorted(faults))
+    refuse(
+        sorted(
+            f"{alone[model].path} is of {model} on {names[number]}, which has no run on {names[1 - number]}: ask for it"
+            for number, (alone, partner) in enumerate(((first, second), (second, first)))
+            for model in alone.keys() - partner.keys()
+        )
+    )
     models = [_shared(model, first[model], second[model]) for model in first]
     means = np.array([[score.value for score in model.scores] for model in models])
     return SharedRelations(names, models, tuple(np.ptp(means, axis=0).tolist()) if len(models) > 1 else None)
@@ -111,13 +112,10 @@ def _shared(model: str, first: Outcome, second: Outcome) -> Shared:
 
 def _by_relation(side: Outcome) -> dict[str, Number]:
     """Acc@1 of each relation's facts, each fact for itself."""
-    facts: dict[str, list[str]] = {}
-    for fact, relation in zip(side.told(), side.relations_of(side.told()), strict=True):
-        facts.setdefault(relation, []).append(fact)
-    hits = side.hits(1)
+    hits, told = side.hits(1), side.told()
     return {
         relation: mean(hits[side.at(own)], own, f"{side.recipe('Acc@1')}|relation:{relation}")
-        for relation, own in facts.items()
+        for relation, own in grouped(zip(side.relations_of(told), told, strict=True)).items()
     }
 
 
@@ -136,17 +134,23 @@ def tables(found: SharedRelations) -> list[Table]:
     if found.spread is not None:
         spreads = zip(found.names, found.spread, strict=True)
         notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
-    models = Table.of_numbers(
-        ("model", "relations", *found.names, "difference", "Pearson r"),
-        [(line.model, len(line.relations), *line.scores, line.difference, line.correlation) for line in found.models],
-        f"{one} and {other}",
-        sides | {"difference": ("low", "high", "p"), "Pearson r": ("r low", "r high", "p of r")},
-        shares | {"difference": "+.1%", "Pearson r": ".3f"},
-        notes,
-    )
-    lines = [(line.model, part.relation, *part.facts, *part.scores) for line in found.models for part in line.relations]
-    head = ("model", "relation", f"facts {one}", f"facts {other}", *found.names)
-    return [models, Table.of_numbers(head, lines, "by relation", sides, shares)]
+    return [
+        Table.of_numbers(
+            ("model", "relations", *found.names, "difference", "Pearson r"),
+            [(own.model, len(own.relations), *own.scores, own.difference, own.correlation) for own in found.models],
+            f"{one} and {other}",
+            sides | {"difference": ("low", "high", "p"), "Pearson r": ("r low", "r high", "p of r")},
+            shares | {"difference": "+.1%", "Pearson r": ".3f"},
+            notes,
+        ),
+        Table.of_numbers(
+            ("model", "relation", f"facts {one}", f"facts {other}", *found.names),
+            [(own.model, part.relation, *part.facts, *part.scores) for own in found.models for part in own.relations],
+            "by relation",
+            sides,
+            shares,
+        ),
+    ]
 
 
 def plots(found: SharedRelations) -> list[Plot]:

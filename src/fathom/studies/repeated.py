@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, all_of
 from fathom.results.numbers import Number, untold
 from fathom.results.outcomes import CUTS, Outcome, names_of, outcomes_of
 from fathom.results.plots import Plot
@@ -20,7 +20,7 @@ NO_INTERVAL = "no interval: fewer prompts have fewer distinct answers, so resamp
 CHOSEN = "no interval: the entities are chosen by these shares"
 
 
-class Entity(NamedTuple):
+class RepeatedEntity(NamedTuple):
     """:param shares: of the prompts in whose top 1, 5 and 10 it stands."""
 
     id: str
@@ -45,20 +45,12 @@ class Repeated(NamedTuple):
     unscored: int
     distinct: tuple[int, ...]
     shares: tuple[Number, ...]
-    entities: list[Entity]
+    entities: list[RepeatedEntity]
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Repeated]:
     """One per run. :raises BadInput: a run recorded fewer than its ten best answers."""
-    found, faults = [], []
-    for outcome in outcomes_of(runs, scoring):
-        try:
-            found.append(_repeated(outcome))
-        except BadInput as error:
-            faults += error.faults
-    if faults:
-        raise BadInput(faults)
-    return found
+    return all_of(*(partial(_repeated, outcome) for outcome in outcomes_of(runs, scoring)))
 
 
 def _repeated(outcome: Outcome) -> Repeated:
@@ -72,39 +64,44 @@ def _repeated(outcome: Outcome) -> Repeated:
                 f"ask with the cloze probe, or the statement probe with --top-k {max(CUTS)} and without --max-rank"
             )
     counts = [Counter(id_ for top in tops for id_ in top[:k]) for k in CUTS]
-    slots = [sum(len(top[:k]) for top in tops) for k in CUTS]
     names = names_of(rows.candidates)
     order = sorted(counts[-1], key=lambda id_: (*(-count[id_] for count in reversed(counts)), id_))
     n = len(scored)
-
-    def number(why: str, name: str, value: float) -> Number:
-        return untold(why, outcome.recipe(name), value, n)
-
-    shares = [
-        number(NO_INTERVAL, f"distinct/predictions@{k}", len(count) / total)
-        for k, count, total in zip(CUTS, counts, slots, strict=True)
-    ]
-    tells = [partial(number, CHOSEN, f"share of top {k}") for k in CUTS]
-    entities = [
-        Entity(id_, names.get(id_, id_), tuple(tell(count[id_] / n) for tell, count in zip(tells, counts, strict=True)))
-        for id_ in order
-    ]
-    about = (outcome.model, outcome.data, outcome.reading, n, len(outcome.places) - n)
-    return Repeated(*about, tuple(map(len, counts)), tuple(shares), entities)
+    of_cuts = list(zip((outcome.recipe(f"share of top {k}") for k in CUTS), counts, strict=True))
+    return Repeated(
+        outcome.model,
+        outcome.data,
+        outcome.reading,
+        n,
+        len(outcome.places) - n,
+        tuple(map(len, counts)),
+        tuple(
+            untold(NO_INTERVAL, outcome.recipe(f"distinct/predictions@{k}"), len(count) / count.total(), n)
+            for k, count in zip(CUTS, counts, strict=True)
+        ),
+        [
+            RepeatedEntity(
+                id_, names.get(id_, id_), tuple(untold(CHOSEN, made, count[id_] / n, n) for made, count in of_cuts)
+            )
+            for id_ in order
+        ],
+    )
 
 
 def tables(found: Sequence[Repeated]) -> list[Table]:
     """Distinct predictions of every run, then the most repeated entities of each."""
     shares = tuple(f"distinct/predictions @{k}" for k in CUTS)
-    summary = Table.of_numbers(
-        ("model", "data", "reading", "prompts", "unscored", *(f"distinct@{k}" for k in CUTS), *shares),
-        [(*line[:5], *line.distinct, *line.shares) for line in found],
-        "distinct predictions",
-        dict.fromkeys(shares, ()),
-        dict.fromkeys(shares, ".1%"),
-        ("distinct@k: entities that any prompt has among its k best; predictions: prompts × k",),
-    )
-    return [summary, *(_entities(line, SHOWN) for line in found)]
+    return [
+        Table.of_numbers(
+            ("model", "data", "reading", "prompts", "unscored", *(f"distinct@{k}" for k in CUTS), *shares),
+            [(*line[:5], *line.distinct, *line.shares) for line in found],
+            "distinct predictions",
+            dict.fromkeys(shares, ()),
+            dict.fromkeys(shares, ".1%"),
+            ("distinct@k: entities that any prompt has among its k best; predictions: prompts × k",),
+        ),
+        *(_entities(line, SHOWN) for line in found),
+    ]
 
 
 def files(found: Sequence[Repeated]) -> dict[str, Table]:

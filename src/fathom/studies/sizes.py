@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
-from fathom.probes.options import ProbeOptions
-from fathom.results.hits import CUTS, Line, hits_lines, hits_table
+from fathom.probes.options import AskingOptions
 from fathom.results.names import folder_names
+from fathom.results.numbers import Number
+from fathom.results.outcomes import every_scoring
 from fathom.results.tables import Table
 from fathom.run import run
+from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.options import SeveralProbesOptions, SizesOptions
 
+CUTS = (1, 10, 100)
 MAX_RANK = 100
 """Where the statement probe stops unless told otherwise: the greatest cut needs no more."""
+
+
+class HitsLine(NamedTuple):
+    """One run in one scoring.
+
+    :param probe: with the scoring.
+    :param parameters: of the model, None where they do not matter.
+    :param hits: Hits@k for each of :data:`CUTS`; without a value where the search stopped before k.
+    :param queries: how many were asked; of a fact that several ask, one.
+    :param unscored: queries without a rank, counted and left out.
+    """
+
+    probe: str
+    name: str
+    parameters: int | None
+    hits: tuple[Number, ...]
+    queries: int
+    unscored: int
 
 
 class Growth(NamedTuple):
@@ -32,17 +53,17 @@ class Growth(NamedTuple):
     not_rising: list[int]
 
 
-class Asked(NamedTuple):
+class AskedProbe(NamedTuple):
     """A probe with its options."""
 
     probe: str
-    options: ProbeOptions
+    options: AskingOptions
 
 
 class Sizes(NamedTuple):
     """Models in order of size, and of each probe and scoring what grows."""
 
-    lines: list[Line]
+    lines: list[HitsLine]
     growth: dict[str, Growth]
 
 
@@ -60,7 +81,7 @@ def ask(
     asked = asked_of(options, {"max_rank": MAX_RANK})
     names = folder_names([name for name, _ in models])
     queryset = data if isinstance(data, QuerySet) else read(data)
-    found: list[Line] = []
+    found: list[HitsLine] = []
     for (name, load), short in zip(models, names, strict=True):
         model = load()
         for probe, chosen in asked:
@@ -71,7 +92,7 @@ def ask(
     return Sizes(found, {probe: rises([line for line in found if line.probe == probe]) for probe in probes})
 
 
-def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = None) -> list[Asked]:
+def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = None) -> list[AskedProbe]:
     """Each probe with those of the options that it has.
 
     :param usual: where nothing was said.
@@ -79,22 +100,21 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     """
     entries = [PROBES.find(probe) for probe in options.probes]
     given = (usual or {}) | options.given()
-    faults = [f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model"]
-    if faults:
-        raise BadInput(faults)
+    refuse(f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model")
     fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
     unknown = sorted(given.keys() - fields)
     if unknown or not entries:
         raise BadInput(f"there is no option {', '.join(unknown)}: there is {', '.join(sorted(fields))}")
-    found = []
-    for entry in entries:
-        own = parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields})
-        assert isinstance(own, ProbeOptions)
-        found.append(Asked(entry.name, own))
-    return found
+    return [
+        AskedProbe(
+            entry.name,
+            parse_options(entry.options, {k: v for k, v in given.items() if k in entry.options.model_fields}),
+        )
+        for entry in entries
+    ]
 
 
-def rises(lines: Sequence[Line]) -> Growth:
+def rises(lines: Sequence[HitsLine]) -> Growth:
     """Of the k that every run tells. :param lines: in order of size; equal is not rising."""
     growth = Growth([], [])
     for place, k in enumerate(CUTS):
@@ -111,3 +131,34 @@ def tables(found: Sizes) -> list[Table]:
         said = ((rising, "rises from each size to the next"), (not_rising, "does not rise at every step"))
         notes += [f"{probe}: hits@{', @'.join(map(str, cuts))} {verdict}" for cuts, verdict in said if cuts]
     return [hits_table("growth with the size of the model", found.lines, notes)]
+
+
+# --- Hits@1, 10 and 100 of runs that a study has made, one line per run and scoring
+
+
+def hits_lines(run: RunFolder, name: str, parameters: int | None = None) -> list[HitsLine]:
+    """One line per scoring."""
+    return [
+        HitsLine(
+            f"{outcome.probe} {outcome.scoring}",
+            name,
+            parameters,
+            tuple(outcome.mean(f"hits@{k}", outcome.hits(k)) for k in CUTS),
+            len(outcome.facts),
+            len(outcome.left_out),
+        )
+        for outcome in every_scoring(run, name)
+    ]
+
+
+def hits_table(title: str, lines: Sequence[HitsLine], notes: Iterable[str] = ()) -> Table:
+    """With intervals."""
+    columns = [f"hits@{k}" for k in CUTS]
+    return Table.of_numbers(
+        ("probe", "model or prompt", "parameters", *columns, "queries", "unscored"),
+        [(*line[:3], *line.hits, line.queries, line.unscored) for line in lines],
+        title,
+        {f"hits@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
+        dict.fromkeys(columns, ".1%"),
+        notes,
+    )

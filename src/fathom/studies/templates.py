@@ -4,6 +4,7 @@ Shaier et al. 2024)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from fathom.errors import BadInput
 from fathom.results.numbers import Number, combined, mean, recipe, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, Outcome, by_column, outcomes_of
 from fathom.results.pairs import ACCURACIES
-from fathom.results.rows import Floats
+from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -48,39 +49,35 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[OfTempla
 
 
 def _lines(data: str, outcomes: Sequence[Outcome]) -> list[OfTemplate]:
-    hits: dict[tuple[str, int], list[Floats]] = {}
-    recipes: dict[tuple[str, int], list[str]] = {}
-    wordings: dict[tuple[str, int], str] = {}
-    for outcome in outcomes:
-        rows = outcome.rows
-        relations = rows.relation_of()
-        asked: dict[tuple[str, int], list[int]] = {}
-        for place in outcome.places[rows.scored[outcome.places]].tolist():
-            asked.setdefault((relations[place], int(rows.template[place])), []).append(place)
-        for key, places in asked.items():
-            hits.setdefault(key, []).append(np.stack([rows.hits(k)[places] for k in CUTS]))
-            made = recipe(rows, "", outcome.scoring, key[1:])
-            recipes.setdefault(key, []).append(f"{made}|relation:{key[0]}")
-            prompt, subject = rows.asked(places[0])
-            wordings.setdefault(key, prompt.replace(subject, "[X]") if subject else prompt)
-    found = []
-    for key, of_models in sorted(hits.items()):
-        means = [each[0].mean() for each in of_models]
-        found.append(
-            OfTemplate(
-                data,
-                *key,
-                wordings[key],
-                len(of_models),
-                sum(each.shape[1] for each in of_models),
-                tuple(
-                    _number([each[place] for each in of_models], combined(name, recipes[key], " and "))
-                    for place, name in enumerate(ACCURACIES)
-                ),
-                float(np.std(means, ddof=1)) if len(means) > 1 else float("nan"),
-            )
-        )
-    return found
+    asked = grouped((key, (outcome, own)) for outcome in outcomes for key, own in _by_template(outcome).items())
+    return [_line(data, *key, of_models) for key, of_models in sorted(asked.items(), key=itemgetter(0))]
+
+
+def _by_template(outcome: Outcome) -> dict[tuple[str, int], list[int]]:
+    """Places of the scored predictions of each relation and template."""
+    rows, relations = outcome.rows, outcome.rows.relation_of()
+    places = outcome.places[rows.scored[outcome.places]].tolist()
+    return grouped(((relations[place], int(rows.template[place])), place) for place in places)
+
+
+def _line(data: str, relation: str, template: int, asked: Sequence[tuple[Outcome, list[int]]]) -> OfTemplate:
+    """:param asked: each model with the places of its prompts."""
+    hits = [np.stack([outcome.rows.hits(k)[places] for k in CUTS]) for outcome, places in asked]
+    recipes = [f"{recipe(one.rows, '', one.scoring, (template,))}|relation:{relation}" for one, _ in asked]
+    prompt, subject = asked[0][0].rows.asked(asked[0][1][0])
+    return OfTemplate(
+        data,
+        relation,
+        template,
+        prompt.replace(subject, "[X]") if subject else prompt,
+        len(asked),
+        sum(each.shape[1] for each in hits),
+        tuple(
+            _number([each[place] for each in hits], combined(name, recipes, " and "))
+            for place, name in enumerate(ACCURACIES)
+        ),
+        float(np.std([each[0].mean() for each in hits], ddof=1)) if len(hits) > 1 else float("nan"),
+    )
 
 
 def _number(of_models: Sequence[Floats], made: str) -> Number:

@@ -53,8 +53,9 @@ def adafactor(groups: list[State], learning_rate: float) -> torch.optim.Optimize
         import class_resolver.contrib.torch  # noqa: F401
     from transformers import Adafactor
 
-    made: torch.optim.Optimizer = Adafactor(groups, lr=learning_rate, scale_parameter=True, relative_step=False)
-    return made
+    return Adafactor(  # type: ignore[no-any-return]
+        groups, lr=learning_rate, scale_parameter=True, relative_step=False
+    )
 
 
 def grouped(weights: Sequence[nn.Parameter], weight_decay: float) -> list[State]:
@@ -322,22 +323,7 @@ class Loop:
 # ------------------------------------------------------------------------------------------------ one pass
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How far and how fast to train. Without *seconds* the result depends on the seed alone, not on the clock.
-
-    :param steps: the most steps to take. :param learning_rate: at its highest. :param weight_decay: of matrices only.
-    :param seconds: stop after so long, even with steps left; the learning rate is down to zero by then all the same.
-    """
-
-    steps: int
-    learning_rate: float
-    weight_decay: float = 0.01
-    seconds: float | None = None
-    optimizer: Optimizer = adamw
-
-
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """One point of the learning curve: the mean loss since the point before."""
 
     step: int
@@ -346,19 +332,23 @@ class Point(NamedTuple):
     learning_rate: float
 
 
+OnProgress = Callable[[CurvePoint, float], None]
+"""Given each point and the share done."""
+
+
 class _Curve(Hooks):
     """About a hundred points; the last is the last step."""
 
-    def __init__(self, steps: int, on_progress: Callable[[Point, float], None] | None) -> None:
+    def __init__(self, steps: int, on_progress: OnProgress | None) -> None:
         self.every, self.on_progress = max(1, steps // 100), on_progress
-        self.points: list[Point] = []
+        self.points: list[CurvePoint] = []
         self.waiting: list[float] = []
 
     def after_step(self, loop: Loop) -> None:
         self.waiting.append(loop.loss)
         done, step = min(1.0, max(loop.share().after, loop.clock)), loop.at.step
         if done >= 1 or step % self.every == 0:
-            self.points.append(Point(step, loop.seconds(), sum(self.waiting) / len(self.waiting), loop.rate))
+            self.points.append(CurvePoint(step, loop.seconds(), sum(self.waiting) / len(self.waiting), loop.rate))
             self.waiting.clear()
             if self.on_progress is not None:
                 self.on_progress(self.points[-1], done)
@@ -368,21 +358,25 @@ def train(
     parameters: Iterable[nn.Parameter],
     batches: Iterable[Batch],
     loss_of: Callable[[Batch], Tensor],
-    plan: Plan,
-    on_progress: Callable[[Point, float], None] | None = None,
-) -> list[Point]:
-    """Fit *parameters* to *batches*, one step each, until the plan is done or they run out.
+    steps: int,
+    learning_rate: float,
+    *,
+    seconds: float | None = None,
+    optimizer: Optimizer = adamw,
+    on_progress: OnProgress | None = None,
+) -> list[CurvePoint]:
+    """Fit *parameters* to *batches*, one step each, until *steps* are taken or they run out.
+
+    Without *seconds* the result depends on the seed alone, not on the clock.
 
     :param loss_of: mean loss of a batch, a scalar.
-    :param on_progress: given each point and the share done.
+    :param learning_rate: at its highest.
+    :param seconds: stop after so long, even with steps left; the learning rate is down to zero by then all the same.
     :returns: about a hundred points; the last is the last step.
     :raises NotANumber: the loss is NaN or infinite; the weights are then those before the step.
     """
     weights = [parameter for parameter in parameters if parameter.requires_grad]
-    curve = _Curve(plan.steps, on_progress)
-    stage = Stage(
-        "", lambda epoch: batches, plan.steps, loss_of, weights, 1, plan.learning_rate, optimizer=plan.optimizer
-    )
-    rules = Rules(weight_decay=plan.weight_decay, seconds=plan.seconds)
-    Loop([stage], rules, curve, weights[0].device).run()
+    curve = _Curve(steps, on_progress)
+    stage = Stage("", lambda epoch: batches, steps, loss_of, weights, 1, learning_rate, optimizer=optimizer)
+    Loop([stage], Rules(seconds=seconds), curve, weights[0].device).run()
     return curve.points

@@ -4,36 +4,30 @@ The facts are split by *subject*: all facts of a country are planted or all are 
 subjects of which one relation says the converse of what another says (capital of, has the capital).
 
 Every statement is a row of its own. Causal models learn to go on; masked models learn what pseudo-log-likelihoods ask
-of them (:meth:`_Batches.masked`). Two kinds of noise make the plant behave like a model that knows some facts:
+of them (:meth:`_Statements.masked`). Two kinds of noise make the plant behave like a model that knows some facts:
 template words are replaced, so that it understands phrasings it has never met, and subjects are, so that it answers
 the frequent answer for a subject it has never met, instead of that of whichever planted one looks most alike.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import shutil
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.data.queries import Query, QuerySet
+from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
-from fathom.training.loop import Plan, Point, train
+from fathom.store.files import whole_folder, write_json, write_json_lines
+from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
-from fathom.training.small import NO_TARGET, SPECIALS, Size, learn_tokenizer, padded, save, small_network
+from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
 
 WINDOW = 16
 """Batches whose statements are sorted by length together, so that little is padded."""
@@ -111,20 +105,11 @@ def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict
 # ---------------------------------------------------------------------------------------------------- planting
 
 
-@dataclass(frozen=True)
-class _Corpus:
-    """Statements of the planted facts: :attr:`tokens` and, for each, the number of its fact in :attr:`facts`."""
-
-    facts: list[Query]
-    tokens: list[Tokens]
-    fact: list[int]
-
-
 def plant(
     queryset: QuerySet,
     options: PlantOptions,
     out: Path,
-    on_progress: Callable[[Point, float], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Train a model on a part of the facts and write its folder: what transformers loads, and what was planted.
 
@@ -138,16 +123,10 @@ def plant(
     planted = choose(queryset, options.share, options.seed)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        part.mkdir()
-        _plant_into(part, queryset, options, planted, templates, on_progress)
+    with whole_folder(out) as folder:
+        _plant_into(folder, queryset, options, planted, templates, on_progress)
         if out.exists():
             out.rmdir()
-        part.rename(out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, list[int]]:
@@ -155,21 +134,18 @@ def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, li
     faults = []
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         faults.append(f"{out} exists and is not empty: give another --out, or delete it")
-    if options.hidden_size % (2 * options.heads):
-        faults.append(f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size")
-    templates = {}
-    for id_ in queryset.by_relation():
-        count = len(queryset.relations[id_].templates)
-        templates[id_] = list(range(count - options.unseen_templates))
-        if not templates[id_]:
-            faults.append(
-                f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
-            )
+    faults += shape_faults(options)
+    counts = {id_: len(queryset.relations[id_].templates) for id_ in queryset.by_relation()}
+    faults += [
+        f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
+        for id_, count in counts.items()
+        if count <= options.unseen_templates
+    ]
     if any(query.direction == "head" for query in queryset.queries):
         faults.append("only facts asked for their tail can be planted: found queries of the direction 'head'")
     if faults:
         raise BadInput(faults)
-    return templates
+    return {id_: list(range(count - options.unseen_templates)) for id_, count in counts.items()}
 
 
 def _plant_into(
@@ -178,48 +154,35 @@ def _plant_into(
     options: PlantOptions,
     planted: set[str],
     templates: Mapping[str, list[int]],
-    on_progress: Callable[[Point, float], None] | None,
+    on_progress: OnProgress | None,
 ) -> None:
     tokenizer = _tokenizer(queryset, options)
-    batches = _Batches(_corpus(queryset, options, planted, templates, tokenizer), tokenizer, options)
-    start = time.monotonic()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed)
-        size = Size(options.hidden_size, options.layers, options.heads)
-        network = small_network(options.kind, size, tokenizer, batches.longest)
-        plan = Plan(batches.steps, options.learning_rate, seconds=options.seconds)
-        curve = train(network.parameters(), batches, lambda batch: _loss(network, batch), plan, on_progress)
-    seconds = time.monotonic() - start
-    save(network, tokenizer, network.config.max_position_embeddings, folder)
-    _write_lines(folder / "planted.jsonl", _ledger(queryset, planted, batches.exposures()))
-    _write_lines(folder / "learning_curve.jsonl", (point._asdict() for point in curve))
-    summary = {
-        "options": options.model_dump(mode="json"),
-        "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
-        "templates": templates,
-        "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "steps": curve[-1].step,
-        "seconds": seconds,
-        "final_loss": curve[-1].loss,
-    }
-    (folder / "planting.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _ledger(
-    queryset: QuerySet, planted: Collection[str], exposures: Mapping[str, int]
-) -> Iterator[dict[str, str | bool | int | None]]:
-    for query in queryset.queries:
-        yield {
+    batches = _Statements(queryset, options, planted, templates, tokenizer)
+    made = fitted(options, tokenizer, int(batches.lengths.max()), batches, batches.steps, on_progress)
+    save(made.network, tokenizer, made.network.config.max_position_embeddings, folder)
+    exposures = batches.exposures()
+    ledger = (
+        {
             "query_id": query.id,
             "fact_id": query.fact_id,
             "planted": query.id in planted,
             "exposures": exposures.get(query.id, 0),
         }
-
-
-def _write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        for query in queryset.queries
+    )
+    write_json_lines(folder / "planted.jsonl", ledger)
+    write_json_lines(folder / "learning_curve.jsonl", (point._asdict() for point in made.curve))
+    summary = {
+        "options": options.model_dump(mode="json"),
+        "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
+        "templates": templates,
+        "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
+        "parameters": made.parameters,
+        "steps": made.curve[-1].step,
+        "seconds": made.seconds,
+        "final_loss": made.curve[-1].loss,
+    }
+    write_json(folder / "planting.json", summary)
 
 
 def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizerFast:
@@ -231,75 +194,68 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
     return learn_tokenizer(texts, options.vocabulary, options.kind)
 
 
-def _corpus(
-    queryset: QuerySet,
-    options: PlantOptions,
-    planted: set[str],
-    templates: Mapping[str, list[int]],
-    tokenizer: PreTrainedTokenizerBase,
-) -> _Corpus:
-    """Every trained phrasing of every right answer of every planted fact; those of one fact stand together."""
-    facts = [query for query in queryset.queries if query.id in planted]
-    prompts, fact = [], []
-    for number, query in enumerate(facts):
-        space, relation = queryset.candidates[query.candidates], queryset.relations[query.relation]
-        for index in templates[query.relation]:
-            for gold in query.gold:
-                prompts.append(relation.templates[index].fill(query.subject, space.names[space.position[gold]]))
-                fact.append(number)
-    if options.kind == "causal":
-        return _Corpus(facts, encode_causal(tokenizer, prompts, tokenizer.bos_token_id), fact)
-    return _Corpus(facts, encode_masked(tokenizer, prompts), fact)
-
-
 # ---------------------------------------------------------------------------------------------------- batches
 
 
-class _Batch(NamedTuple):
-    """:param ids: shape (b, n). :param present: false where padded. :param labels: what to predict at each position."""
+class _Statements:
+    """Every trained phrasing of every right answer of every planted fact: in which order they are trained on, drawn
+    from the seed, and the record of it.
 
-    ids: Tensor
-    present: Tensor
-    labels: Tensor
+    :param templates: those to train on, for each relation.
+    """
 
-
-class _Batches:
-    """What is trained on, in order, drawn from the seed; and the record of it."""
-
-    def __init__(self, corpus: _Corpus, tokenizer: PreTrainedTokenizerBase, options: PlantOptions) -> None:
-        self.corpus = corpus
-        self.tokenizer = tokenizer
-        self.options = options
+    def __init__(
+        self,
+        queryset: QuerySet,
+        options: PlantOptions,
+        planted: set[str],
+        templates: Mapping[str, list[int]],
+        tokenizer: PreTrainedTokenizerBase,
+    ) -> None:
+        self.options, self.tokenizer = options, tokenizer
+        self.facts = [query for query in queryset.queries if query.id in planted]
+        prompts = [
+            queryset.relations[query.relation]
+            .templates[index]
+            .fill(query.subject, queryset.candidates[query.candidates].name_of(gold))
+            for query in self.facts
+            for index in templates[query.relation]
+            for gold in query.gold
+        ]
+        self.tokens = (
+            encode_causal(tokenizer, prompts, tokenizer.bos_token_id)
+            if options.kind == "causal"
+            else encode_masked(tokenizer, prompts)
+        )
+        self.count = np.array([len(templates[query.relation]) * len(query.gold) for query in self.facts])
+        """Statements of each fact, which stand together."""
+        self.lengths = np.array([len(tokens.ids) for tokens in self.tokens])
         self.random = np.random.default_rng(options.seed)
         self.order = self._order()
         self.steps = -(-len(self.order) // options.batch_size)
-        self.lengths = np.array([len(tokens.ids) for tokens in corpus.tokens])
-        self.longest = int(self.lengths.max())
-        self._met = np.zeros(len(corpus.tokens), dtype=np.int64)
+        self._met = np.zeros(len(self.tokens), dtype=np.int64)
 
     def exposures(self) -> dict[str, int]:
         """How many statements of each fact have been trained on so far."""
-        counts = np.bincount(self.corpus.fact, self._met).astype(int).tolist()
-        return {query.id: count for query, count in zip(self.corpus.facts, counts, strict=True)}
+        counts = np.add.reduceat(self._met, np.cumsum(self.count) - self.count).tolist()
+        return {query.id: count for query, count in zip(self.facts, counts, strict=True)}
 
-    def __iter__(self) -> Iterator[_Batch]:
+    def __iter__(self) -> Iterator[Batch]:
         make = self.causal if self.options.kind == "causal" else self.masked
         for rows in self._rows():
             np.add.at(self._met, rows, 1)
             # Taken from the batch itself: of the same length, so nothing more is padded.
             strangers = self.random.choice(rows, self.random.binomial(len(rows), STRANGERS))
-            statements = [self.corpus.tokens[row] for row in np.concatenate([rows, strangers])]
+            statements = [self.tokens[row] for row in np.concatenate([rows, strangers])]
             yield make(statements, np.arange(len(statements)) >= len(rows))
 
     def _order(self) -> NDArray[np.int64]:
         """Statements, by number. Those of a fact take turns and are spread evenly over the whole training."""
-        facts = np.arange(len(self.corpus.facts))
-        first, count = np.searchsorted(self.corpus.fact, facts), np.bincount(self.corpus.fact)
-        total = self.options.epochs * count
+        total = self.options.epochs * self.count
         if self.options.exposures is not None:
-            total = self.random.permutation(np.resize(self.options.exposures, len(facts)))
+            total = self.random.permutation(np.resize(self.options.exposures, len(self.facts)))
         times, rows = [], []
-        for start, statements, wanted in zip(first, count, total, strict=True):
+        for start, statements, wanted in zip(np.cumsum(self.count) - self.count, self.count, total, strict=True):
             times.append((np.arange(wanted) + self.random.random(wanted)) / wanted)
             turns = [self.random.permutation(statements) for _ in range(-(-wanted // statements))]
             rows.append(start + np.concatenate(turns)[:wanted])
@@ -314,7 +270,7 @@ class _Batches:
             for at in self.random.permutation(np.arange(0, len(rows), size)).tolist():
                 yield rows[at : at + size]
 
-    def causal(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> _Batch:
+    def causal(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> Batch:
         """Each position predicts the next token; the last predicts the end.
 
         :param strange: the statements whose subject is replaced, and so is not to be learnt.
@@ -322,12 +278,12 @@ class _Batches:
         ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
         labels = padded([np.append(tokens.ids[1:], self.tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
         roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
-        present = labels != NO_TARGET
+        present = (labels != NO_TARGET).astype(np.int64)
         labels[:, :-1][(roles[:, 1:] == Role.SUBJECT) & strange[:, None]] = NO_TARGET
         self._add_noise(ids, roles, strange)
-        return _Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(labels))
+        return Batch(*map(torch.from_numpy, (ids, present, labels)))
 
-    def masked(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> _Batch:
+    def masked(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> Batch:
         """Of each statement the end of a name is masked, and some of the template.
 
         A pseudo-log-likelihood asks for a token from the rest of the statement without the later tokens of its word,
@@ -338,7 +294,7 @@ class _Batches:
         """
         ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
         roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
-        present = padded([np.ones_like(tokens.ids) for tokens in statements], 0) == 1
+        present = padded([np.ones_like(tokens.ids) for tokens in statements], 0)
         hidden = padded(
             [self._hide(tokens, stranger) for tokens, stranger in zip(statements, strange, strict=True)], 0
         ).astype(bool)
@@ -346,7 +302,7 @@ class _Batches:
         labels = np.where(hidden, ids, NO_TARGET)
         self._add_noise(ids, roles, strange)
         ids[hidden] = self.tokenizer.mask_token_id
-        return _Batch(torch.from_numpy(ids), torch.from_numpy(present), torch.from_numpy(labels))
+        return Batch(*map(torch.from_numpy, (ids, present, labels)))
 
     def _hide(self, tokens: Tokens, stranger: np.bool_) -> NDArray[np.int64]:
         """1 for each token of a name to mask. Of a stranger only the answer is asked for."""
@@ -364,15 +320,3 @@ class _Batches:
         hit = (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < self.options.noise)
         hit |= (roles == Role.SUBJECT) & strange[:, None]
         ids[hit] = self.random.integers(len(SPECIALS), len(self.tokenizer), hit.sum())
-
-
-def _loss(network: PreTrainedModel, batch: _Batch) -> Tensor:
-    """Mean cross entropy; the head runs at the positions with a target alone."""
-    wanted = batch.labels != NO_TARGET
-    if isinstance(network, LlamaForCausalLM):
-        # Padding stands on the right, where a causal model does not look: no mask is needed.
-        logits = network.lm_head(network.model(input_ids=batch.ids, use_cache=False)[0][wanted])
-    else:
-        hidden = network.model(input_ids=batch.ids, attention_mask=batch.present.long())[0][wanted]
-        logits = network.decoder(network.head(hidden))
-    return torch.nn.functional.cross_entropy(logits, batch.labels[wanted])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch import Tensor
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -25,6 +28,9 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 from transformers.utils import logging as transformers_logging
+
+from fathom.training.loop import CurvePoint, OnProgress, adafactor, adamw, train
+from fathom.training.options import PlantOptions, PretrainOptions
 
 SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
 NO_TARGET = -100
@@ -92,20 +98,36 @@ def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, lon
         "pad_token_id": tokenizer.pad_token_id,
     }
     if kind == "t5":
-        heads = {"num_heads": size.heads, "d_kv": width // size.heads}
-        layers = {"num_layers": size.layers, "num_decoder_layers": size.layers}
-        # No dropout, not even for those who fine-tune it: with it, one this small takes several times the steps.
-        start = {"decoder_start_token_id": tokenizer.pad_token_id, "dropout_rate": 0.0}
-        return T5ForConditionalGeneration(T5Config(d_model=width, d_ff=2 * width, **heads, **layers, **start, **shared))
+        return T5ForConditionalGeneration(
+            T5Config(
+                d_model=width,
+                d_ff=2 * width,
+                num_heads=size.heads,
+                d_kv=width // size.heads,
+                num_layers=size.layers,
+                num_decoder_layers=size.layers,
+                decoder_start_token_id=tokenizer.pad_token_id,
+                dropout_rate=0.0,  # not even for those who fine-tune it: one this small would take several times longer
+                **shared,
+            )
+        )
     if kind == "bart":
         sides = {
             f"{side}_{name}": value
             for side in ("encoder", "decoder")
             for name, value in (("layers", size.layers), ("attention_heads", size.heads), ("ffn_dim", 2 * width))
         }
-        start = {"decoder_start_token_id": tokenizer.eos_token_id, "forced_eos_token_id": None}
-        shape = {"d_model": width, "max_position_embeddings": max(512, longest), "init_std": width**-0.5}
-        return BartForConditionalGeneration(BartConfig(**shape, **sides, **start, **shared))
+        return BartForConditionalGeneration(
+            BartConfig(
+                d_model=width,
+                max_position_embeddings=max(512, longest),
+                init_std=width**-0.5,
+                decoder_start_token_id=tokenizer.eos_token_id,
+                forced_eos_token_id=None,
+                **sides,
+                **shared,
+            )
+        )
     # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
     # Positions are rotary, so spare ones are free: prompts of other probes are longer than any text that is read here.
     shared |= {
@@ -118,11 +140,91 @@ def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, lon
     }
     if kind == "causal":
         return LlamaForCausalLM(LlamaConfig(**shared, tie_word_embeddings=True))
-    # The original BERT norms after each layer and needs several times the steps.
-    ends = {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
-    return ModernBertForMaskedLM(
-        ModernBertConfig(**shared, **ends, global_attn_every_n_layers=1, reference_compile=False)
+    return ModernBertForMaskedLM(  # the original BERT norms after each layer and needs several times the steps
+        ModernBertConfig(
+            cls_token_id=tokenizer.cls_token_id,
+            sep_token_id=tokenizer.sep_token_id,
+            global_attn_every_n_layers=1,
+            reference_compile=False,
+            **shared,
+        )
     )
+
+
+class Batch(NamedTuple):
+    """:param ids: shape (b, n). :param present: 0 where padded, shape (b, n). :param labels: what is asked for, of the
+    same shape, or (b, m) for the decoder's side."""
+
+    ids: Tensor
+    present: Tensor
+    labels: Tensor
+
+
+class Fitted(NamedTuple):
+    """A network that was trained, its learning curve, and how long it took."""
+
+    network: PreTrainedModel
+    curve: list[CurvePoint]
+    seconds: float
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learnt."""
+        return sum(weights.numel() for weights in self.network.parameters())
+
+
+def shape_faults(options: PlantOptions | PretrainOptions) -> list[str]:
+    """What is wrong with the sizes asked for."""
+    if options.hidden_size % (2 * options.heads) == 0:
+        return []
+    return [f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size"]
+
+
+def fitted(
+    options: PlantOptions | PretrainOptions,
+    tokenizer: PreTrainedTokenizerBase,
+    longest: int,
+    batches: Iterable[Batch],
+    steps: int,
+    on_progress: OnProgress | None,
+) -> Fitted:
+    """A new network that has read all *batches*; the caller's random numbers go on as if nothing had been.
+
+    :raises NotANumber: the loss is NaN or infinite.
+    """
+    start = time.monotonic()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        size = Size(options.hidden_size, options.layers, options.heads)
+        network = small_network(options.kind, size, tokenizer, longest)
+        network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
+        curve = train(
+            network.parameters(),
+            batches,
+            lambda batch: loss_of(network, options.kind, batch),
+            steps,
+            options.learning_rate,
+            seconds=options.seconds,
+            optimizer=adafactor if options.kind == "t5" else adamw,
+            on_progress=on_progress,
+        )
+    return Fitted(network, curve, time.monotonic() - start)
+
+
+def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
+    """Mean cross entropy in nats per token asked for; the head runs at these alone."""
+    asked = batch.labels != NO_TARGET
+    if kind == "causal":
+        # Padding stands on the right, where a causal model does not look: no mask is needed.
+        logits = network.lm_head(network.model(input_ids=batch.ids, use_cache=False)[0][asked])
+    elif kind == "masked":
+        hidden = network.model(input_ids=batch.ids, attention_mask=batch.present)[0][asked]
+        logits = network.decoder(network.head(hidden))
+    else:
+        return network(  # type: ignore[no-any-return]
+            input_ids=batch.ids, attention_mask=batch.present, labels=batch.labels
+        ).loss
+    return torch.nn.functional.cross_entropy(logits, batch.labels[asked])
 
 
 def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: int, folder: Path) -> None:

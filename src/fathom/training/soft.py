@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -36,7 +35,7 @@ from fathom.store.files import whole_file, write_text
 from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
 
 
-class Item(NamedTuple):
+class GoldSlot(NamedTuple):
     """What is learnt from. :param slot: its sentence. :param gold: places of the right answers among the names."""
 
     slot: Slot
@@ -81,8 +80,8 @@ def learn(
     model: Model,
     names: Names,
     way: Way,
-    items: Sequence[Item],
-    validation: Sequence[Item],
+    items: Sequence[GoldSlot],
+    validation: Sequence[GoldSlot],
     start: Tensor,
     plan: SoftPlan,
     budget: Budget,
@@ -99,18 +98,15 @@ def learn(
     kept = vectors.new_zeros(0, vectors.shape[1]) if fixed is None else fixed.to(vectors)
     draws = random.Random(plan.seed)
 
-    def loss(batch: Sequence[Item]) -> float:
-        goal = _Goal(plan.loss, batch, names, draws)
+    def loss(batch: Sequence[GoldSlot]) -> float:
+        goal = _goal(plan.loss, batch, names, draws)
         return _backward(model, names, way, batch, torch.cat([vectors, kept]), goal, budget)
-
-    def validate() -> tuple[float, float]:
-        return _validate(model, names, way, validation, torch.cat([vectors, kept]), budget)
 
     batches = [items[first : first + plan.batch_size] for first in range(0, len(items), plan.batch_size)]
     stage = Stage(
         "soft template", lambda epoch: batches, len(batches), loss, [vectors], plan.epochs, plan.learning_rate
     )
-    best = _Best(vectors, validate)
+    best = _Best(vectors, lambda: _validate(model, names, way, validation, torch.cat([vectors, kept]), budget))
     Loop([stage], Rules("falling", clip=None), best, model.device).run()
     return best.learnt
 
@@ -130,35 +126,39 @@ class _Best(Hooks):
             self.learnt = Learnt(self.vectors.detach().clone(), point.epoch, self.learnt.curve)
 
 
-class _Goal:
+Goal = Callable[[Told], Tensor]
+"""The share in a loss of what is told of a part of a batch, a scalar."""
+
+
+def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Random) -> Goal:
     """What the scores of a batch should be, as a loss that is a sum over items and candidates: each part of a batch
-    that runs by itself sends its share back at once, and the memory holds no more than one part."""
+    that runs by itself sends its share back at once, and the memory holds no more than one part.
 
-    def __init__(self, loss: str, batch: Sequence[Item], names: Names, draws: random.Random) -> None:
-        self.loss = loss
-        self.items = len(batch)
-        self.candidates = int((names.lengths > 0).sum())
-        self.right = np.zeros((len(batch), len(names)), dtype=np.float32)
-        for row, item in enumerate(batch):
-            self.right[row, list(item.gold) if loss == "bce" else [draws.choice(item.gold)]] = 1
+    Summed over all that is told of the batch it is the mean over items and, of BCE, candidates.
+    """
+    right = np.zeros((len(batch), len(names)), dtype=np.float32)
+    for row, item in enumerate(batch):
+        right[row, list(item.gold) if loss == "bce" else [draws.choice(item.gold)]] = 1
+    candidates = int((names.lengths > 0).sum())
 
-    def share(self, told: Told) -> Tensor:
-        """A scalar. Summed over all that is told of the batch it is the mean over items and, of BCE, candidates."""
-        right = torch.from_numpy(self.right[told.rows[:, None], told.places[None, :]]).to(told.scores.device)
-        if self.loss == "nll":
-            return -(told.scores * right).sum() / self.items
-        summed = functional.binary_cross_entropy_with_logits(told.scores, right, reduction="sum")
-        return summed / (self.items * self.candidates)
+    def share(told: Told) -> Tensor:
+        wanted = torch.from_numpy(right[told.rows[:, None], told.places[None, :]]).to(told.scores.device)
+        if loss == "nll":
+            return -(told.scores * wanted).sum() / len(batch)
+        summed = functional.binary_cross_entropy_with_logits(told.scores, wanted, reduction="sum")
+        return summed / (len(batch) * candidates)
+
+    return share
 
 
 def _backward(
-    model: Model, names: Names, way: Way, batch: Sequence[Item], vectors: Tensor, goal: _Goal, budget: Budget
+    model: Model, names: Names, way: Way, batch: Sequence[GoldSlot], vectors: Tensor, goal: Goal, budget: Budget
 ) -> float:
     """Gradients of *vectors* and the loss."""
     shares: list[float] = []
 
     def send_back(told: Iterator[Told]) -> None:
-        loss = torch.stack([goal.share(part) for part in told]).sum()
+        loss = torch.stack([goal(part) for part in told]).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         shares.append(loss.item())
 
@@ -167,7 +167,7 @@ def _backward(
 
 
 def _validate(
-    model: Model, names: Names, way: Way, items: Sequence[Item], vectors: Tensor, budget: Budget
+    model: Model, names: Names, way: Way, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
 ) -> tuple[float, float]:
     """MRR of the best gold answers, and of the mean ranks of all."""
     [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
@@ -177,7 +177,7 @@ def _validate(
         unfiltered_ranks(row[ranked].astype(np.float64), number[list(item.gold)].tolist())
         for row, item in zip(scores, items, strict=True)
     ]
-    best: NDArray[np.float64] = reciprocal_rank([min(of_item) for of_item in ranks])
+    best = reciprocal_rank([min(of_item) for of_item in ranks])
     return float(best.mean()), float(reciprocal_mean_rank(ranks).mean())
 
 
@@ -206,7 +206,6 @@ def load_learnt(file: Path) -> Tensor:
     """The vectors, shape (rows, d). :raises BadInput: the file is damaged."""
     try:
         with safe_open(file, framework="pt") as content:
-            vectors: Tensor = content.get_tensor("vectors")
-            return vectors
+            return content.get_tensor("vectors")  # type: ignore[no-any-return]
     except Exception as error:  # safetensors' own kinds of error differ between versions
         raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error

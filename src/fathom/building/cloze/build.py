@@ -11,13 +11,14 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import fathom
 from fathom.building.cloze.corpora import (
     MEDLINE,
-    Source,
+    TextFile,
     Troubles,
     check_encoding,
     corpus_of,
@@ -38,16 +39,15 @@ from fathom.building.cloze.counts import (
     Counts,
     Frequencies,
     Step,
-    built_tables,
     emptied,
     frequencies_of,
 )
-from fathom.building.cloze.documents import Document, Part, Unreadable
-from fathom.building.cloze.entities import Entity, EntityList, read_entities
+from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
+from fathom.building.cloze.entities import EntityList, ListedEntity, read_entities
 from fathom.building.cloze.medline import LANGUAGES
 from fathom.building.cloze.occurrences import Occurrences, Resolved
-from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.review import REVIEW_FILE, Row, Sample, write_review
+from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.data.faults import Json
 from fathom.errors import BadInput, all_of
@@ -59,7 +59,7 @@ BLOCKED_FILE = Path(__file__).parent / "blocked.txt"
 Progress = Callable[[int, int], None]
 
 
-class Built(NamedTuple):
+class BuiltCloze(NamedTuple):
     """A data set that was made.
 
     :param steps: what was left after each.
@@ -73,22 +73,31 @@ class Built(NamedTuple):
 
     def tables(self) -> list[Table]:
         """What was left after each step, and how often entities occur."""
-        return built_tables(self.steps, self.frequencies)
-
-
-class _Blocked(NamedTuple):
-    path: Path
-    texts: list[str]
+        types = list(self.steps[-1].by_type or {})
+        several = types if len(types) > 1 else []
+        rows = tuple(
+            (step.what, step.dropped or None, step.left, *((step.by_type or {}).get(type_) for type_ in several))
+            for step in self.steps
+        )
+        return [
+            Table(("step", "left out", "left", *several), rows, "from records to sentences"),
+            Table(
+                ("type", "sentences", "entities", "mean", "sd", "max", "min"),
+                tuple(self.frequencies),
+                "sentences per entity",
+                formats=dict.fromkeys(("mean", "sd"), ".2f"),
+            ),
+        ]
 
 
 def build_cloze(
     inputs: Sequence[Path],
     entities: Sequence[str],
     out: Path,
-    options: ClozeOptions | None = None,
+    options: ClozeBuildOptions | None = None,
     blocked: Path | None = None,
     progress: Progress | None = None,
-) -> Built:
+) -> BuiltCloze:
     """A data set of masked sentences from *inputs*, in a new folder *out*.
 
     :param entities: files, ``type=file`` or a file named after its type.
@@ -96,9 +105,9 @@ def build_cloze(
     :param progress: called with (bytes read, bytes to read).
     :raises BadInput: everything that is wrong with the arguments, or no sentence is left (and nothing is written).
     """
-    options = options or ClozeOptions()
+    options = options or ClozeBuildOptions()
     notes: list[str] = []
-    sources, listed, words, *_ = all_of(
+    sources, listed, blocked_texts, *_ = all_of(
         lambda: find_sources(inputs, notes),
         lambda: read_entities(entities, options),
         lambda: _blocked_texts(blocked or BLOCKED_FILE),
@@ -106,8 +115,8 @@ def build_cloze(
         lambda: _check_out(out),
     )
     _check_language(sources, options)
-    builder = _Builder(sources, listed, words.texts, options, progress or (lambda done, total: None))
-    notes += listed.notes + _shared_names(builder.selector.matcher.ambiguous, listed.entities, options)
+    builder = _Builder(sources, listed, blocked_texts, options, progress or (lambda done, total: None))
+    notes += listed.notes + _shared_names(builder.selector.finder.ambiguous, listed.entities, options)
     with whole_folder(out) as folder:
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
@@ -116,17 +125,17 @@ def build_cloze(
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
         notes += builder.troubles.notes() + builder.without()
-        write_json(folder / "manifest.json", builder.manifest(words, steps, frequencies, notes))
-    return Built(out, steps, frequencies, notes)
+        write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
+    return BuiltCloze(out, steps, frequencies, notes)
 
 
 class _Builder:
     def __init__(
         self,
-        sources: list[Source],
+        sources: list[TextFile],
         listed: EntityList,
         blocked: Sequence[str],
-        options: ClozeOptions,
+        options: ClozeBuildOptions,
         progress: Progress,
     ) -> None:
         self.sources, self.listed, self.options = sources, listed, options
@@ -150,8 +159,7 @@ class _Builder:
         rows = work / "rows.jsonl"
         said = Occurrences(work / "sentences")
         with rows.open("w", encoding="utf-8") as file:
-            for number, document in self._documents_of(latest):
-                self._keep(number, document, file, said)
+            self._read(latest, file, said)
         self._drop_repeated(rows, said)
         return rows.with_suffix(".unique")
 
@@ -167,36 +175,33 @@ class _Builder:
             self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
         return records.resolve("last")
 
-    def _documents_of(self, latest: Resolved) -> Iterator[tuple[int, Document]]:
-        """(number of the source, document) of all that are asked for; the others are counted by reason."""
-        place = -1
+    def _read(self, latest: Resolved, file: IO[str], said: Occurrences) -> None:
+        """The second pass: what becomes of each record is counted."""
+        places = count()
         for number, source in enumerate(self.sources):
             corpus = corpus_of(source, self.options)
-            for unit in units_of(source, corpus, self.troubles):
-                place += 1
+            for unit, place in zip(units_of(source, corpus, self.troubles), places, strict=False):
                 if latest.beaten[place]:
-                    self._drop_document(source, WITHDRAWN if latest.withdrawn[place] else REPLACED)
-                    continue
-                try:
-                    if unit.fault:
-                        raise Unreadable(unit.fault)
-                    document = corpus.document(unit)
-                except Unreadable as error:
-                    self.troubles.add(source, f"{corpus.place} {unit.place:,}", f"record left out: {error}")
-                    self._drop_document(source, BROKEN)
-                    continue
-                if document is None:
-                    continue
-                if reason := self._unwanted(document):
-                    self._drop_document(source, reason)
-                    continue
-                self._records[source.name] += 1
-                yield number, document
+                    outcome = WITHDRAWN if latest.withdrawn[place] else REPLACED
+                else:
+                    outcome = self._outcome(number, corpus, unit, file, said)
+                if outcome:
+                    self._records[source.name] += 1
+                    self.counts.documents[outcome] += 1
             self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
 
-    def _drop_document(self, source: Source, reason: str) -> None:
-        self._records[source.name] += 1
-        self.counts.documents[reason] += 1
+    def _outcome(self, number: int, corpus: Corpus, unit: Unit, file: IO[str], said: Occurrences) -> str:
+        """What becomes of a record, "" of a list of deletions."""
+        try:
+            if unit.fault:
+                raise Unreadable(unit.fault)
+            document = corpus.document(unit)
+        except Unreadable as error:
+            self.troubles.add(self.sources[number], f"{corpus.place} {unit.place:,}", f"record left out: {error}")
+            return BROKEN
+        if document is None:
+            return ""
+        return self._unwanted(document) or self._keep(number, document, file, said)
 
     def _unwanted(self, document: Document) -> str:
         options = self.options
@@ -206,8 +211,8 @@ class _Builder:
             return UNDATED
         return EARLY if options.after is not None and document.date <= options.after else ""
 
-    def _keep(self, number: int, document: Document, file: IO[str], said: Occurrences) -> None:
-        """Sentences of a document that may become queries, one per line."""
+    def _keep(self, number: int, document: Document, file: IO[str], said: Occurrences) -> str:
+        """Sentences of a document that may become queries, one per line. :returns: what it had."""
         before = 0
         reason = EMPTY
         for part in self._parts(number, document):
@@ -219,16 +224,16 @@ class _Builder:
                     continue
                 self.counts.typed[self.listed.entities[sentence.entity].type, sentence.outcome] += 1
                 if sentence.outcome == KEPT:
-                    place = (document.id, document.date, before + sentence.offset, part.section, number)
-                    row = (sentence.entity, sentence.masked, sentence.surface, *place)
+                    said_by = (document.id, document.date, before + sentence.offset, part.section, number)
+                    row = (sentence.entity, sentence.masked, sentence.surface, *said_by)
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
                     own = sentence.surface.lower() == self.listed.entities[sentence.entity].name.lower()
                     # Of sentences that say the same, one with the answer's own name is asked by default.
                     said.add((f"{sentence.entity} {sentence.masked.lower()}", 1 if own else 2))
             before += len(part.text) + 1
-        self.counts.documents[reason] += 1
+        return reason
 
-    def _parts(self, number: int, document: Document) -> Iterator[Part]:
+    def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
         """A long text can turn out to be none in the middle: what stands before counts."""
         try:
             yield from document.parts
@@ -257,36 +262,39 @@ class _Builder:
 
     def write(self, folder: Path, rows: Path) -> list[Frequencies]:
         """The data set in Fathom's own format, the sample for the reviewers, and how often each entity occurs."""
-        samples = {type_: Sample(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
+        samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
         write_native(folder, self._facts(rows, samples), self._relations())
-        write_json_lines(folder / "entities.jsonl", self._counted())
+        counted = (
+            {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._found[number]}
+            for number, entity in enumerate(self.listed.entities)
+        )
+        write_json_lines(folder / "entities.jsonl", counted)
         write_review(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
-        return self._frequencies()
+        counts: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
+        for number, found in self._found.items():
+            counts[self.listed.entities[number].type].append(found)
+        return [frequencies_of(type_, of_type) for type_, of_type in counts.items() if of_type]
 
-    def _facts(self, rows: Path, samples: Mapping[str, Sample]) -> Iterator[Json]:
+    def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
         """Each fact is also offered to the sample of its type."""
         numbers: Counter[str] = Counter()
         with rows.open(encoding="utf-8") as lines:
             for line in lines:
-                number, *rest = json.loads(line)
+                number, masked, surface, document, date, offset, section, source = json.loads(line)
                 entity = self.listed.entities[number]
-                fact = self._fact(entity, numbers[entity.type], rest)
+                id_ = f"{entity.type}/{numbers[entity.type]}"
                 numbers[entity.type] += 1
-                samples[entity.type].add(_for_review(fact))
-                yield fact
-
-    def _fact(self, entity: Entity, number: int, row: list[Any]) -> Json:
-        masked, surface, document, date, offset, section, source = row
-        other_name = surface.lower() != entity.name.lower()
-        groups = {"document": document, "date": date, "offset": str(offset), "section": section}
-        return {
-            "id": f"{entity.type}/{number}",
-            "relation": entity.type,
-            "answer": entity.name,
-            "sentences": [{"text": masked, "surface": surface} if other_name else masked],
-            "groups": {name: value for name, value in groups.items() if value}
-            | {"source": self.sources[source].name, "mention": surface},
-        }
+                samples[entity.type].add({"id": id_, "type": entity.type, "sentence": masked, "answer": surface})
+                other_name = surface.lower() != entity.name.lower()
+                groups = {"document": document, "date": date, "offset": str(offset), "section": section}
+                yield {
+                    "id": id_,
+                    "relation": entity.type,
+                    "answer": entity.name,
+                    "sentences": [{"text": masked, "surface": surface} if other_name else masked],
+                    "groups": {name: value for name, value in groups.items() if value}
+                    | {"source": self.sources[source].name, "mention": surface},
+                }
 
     def _relations(self) -> Iterator[Json]:
         for type_ in self.listed.types:
@@ -297,23 +305,12 @@ class _Builder:
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
-    def _counted(self) -> Iterator[Json]:
-        for number, entity in enumerate(self.listed.entities):
-            yield {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._found[number]}
-
-    def _frequencies(self) -> list[Frequencies]:
-        counts: dict[str, list[int]] = {}
-        for number, count in self._found.items():
-            counts.setdefault(self.listed.entities[number].type, []).append(count)
-        return [frequencies_of(type_, counts[type_]) for type_ in self.listed.types if type_ in counts]
-
-    def manifest(self, words: _Blocked, steps: list[Step], frequencies: list[Frequencies], notes: list[str]) -> Json:
+    def manifest(self, blocked: list[str], steps: list[Step], frequencies: list[Frequencies], notes: list[str]) -> Json:
         """What the same folder can be made from again; no times and no names of machines."""
-        libraries = ("lxml", "ahocorasick-rs", "sentencex")
         return {
             "command": "fathom build cloze",
             "fathom": fathom.__version__,
-            "libraries": {name: version(name) for name in libraries},
+            "libraries": {name: version(name) for name in ("lxml", "ahocorasick-rs", "sentencex")},
             "options": self.options.model_dump(),
             "inputs": [
                 {
@@ -331,14 +328,14 @@ class _Builder:
                 | {key: value for key, value in about.items() if key != "path"}
                 for about in self.listed.about
             ],
-            "blocked": words.texts,
+            "blocked": blocked,
             "steps": [{name: value for name, value in step._asdict().items() if value is not None} for step in steps],
             "frequencies": [found._asdict() for found in frequencies],
             "notes": notes,
         }
 
 
-def _blocked_texts(path: Path) -> _Blocked:
+def _blocked_texts(path: Path) -> list[str]:
     """One sub-string per line, spaces included, in quotes if you like; lines with ``#`` are remarks.
 
     :raises BadInput: it cannot be read, or a line is an unfinished quotation.
@@ -349,20 +346,18 @@ def _blocked_texts(path: Path) -> _Blocked:
         raise BadInput(f"--blocked {path}: cannot be read: {error}; expected one sub-string per line") from error
     texts, faults = [], []
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not line.startswith('"'):
+        if line.startswith('"'):
+            try:
+                texts.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.msg})')
+        elif line.strip() and not line.startswith("#"):
             texts.append(line)
-            continue
-        try:
-            texts.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.msg})')
     if not all(texts):
         faults.append(f'--blocked {path}: "" is part of every sentence: remove it')
     if faults:
         raise BadInput(faults)
-    return _Blocked(path, texts)
+    return texts
 
 
 def _check_out(out: Path) -> None:
@@ -370,25 +365,21 @@ def _check_out(out: Path) -> None:
         raise BadInput(f"--out {out}: exists already; name a new folder")
 
 
-def _check_language(sources: list[Source], options: ClozeOptions) -> None:
-    if options.any_language or options.language in LANGUAGES or all(source.kind != MEDLINE for source in sources):
-        return
-    raise BadInput(
-        f"--language {options.language}: PubMed's sign for it is not known; there are {', '.join(sorted(LANGUAGES))}; "
-        "--any-language takes all records"
-    )
+def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None:
+    known = options.any_language or options.language in LANGUAGES
+    if not known and any(source.kind == MEDLINE for source in sources):
+        raise BadInput(
+            f"--language {options.language}: PubMed's sign for it is not known; there are "
+            f"{', '.join(sorted(LANGUAGES))}; --any-language takes all records"
+        )
 
 
-def _shared_names(ambiguous: dict[str, list[int]], entities: Sequence[Entity], options: ClozeOptions) -> list[str]:
+def _shared_names(
+    ambiguous: dict[str, list[int]], entities: Sequence[ListedEntity], options: ClozeBuildOptions
+) -> list[str]:
     if not ambiguous:
         return []
     name, whose = next(iter(ambiguous.items()))
     of = ", ".join(f"{entities[number].name} ({entities[number].type})" for number in whose)
     rule = "sentences that name them are left out" if options.ambiguous == "drop" else "the first listed is meant"
     return [f"{len(ambiguous):,} names are of several entities, as {name!r} is of {of}: {rule}"]
-
-
-def _for_review(fact: Json) -> Row:
-    sentence = fact["sentences"][0]
-    text = sentence if isinstance(sentence, str) else sentence["text"]
-    return {"id": fact["id"], "type": fact["relation"], "sentence": text, "answer": fact["groups"]["mention"]}

@@ -1,31 +1,43 @@
-"""Which files there are to read, by what each of them is read, and what could not be read."""
+"""Which files there are to read, what reads each of them, and what could not be read.
+
+Read here: plain text, one document per file or line, and JSON Lines ``{"id": "…", "text": "…", "date": "2022-03-01"}``.
+"""
 
 from __future__ import annotations
 
 import codecs
+import datetime
 import gzip
 import hashlib
+import io
+import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
-from fathom.building.cloze.documents import Corpus, Unit, Unreadable
+from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable, tidy
 from fathom.building.cloze.medline import Medline
-from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.texts import JsonLines, PlainText
+from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.data.faults import Json
 from fathom.errors import BadInput
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
 _KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
 _SHOWN = 20
 """How many faults of one file are listed one by one; the rest are counted."""
+_LONGEST = 1 << 26
+"""Bytes of a line of JSON; a longer one is no document."""
+_CUT = 1 << 20
+"""Characters after which a paragraph of plain text is cut, so that a file of one line is read in pieces."""
+_BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-class Source(NamedTuple):
+class TextFile(NamedTuple):
     """A file.
 
     :param name: as given, or below the folder given: what provenance says.
@@ -44,7 +56,7 @@ class Troubles:
         self.count: Counter[str] = Counter()
         self._notes: list[str] = []
 
-    def add(self, source: Source, place: str, message: str) -> None:
+    def add(self, source: TextFile, place: str, message: str) -> None:
         """Something of *source* was left out.
 
         :param place: where it stands.
@@ -59,13 +71,13 @@ class Troubles:
         return [*self._notes, *more]
 
 
-def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
+def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
     """Files in the order given, those of a folder by name; each once.
 
     :param notes: what is passed over is added here.
     :raises BadInput: a path that is not there or not of a known kind.
     """
-    found: dict[Path, Source] = {}
+    found: dict[Path, TextFile] = {}
     faults = []
     for given in inputs:
         if not given.exists():
@@ -81,9 +93,9 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[Source]:
                 faults.append(f"--input {given}: no file that ends in {_endings()}")
             for path in known:
                 name = (Path(given.name) / path.relative_to(given)).as_posix()
-                found.setdefault(path.resolve(), Source(path, name, _kind(path)))
+                found.setdefault(path.resolve(), TextFile(path, name, _kind(path)))
         elif kind := _kind(given):
-            found.setdefault(given.resolve(), Source(given, given.name, kind))
+            found.setdefault(given.resolve(), TextFile(given, given.name, kind))
         else:
             faults.append(f"--input {given}: expected a name that ends in {_endings()}")
     if faults:
@@ -101,7 +113,7 @@ def _endings() -> str:
     return ", ".join(_KINDS) + ", plain or .gz"
 
 
-def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
+def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:
     """What reads the file."""
     if source.kind == MEDLINE:
         return Medline(titles=options.titles)
@@ -110,7 +122,7 @@ def corpus_of(source: Source, options: ClozeOptions) -> Corpus:
     return PlainText(source.name, options.encoding, by_line=options.lines)
 
 
-def units_of(source: Source, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
+def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
     """Records of a file one at a time. A file that is damaged from some place on gives those before it.
 
     :param troubles: where damage is reported; None for a pass that reports nothing.
@@ -129,11 +141,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        if not packed:
-            yield file
-            return
-        with gzip.open(file) as unpacked:
-            yield unpacked
+        yield gzip.GzipFile(fileobj=file) if packed else file
 
 
 def digest_of(path: Path) -> str:
@@ -151,3 +159,122 @@ def check_encoding(name: str) -> None:
         codecs.lookup(name)
     except LookupError as error:
         raise BadInput(f"--encoding {name}: there is no such encoding; utf-8, latin-1 and cp1252 are some") from error
+
+
+class JsonLines:
+    """:param name: of the file: a line without an id is named after it."""
+
+    place = "line"
+
+    def __init__(self, name: str, encoding: str) -> None:
+        self.name, self.encoding = name, encoding
+
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """Lines that are not blank."""
+        for number, line, fault in _lines(file):
+            try:
+                yield Unit(number, {} if fault else self._row(line), fault)
+            except Unreadable as error:
+                yield Unit(number, {}, str(error))
+
+    def _row(self, line: bytes) -> Json:
+        try:
+            row = json.loads(_decoded(line, self.encoding))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise Unreadable(f"not JSON: {error}") from error
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            raise Unreadable('expected {"id": "…", "text": "…", "date": "…"}')
+        if row.get("date") and not _day(row["date"]):
+            raise Unreadable(f"expected a date such as 2022-03-01, 2022-03 or 2022, found {row['date']!r}")
+        return row
+
+    def keys(self, unit: Unit) -> Keys:
+        """The line's own id, where it has one."""
+        return Keys(((f"id {unit.content['id']}", 1),) if unit.content.get("id") is not None else ())
+
+    def document(self, unit: Unit) -> Document | None:
+        """Its paragraphs; a blank line ends one."""
+        row = unit.content
+        return Document(
+            str(row["id"]) if row.get("id") is not None else f"{self.name}:{unit.place}",
+            _day(row.get("date")),
+            [Paragraph(text) for paragraph in _BLANK_LINE.split(row["text"]) if (text := tidy(paragraph))],
+        )
+
+
+class PlainText:
+    """A blank line ends a paragraph; with *by_line* a line is a document."""
+
+    place = "line"
+
+    def __init__(self, name: str, encoding: str, *, by_line: bool) -> None:
+        self.name, self.encoding, self.by_line = name, encoding, by_line
+
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """The file as a whole, or its lines that are not blank."""
+        yield from _lines(file) if self.by_line else [Unit(1, file)]
+
+    def keys(self, unit: Unit) -> Keys:
+        """None: texts have no ids, so that none replaces another."""
+        return Keys()
+
+    def document(self, unit: Unit) -> Document | None:
+        """Paragraphs are read one at a time, so that a long file need not lie in memory.
+
+        :raises Unreadable: a line that is not in the encoding.
+        """
+        if self.by_line:
+            return Document(f"{self.name}:{unit.place}", "", [Paragraph(tidy(_decoded(unit.content, self.encoding)))])
+        return Document(self.name, "", self._paragraphs(unit.content))
+
+    def _paragraphs(self, file: BufferedIOBase) -> Iterator[Paragraph]:
+        reader = io.TextIOWrapper(cast("IO[bytes]", file), self.encoding)
+        lines: list[str] = []
+        number = length = 0
+        try:
+            while line := reader.readline(_CUT):
+                number += 1
+                line = line.removeprefix("\ufeff") if number == 1 else line
+                if line.strip() and length < _CUT:
+                    lines.append(line)
+                    length += len(line)
+                    continue
+                if text := tidy("".join(lines)):
+                    yield Paragraph(text)
+                lines, length = [line], len(line)
+            if text := tidy("".join(lines)):
+                yield Paragraph(text)
+        except UnicodeDecodeError as error:
+            raise Unreadable(
+                f"not {self.encoding} near line {number + 1}: the rest is left out; --encoding names another"
+            ) from error
+        finally:
+            reader.detach()
+
+
+def _decoded(line: bytes, encoding: str) -> str:
+    try:
+        return line.decode(encoding).lstrip("\ufeff")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not {encoding} (byte {error.start}); --encoding names another") from error
+
+
+def _lines(file: BufferedIOBase) -> Iterator[Unit]:
+    """Lines that are not blank; one that is too long is passed over and has a fault."""
+    number = 0
+    while line := file.readline(_LONGEST):
+        number += 1
+        whole = len(line) < _LONGEST or line.endswith(b"\n")
+        if line.strip() or not whole:
+            yield Unit(number, line, "" if whole else f"longer than {_LONGEST:,} bytes")
+        while not whole and (line := file.readline(_LONGEST)):
+            whole = line.endswith(b"\n")
+
+
+def _day(value: object) -> str:
+    """Year, month and day of a date, the missing ones taken as the first; "" where it is none."""
+    found = re.match(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?!\d)", str(value or ""))
+    try:
+        return datetime.date(*(int(part or 1) for part in found.groups())).isoformat() if found else ""
+    except ValueError:
+        return ""

@@ -1,4 +1,4 @@
-"""What became of records and sentences on their way, counted by reason; and the tables that show it."""
+"""What became of records and sentences on their way, counted by reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, LENGTH, NO_NAME, PLACES, SEVERAL, SHARED
-from fathom.results.tables import Table
 
 BROKEN, WITHDRAWN, REPLACED = "cannot be read", "withdrawn by a later file", "replaced by a later record"
 LANGUAGE, UNDATED, EARLY, EMPTY = "in another language", "without a date", "not after", "without text"
@@ -104,22 +103,3 @@ def frequencies_of(type_: str, counts: list[int]) -> Frequencies:
     mean = sum(counts) / len(counts)
     sd = math.sqrt(sum((count - mean) ** 2 for count in counts) / len(counts))
     return Frequencies(type_, sum(counts), len(counts), mean, sd, max(counts), min(counts))
-
-
-def built_tables(steps: Sequence[Step], frequencies: Sequence[Frequencies]) -> list[Table]:
-    """What was left after each step, and how often entities occur."""
-    types = list(steps[-1].by_type or {})
-    several = types if len(types) > 1 else []
-    rows = tuple(
-        (step.what, step.dropped or None, step.left, *((step.by_type or {}).get(type_) for type_ in several))
-        for step in steps
-    )
-    return [
-        Table(("step", "left out", "left", *several), rows, "from records to sentences"),
-        Table(
-            ("type", "sentences", "entities", "mean", "sd", "max", "min"),
-            tuple(frequencies),
-            "sentences per entity",
-            formats=dict.fromkeys(("mean", "sd"), ".2f"),
-        ),
-    ]

@@ -6,13 +6,19 @@ say which records are replaced by later ones before any of them is parsed.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from typing import Any, NamedTuple, Protocol
 
 
-class Part(NamedTuple):
-    """A paragraph, white space collapsed.
+def tidy(text: str) -> str:
+    """White space collapsed, and letters with their accents as one sign, as the names of entities are."""
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+class Paragraph(NamedTuple):
+    """A paragraph, :func:`tidy`.
 
     :param section: its label in a structured abstract, "" for none.
     """
@@ -28,7 +34,7 @@ class Document(NamedTuple):
 
     id: str
     date: str
-    parts: Iterable[Part]
+    parts: Iterable[Paragraph]
     languages: tuple[str, ...] = ()
 
 

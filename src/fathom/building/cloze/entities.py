@@ -1,4 +1,4 @@
-"""Lists of entities: what types there are, which names each entity has, and whose a name is.
+"""Lists of entities: what types there are, which names each entity has and in which letter case, and whose a name is.
 
 A list is a text file in one of these layouts; the first line may say which, behind a ``#``:
 
@@ -13,16 +13,17 @@ The type is what stands before ``=`` in ``--entities chemicals=FILE``, else the 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fathom.building.cloze.names import as_written, fold
-from fathom.building.cloze.options import ClozeOptions
-from fathom.building.cloze.texts import tidy
+from fathom.building.cloze.documents import tidy
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.data.faults import Faults, Json
 
+_WORD = re.compile(r"[^\W_]+")
 Layout = Literal["name", "count", "type", "json"]
 _IN_WORDS = {
     "name": "one entity per line",
@@ -32,7 +33,7 @@ _IN_WORDS = {
 }
 
 
-class Entity(NamedTuple):
+class ListedEntity(NamedTuple):
     """:param names: the first is what it is called among the candidates."""
 
     id: str
@@ -48,7 +49,7 @@ class Entity(NamedTuple):
 class EntityList(NamedTuple):
     """:param about: each file with its layout and how many lines were empty, or named an entity again."""
 
-    entities: tuple[Entity, ...]
+    entities: tuple[ListedEntity, ...]
     about: list[Json]
     notes: list[str]
 
@@ -58,6 +59,33 @@ class EntityList(NamedTuple):
         return list(dict.fromkeys(entity.type for entity in self.entities))
 
 
+def as_written(name: str, options: ClozeBuildOptions) -> bool:
+    """Whether a name is found only in its own letter case.
+
+    ``smart``: names of up to so many characters ("NO", "tin") and those with a capital behind the first letter of a
+    word ("mRNA", "GABA"), since in other case they are other words; "Nitric oxide" and "vitamin D" are found in any.
+    """
+    if options.case != "smart":
+        return options.case == "exact"
+    inner = any(any(sign.isupper() for sign in word[1:]) for word in _WORD.findall(name))
+    return inner or len(name) <= options.exact_up_to
+
+
+def spellings(name: str, options: ClozeBuildOptions) -> tuple[str, ...]:
+    """A short name in small letters may also begin a sentence: "Tin"."""
+    if options.case == "smart" and name.islower() and as_written(name, options):
+        return (name, name[:1].upper() + name[1:])
+    return (name,)
+
+
+def fold(text: str) -> str:
+    """Small letters, each in its place: the few capitals whose small form is two signs stay."""
+    small = text.lower()
+    if len(small) == len(text):
+        return small
+    return "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
+
+
 class _Line(NamedTuple):
     number: int
     type: str
@@ -65,13 +93,13 @@ class _Line(NamedTuple):
     names: list[str]
 
 
-def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
+def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityList:
     """:param given: files, each with ``type=`` before it if you like.
     :param options: say which names are the same.
     :raises BadInput: a file that cannot be read, a line that is none, no name at all.
     """
     faults = Faults()
-    merged: dict[tuple[str, str], Entity] = {}
+    merged: dict[tuple[str, str], ListedEntity] = {}
     about: list[Json] = []
     notes: list[str] = []
     for text in given:
@@ -80,18 +108,21 @@ def read_entities(given: Sequence[str], options: ClozeOptions) -> EntityList:
         if lines is None:
             continue
         layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(lines)
-        if lines and lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
+        if lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
             lines[0] = ""
         found = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
-        again = _merge(found, type_ or path.stem.split(".")[0], type_ is not None, options, merged)
+        again = _merge(found, type_, path.stem.split(".")[0], options, merged)
         empty = sum(not line.strip() for line in lines)
-        said = {
-            "lines": len(lines),
-            "entities": len(found) - len(again),
-            "empty lines": empty,
-            "named again": len(again),
-        }
-        about.append({"path": path, "layout": layout, **said})
+        about.append(
+            {
+                "path": path,
+                "layout": layout,
+                "lines": len(lines),
+                "entities": len(found) - len(again),
+                "empty lines": empty,
+                "named again": len(again),
+            }
+        )
         notes.append(f"{path.name}: {_IN_WORDS[layout]}: {len(found) - len(again):,} entities")
         if empty:
             notes.append(f"{path.name}: {empty:,} empty lines")
@@ -126,7 +157,7 @@ def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
 
 def _layout(lines: list[str]) -> Layout:
     """As the first line says, else as the first column looks."""
-    said = lines[0][1:].split("\t")[0].strip() if lines and lines[0].startswith("#") else ""
+    said = lines[0][1:].split("\t")[0].strip() if lines[0].startswith("#") else ""
     if said in ("name", "count", "type"):
         return said  # type: ignore[return-value]
     rows = [line.split("\t") for line in lines if line.strip()]
@@ -144,34 +175,30 @@ def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Ite
         if not line.strip():
             continue
         if layout == "json":
-            parsed = _json_line(path, number, line, faults)
-            if parsed is not None:
-                yield parsed
+            yield from _json_line(path, number, line, faults)
             continue
         cells = [tidy(cell) for cell in line.split("\t")]
         column = cells.pop(0) if layout in ("count", "type") and len(cells) > 1 else ""
-        if layout == "count" and not column.isdigit():
-            faults.add(path, number, f"expected a count, a tab and a name, found {line[:60]!r}")
-        elif layout == "type" and not column:
-            faults.add(path, number, f"expected a type, a tab and a name, found {line[:60]!r}")
+        if (layout == "count" and not column.isdigit()) or (layout == "type" and not column):
+            faults.add(path, number, f"expected a {layout}, a tab and a name, found {line[:60]!r}")
         else:
             names = _speaking(path, number, cells, faults)
             yield _Line(number, column if layout == "type" else "", "", names)
 
 
-def _json_line(path: Path, number: int, line: str, faults: Faults) -> _Line | None:
+def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_Line]:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
-        return None
+        return
     aliases = row.get("aliases", []) if isinstance(row, dict) else []
     texts: list[Any] = [row.get("name"), *aliases] if isinstance(row, dict) and isinstance(aliases, list) else [None]
     if not all(isinstance(text, str) for text in texts) or not texts[0].strip():
         faults.add(path, number, f'expected {{"id": "…", "name": "…", "aliases": ["…"]}}, found {line.strip()[:60]}')
-        return None
-    names = _speaking(path, number, [tidy(text) for text in texts], faults)
-    return _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
+    else:
+        names = _speaking(path, number, [tidy(text) for text in texts], faults)
+        yield _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
 
 
 def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
@@ -183,30 +210,33 @@ def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list
 
 
 def _merge(
-    lines: Iterable[_Line], type_: str, given: bool, options: ClozeOptions, merged: dict[tuple[str, str], Entity]
+    lines: Iterable[_Line],
+    given: str | None,
+    file: str,
+    options: ClozeBuildOptions,
+    merged: dict[tuple[str, str], ListedEntity],
 ) -> list[_Line]:
     """Entities of one type are one where their names are found in the same places: "Glucose" and "glucose".
 
+    :param given: the user's type, which stands above what the lines say.
+    :param file: its type, for lines that say none.
     :returns: lines that name an entity again; their other names are kept.
-
-    :param given: *type_* was given by the user and stands above what the lines say.
     """
     again = []
     for line in lines:
-        kind = type_ if given else line.type or type_
         name = line.names[0]
-        key = kind, name if as_written(name, options) else fold(name)
+        key = given or line.type or file, name if as_written(name, options) else fold(name)
         if key in merged:
             again.append(line)
             merged[key] = merged[key]._replace(names=tuple(dict.fromkeys((*merged[key].names, *line.names))))
         else:
-            merged[key] = Entity(line.id or line.names[0], kind, tuple(line.names))
+            merged[key] = ListedEntity(line.id or name, key[0], tuple(line.names))
     return again
 
 
-def _check_ids(entities: Sequence[Entity], faults: Faults) -> None:
+def _check_ids(entities: Sequence[ListedEntity], faults: Faults) -> None:
     """Candidates of a type are told apart by their ids, and shown by their names."""
-    seen: dict[tuple[str, str], Entity] = {}
+    seen: dict[tuple[str, str], ListedEntity] = {}
     for entity in entities:
         other = seen.setdefault((entity.type, entity.id), entity)
         if other is not entity:

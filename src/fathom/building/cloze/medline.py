@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from io import BufferedIOBase
 from typing import Any
 
-from fathom.building.cloze.documents import Document, Keys, Part, Unit, Unreadable
-from fathom.building.cloze.texts import tidy
+from fathom.building.cloze.documents import Document, Keys, Paragraph, Unit, Unreadable, tidy
 from fathom.errors import MissingExtra
 
 _BLOCK = 1 << 20
@@ -169,13 +168,13 @@ class Medline:
             tuple(language.text or "" for language in article.findall("Language")),
         )
 
-    def _parts(self, article: Any) -> Iterator[Part]:
+    def _parts(self, article: Any) -> Iterator[Paragraph]:
         title = article.find("ArticleTitle")
         if self.titles and title is not None and (text := tidy("".join(title.itertext()))):
-            yield Part(text, "TITLE")
+            yield Paragraph(text, "TITLE")
         for abstract in article.findall("Abstract/AbstractText"):
             if text := tidy("".join(abstract.itertext())):
-                yield Part(text, abstract.get("Label", ""))
+                yield Paragraph(text, abstract.get("Label", ""))
 
 
 def _versioned(match: re.Match[bytes]) -> tuple[str, int]:

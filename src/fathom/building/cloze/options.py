@@ -32,7 +32,7 @@ def last_day(value: Any) -> Any:
 Day = Annotated[str, BeforeValidator(last_day)]
 
 
-class ClozeOptions(BaseModel):
+class ClozeBuildOptions(BaseModel):
     """What is read, what is kept, and what is written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,7 +86,7 @@ class ClozeOptions(BaseModel):
     seed: int = Field(0, description="Seed of the sample for the reviewers.", json_schema_extra=Group.RUN.mark)
 
     @model_validator(mode="after")
-    def _has_room(self) -> ClozeOptions:
+    def _has_room(self) -> ClozeBuildOptions:
         if self.max_words is not None and self.max_words < self.min_words:
             raise BadInput(f"--max-words {self.max_words} is less than --min-words {self.min_words}: no sentence fits")
         return self

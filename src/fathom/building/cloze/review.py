@@ -25,7 +25,7 @@ _YES = {"yes", "y", "1", "true", "factual"}
 _NO = {"no", "n", "0", "false"}
 
 
-class Sample:
+class Reservoir:
     """So many of a stream of things, each as likely as every other (reservoir sampling)."""
 
     def __init__(self, size: int, seed: str) -> None:
@@ -140,9 +140,8 @@ def _judged(type_: str, rows: list[tuple[bool | None, ...]]) -> Judged:
 
 def review_table(found: Sequence[Judged]) -> Table:
     """Shares that are facts, by reviewer, and how far the two agree."""
-    columns = ["type", "sentences"]
-    for number in (1, 2):
-        columns += [f"judged by {number}", f"factual by {number}", f"low {number}", f"high {number}"]
+    shown = ("judged by", "factual by", "low", "high")
+    columns = ["type", "sentences", *(f"{what} {number}" for number in (1, 2) for what in shown)]
     rows = []
     for line in found:
         cells = [cell for n, share in zip(line.judged, line.factual, strict=True) for cell in (n, *share)]

@@ -1,14 +1,17 @@
-"""From a paragraph to sentences that name one entity once, with the name masked; why the others are left out."""
+"""From a paragraph to sentences that name one entity once, with the name masked; why the others are left out.
+
+A name is found at word boundaries (no letter, digit or underscore on either side of a name that begins or ends with
+one). Of names that overlap the leftmost counts, and of those that begin together the longest: "glucose" is not found in
+"glucose oxidase" where both are listed. Letter case: see :func:`~fathom.building.cloze.entities.as_written`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fathom.building.cloze.entities import Entity
-from fathom.building.cloze.matching import AMBIGUOUS, Matcher, Mention
-from fathom.building.cloze.names import fold
-from fathom.building.cloze.options import ClozeOptions
+from fathom.building.cloze.entities import ListedEntity, as_written, fold, spellings
+from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import MissingExtra
 
@@ -21,9 +24,95 @@ PLACES = f"holds {SUBJECT} or {ANSWER}"
 BLOCKED = "holds a blocked sub-string"
 KEPT = "kept"
 _DASHES = "-‐‑–"
+AMBIGUOUS = -1
 
 
-class Sentence(NamedTuple):
+class Mention(NamedTuple):
+    """Characters [start, end) of a text.
+
+    :param entity: its number, or :data:`AMBIGUOUS`.
+    """
+
+    start: int
+    end: int
+    entity: int
+
+
+class _Pattern(NamedTuple):
+    """:param begins: whether it begins with a letter, digit or underscore; *ends* likewise."""
+
+    entity: int
+    begins: bool
+    ends: bool
+
+
+class NameFinder:
+    """:param entities: numbered by their order. ``ambiguous`` has each name of several entities with their numbers."""
+
+    def __init__(self, entities: Sequence[ListedEntity], options: ClozeBuildOptions) -> None:
+        exact: dict[str, list[int]] = {}
+        folded: dict[str, list[int]] = {}
+        for number, entity in enumerate(entities):
+            for name in entity.names:
+                for text in spellings(name, options):
+                    into, key = (exact, text) if as_written(name, options) else (folded, fold(text))
+                    if number not in into.setdefault(key, []):
+                        into[key].append(number)
+        for name, whose in exact.items():  # as it is written here it may also be a name that counts in any case
+            whose += [number for number in folded.get(fold(name), ()) if number not in whose]
+            whose.sort()
+        self.ambiguous = {name: whose for found in (exact, folded) for name, whose in found.items() if len(whose) > 1}
+        first = options.ambiguous == "first"
+        self._exact = _Automaton(exact, 0, first)
+        self._folded = _Automaton(folded, 1, first)
+
+    def find(self, text: str) -> list[Mention]:
+        """Names in their order, none overlapping another."""
+        hits = self._exact.hits(text, text) + self._folded.hits(fold(text), text)
+        found: list[Mention] = []
+        last = 0
+        for start, negative_end, _, entity in sorted(hits):
+            if start >= last:
+                last = -negative_end
+                found.append(Mention(start, last, entity))
+        return found
+
+
+class _Automaton:
+    """:param rank: what its names win by where another is as long."""
+
+    def __init__(self, names: dict[str, list[int]], rank: int, first: bool) -> None:
+        try:
+            from ahocorasick_rs import AhoCorasick, MatchKind
+        except ImportError as error:
+            raise MissingExtra("ahocorasick_rs", "text") from error
+        self._rank = rank
+        self._patterns = [
+            _Pattern(whose[0] if first or len(whose) == 1 else AMBIGUOUS, _joins(name[0]), _joins(name[-1]))
+            for name, whose in names.items()
+        ]
+        # Every occurrence is wanted: the longest one may stand in the middle of a word and hide one that does not.
+        self._search = AhoCorasick(list(names), matchkind=MatchKind.Standard, store_patterns=False)
+
+    def hits(self, text: str, original: str) -> list[tuple[int, int, int, int]]:
+        """(start, −end, rank, entity), sorted as they win.
+
+        :param original: *text* before its case was folded.
+        """
+        found = []
+        for number, start, end in self._search.find_matches_as_indexes(text, overlapping=True):
+            entity, begins, ends = self._patterns[number]
+            joined_before = begins and start and _joins(original[start - 1])
+            if not joined_before and not (ends and end < len(original) and _joins(original[end])):
+                found.append((start, -end, self._rank, entity))
+        return found
+
+
+def _joins(sign: str) -> bool:
+    return sign.isalnum() or sign == "_"
+
+
+class FoundSentence(NamedTuple):
     """:param offset: characters of the paragraph before it.
     :param outcome: :data:`KEPT`, or why it is left out.
     :param entity: number of the one entity it names, None where it names several or none.
@@ -40,22 +129,22 @@ class Sentence(NamedTuple):
 class Selector:
     """:param blocked: sub-strings whose sentences are left out."""
 
-    def __init__(self, entities: Sequence[Entity], options: ClozeOptions, blocked: Sequence[str]) -> None:
+    def __init__(self, entities: Sequence[ListedEntity], options: ClozeBuildOptions, blocked: Sequence[str]) -> None:
         try:
             from sentencex import get_sentence_boundaries
         except ImportError as error:
             raise MissingExtra("sentencex", "text") from error
         self._split = get_sentence_boundaries
-        self.matcher = Matcher(entities, options)
+        self.finder = NameFinder(entities, options)
         self.options = options
         self._blocked = [text if options.blocked_as_written else text.lower() for text in blocked]
 
-    def sentences(self, paragraph: str) -> list[Sentence]:
+    def sentences(self, paragraph: str) -> list[FoundSentence]:
         """All sentences of a paragraph that names an entity; none of one that does not, which is not even split."""
-        mentions = self.matcher.find(paragraph)
+        mentions = self.finder.find(paragraph)
         return list(self._judged(paragraph, mentions)) if mentions else []
 
-    def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[Sentence]:
+    def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[FoundSentence]:
         at = 0
         for start, end in self._bounds(paragraph, mentions):
             inside = at
@@ -69,7 +158,7 @@ class Selector:
             if len(named) == 1:
                 yield self._one_name(paragraph, offset, text, named[0])
             else:
-                yield Sentence(offset, text, SEVERAL if named else NO_NAME)
+                yield FoundSentence(offset, text, SEVERAL if named else NO_NAME)
 
     def _bounds(self, paragraph: str, mentions: list[Mention]) -> Iterator[tuple[int, int]]:
         """Characters of each sentence. A name is never cut: a splitter can take "E. coli" for two sentences."""
@@ -87,12 +176,12 @@ class Selector:
         if start < len(paragraph):
             yield start, len(paragraph)
 
-    def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> Sentence:
+    def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> FoundSentence:
         reason = SHARED if name.entity == AMBIGUOUS else self._fault(paragraph, text, name)
         if reason:
-            return Sentence(offset, text, reason, None if name.entity == AMBIGUOUS else name.entity)
+            return FoundSentence(offset, text, reason, None if name.entity == AMBIGUOUS else name.entity)
         start, end = name.start - offset, name.end - offset
-        return Sentence(offset, text, KEPT, name.entity, text[:start] + ANSWER + text[end:], text[start:end])
+        return FoundSentence(offset, text, KEPT, name.entity, text[:start] + ANSWER + text[end:], text[start:end])
 
     def _fault(self, paragraph: str, text: str, name: Mention) -> str:
         beside = paragraph[max(name.start - 1, 0) : name.start] + paragraph[name.end : name.end + 1]

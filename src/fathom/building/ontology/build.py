@@ -6,19 +6,13 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import fathom
-from fathom.building.ontology.gathering import (
-    Notes,
-    Patterns,
-    gather_classes,
-    gather_properties,
-    unknown_patterns,
-)
-from fathom.building.ontology.loading import find_files, load
-from fathom.building.ontology.sources import Endpoint, Progress, Source
+from fathom.building.ontology.gathering import Notes, gather_classes, gather_properties, unknown_patterns
+from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load
 from fathom.data.faults import Faults, Json, open_text
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of
@@ -37,6 +31,8 @@ from fathom.store.files import whole_folder, write_json
 FORMAT = 1
 INSTANCES = 20
 """Per class, as in the paper."""
+_ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
+"""Where the splits of a task begin and end among its items."""
 
 
 class Built(NamedTuple):
@@ -89,20 +85,20 @@ def build_ontology(
     tasks = {task: _shuffled(rows, task, seed) for task, rows in task_lines(classes.found, properties).items()}
     enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
     counts = {task: len(enough.get(task, ())) for task in TASKS}
-    built = Built(out, classes.found, properties, counts, defaults, notes.lines)
+    built = Built(out, classes.found, properties, counts, defaults, notes)
     with whole_folder(out) as folder:
         write_ontoprobe(folder, classes.found, properties, defaults, enough)
         write_json(folder / "manifest.json", _manifest(built, files, endpoints, triples, instances, seed))
     return built
 
 
-def read_patterns(file: Path | None) -> Patterns:
+def read_patterns(file: Path | None) -> dict[str, str]:
     """A line for each property: its label, IRI or number (P54), a tab, and "[X] plays for [Y] .".
 
     :raises BadInput: every line that is not so.
     """
     if file is None:
-        return Patterns({})
+        return {}
     faults = Faults()
     found: dict[str, str] = {}
     try:
@@ -121,7 +117,7 @@ def read_patterns(file: Path | None) -> Patterns:
     except (OSError, ValueError) as error:
         faults.add(file, None, f"cannot be read: {error}")
     faults.stop_if_any()
-    return Patterns(found)
+    return found
 
 
 def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path) -> None:
@@ -142,10 +138,10 @@ def _large_enough(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -
         f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
     )
     if not enough:
-        advice = f"load more with --input{', or see what was left out' if notes.lines else ''}"
-        raise BadInput([f"{sources}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes.lines])
+        advice = f"load more with --input{', or see what was left out' if notes else ''}"
+        raise BadInput([f"{sources}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes])
     if few:
-        notes.add(f"tasks left out: {', '.join(few)}; {least}")
+        notes.append(f"tasks left out: {', '.join(few)}; {least}")
     return enough
 
 
@@ -198,16 +194,11 @@ def ontology_tables(built: Built) -> list[Table]:
         if built.defaults
         else ()
     )
+    tasks: tuple[tuple[str | int, ...], ...] = tuple(
+        (task, items, *(max(min(items, end) - start, 0) for start, end in pairwise(_ENDS)))
+        for task, items in built.tasks.items()
+    )
     return [
         Table(("what", "number"), tuple(found.items()), "the ontology", notes=notes),
-        Table(("task", "items", *SPLIT_SIZES), tuple(_task(*task) for task in built.tasks.items()), "the tasks"),
+        Table(("task", "items", *SPLIT_SIZES), tasks, "the tasks"),
     ]
-
-
-def _task(name: str, items: int) -> tuple[str | int, ...]:
-    left = items
-    sizes = []
-    for size in SPLIT_SIZES.values():
-        sizes.append(min(size, left))
-        left -= sizes[-1]
-    return (name, items, *sizes)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from fathom.building.ontology.hierarchy import chain, cycles, edges_of, loops
 from fathom.building.ontology.sources import Progress, Row, Source, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
@@ -21,23 +20,18 @@ _OF_RDF = (
 """Vocabularies whose own terms (owl:Thing) are not expected in an ontology."""
 _MANY = 5
 """How many names a note gives as examples."""
+Edges = Mapping[str, Collection[str]]
+"""From each node to those one step above."""
 
 
-@dataclass
-class Notes:
+class Notes(list[str]):
     """What was left out or is odd, and why; lines that say the same of many are one."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, line: str) -> None:
-        """A line of its own."""
-        self.lines.append(line)
 
     def add_all(self, names: Sequence[str], what: str) -> None:
         """ "3 classes have no label: a, b, c"; nothing where there are none."""
         if names:
             more = ", …" if len(names) > _MANY else ""
-            self.lines.append(f"{len(names):,} {what}: {', '.join(names[:_MANY])}{more}")
+            self.append(f"{len(names):,} {what}: {', '.join(names[:_MANY])}{more}")
 
 
 class _Label(NamedTuple):
@@ -56,20 +50,13 @@ class Classes(NamedTuple):
     label_of: Mapping[str, str]
 
 
-class Patterns(NamedTuple):
-    """Sentence patterns by label, IRI or the end of an IRI (P54)."""
+def _pattern_of(label: str, iris: Iterable[str], given: Mapping[str, str]) -> str | None:
+    """The sentence pattern of a property; None where none was given.
 
-    given: Mapping[str, str]
-
-    def of(self, label: str, iris: Iterable[str]) -> str | None:
-        """The pattern of a property; None where none was given."""
-        names = [label, *iris, *(name_of(iri) for iri in iris)]
-        return next((self.given[name] for name in names if name in self.given), None)
-
-
-def default_pattern(label: str) -> str:
-    """The pattern of a property for which none was given."""
-    return f"[X]'s {label} is [Y] ."
+    :param given: by label, IRI or the end of an IRI (P54).
+    """
+    names = [label, *iris, *map(name_of, iris)]
+    return next((given[name] for name in names if name in given), None)
 
 
 def name_of(iri: str) -> str:
@@ -79,16 +66,15 @@ def name_of(iri: str) -> str:
 
 def gather_classes(sources: Sequence[Source], instances: int, seed: int, notes: Notes, progress: Progress) -> Classes:
     """Classes with labels, their chains, and at most *instances* of each, drawn by *seed*."""
-    holders: dict[str, list[Source]] = defaultdict(list)
+    holders: dict[str, dict[Source, None]] = defaultdict(dict)
     rows: list[Row] = []
     for source in sources:
         for row in source.rows(query_text("classes")):
             rows.append(row)
-            if source not in holders[row["class"]]:
-                holders[row["class"]].append(source)
+            holders[row["class"]][source] = None
     label_of = _good_labels(sorted(holders), _labels(rows, "class"), "classes", notes)
     if not rows:
-        notes.add("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
+        notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
     notes.add_all(
         _outside((iri for step in steps for iri in step), holders),
@@ -108,12 +94,12 @@ def gather_classes(sources: Sequence[Source], instances: int, seed: int, notes: 
         found.append(OntologyClass(iri, label, _labelled(chain(iri, edges), label_of), named))
     progress(len(label_of), len(label_of))
     if nameless:
-        notes.add(f"{nameless:,} instances have a label without letters or digits: left out")
+        notes.append(f"{nameless:,} instances have a label without letters or digits: left out")
     return Classes(found, label_of)
 
 
 def gather_properties(
-    sources: Sequence[Source], classes: Classes, patterns: Patterns, notes: Notes
+    sources: Sequence[Source], classes: Classes, patterns: Mapping[str, str], notes: Notes
 ) -> tuple[list[OntologyProperty], set[str]]:
     """Properties that have a domain, a range or a super-property, one for each group that is equivalent.
 
@@ -130,20 +116,19 @@ def gather_properties(
     steps = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
     known = [(home[below], home[above]) for below, above in steps if below in home and above in home]
     edges = _edges(known, label_of, "properties", notes)
-    sides = _Sides(sources, classes, home, notes)
-    written = {label: patterns.of(label, groups[iri]) for iri, label in label_of.items()}
-    pattern_of = {label: pattern or default_pattern(label) for label, pattern in written.items()}
+    side_of, stated = _sides(sources, classes, home, label_of, notes)
+    written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
+    pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _labelled(chain(iri, edges), label_of)}
-        domain, range_ = sides.one(iri, "domain"), sides.one(iri, "range")
+        domain, range_ = side_of.get((iri, "domain")), side_of.get((iri, "range"))
         if above or domain or range_:
             found.append(OntologyProperty(tuple(groups[iri]), label, domain, range_, above, pattern_of[label]))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
-    sides.tell(len(label_of))
     _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
     notes.add_all(
-        _outside((*sides.of, *(iri for step in steps for iri in step)), home),
+        _outside((*stated, *(iri for step in steps for iri in step)), home),
         "names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts, numbers or "
         "dates, or nothing says that they are an owl:ObjectProperty or rdf:Property",
     )
@@ -163,61 +148,58 @@ def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], note
     notes.add_all(unused, "properties are left out, as they have no domain, range, super-property or sub-property")
 
 
-class _Sides:
-    """Domains and ranges by property: what RDF vocabularies state, else what Wikidata's constraints say."""
+def _sides(
+    sources: Sequence[Source], classes: Classes, home: Mapping[str, str], properties: Collection[str], notes: Notes
+) -> tuple[dict[tuple[str, str], str], set[str]]:
+    """Domains and ranges: what RDF vocabularies state, else what Wikidata's constraints say.
 
-    def __init__(self, sources: Sequence[Source], classes: Classes, home: Mapping[str, str], notes: Notes) -> None:
-        self._classes, self._notes = classes, notes
-        self._above = {found.label: set(found.superclasses) for found in classes.found}
-        self._known = _class_names(sources, classes)
-        self._stated: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-        self._constrained: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-        self._outside: dict[str, None] = {}
-        self._ambiguous: dict[str, None] = {}
-        self.of: dict[str, None] = {}
-        """Whatever has an ``rdfs:domain`` or ``rdfs:range``."""
-        for row in rows_of(sources, "domains"):
-            self.of[row["property"]] = None
-            self._add(self._stated, home.get(row["property"]), row)
-        constraints = list(rows_of(sources, "constraints"))
-        labels = _labels(constraints, "class")
-        for row in constraints:
-            self._add(self._constrained, home.get(row["property"]), row, labels[row["class"]])
+    :returns: the one class that all instances on a side must be of, by property and side, where there is a single one;
+        and whatever has an ``rdfs:domain`` or ``rdfs:range``.
+    """
+    known = _class_names(sources, classes)
+    domains, constraints = list(rows_of(sources, "domains")), list(rows_of(sources, "constraints"))
+    outside: dict[str, None] = {}
+    stated = _listed(domains, {}, home, known, outside)
+    constrained = _listed(constraints, _labels(constraints, "class"), home, known, outside)
+    above = {found.label: set(found.superclasses) for found in classes.found}
+    one: dict[tuple[str, str], str] = {}
+    ambiguous: dict[str, None] = {}
+    for property_, side in product(properties, ("domain", "range")):
+        names = stated.get((property_, side)) or constrained.get((property_, side), {})
+        widest = [name for name in names if all(other == name or name in above[other] for other in names)]
+        if len(widest) == 1:
+            one[property_, side] = widest[0]
+        elif names:
+            ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
+    if not stated and not constrained and properties:
+        notes.append("no property has a domain or a range")
+    notes.add_all(list(outside), "classes named as domain or range are not in the list of classes")
+    notes.add_all(list(ambiguous), "domains or ranges name several classes, none above the others")
+    return one, {row["property"] for row in domains}
 
-    def _add(
-        self,
-        to: dict[tuple[str, str], dict[str, None]],
-        property_: str | None,
-        row: Row,
-        label: _Label | None = None,
-    ) -> None:
-        """Cleansing: only classes of the list count, found by IRI, by what is equivalent, or by their label."""
-        if property_ is None:
-            return
-        name = self._known.get(row["class"]) or (self._known.get(clean(label.text).lower()) if label else None)
-        if name is None:
-            self._outside[label.text if label else row["class"]] = None
-        else:
-            to[property_, row["side"]][name] = None
 
-    def one(self, property_: str, side: str) -> str | None:
-        """The one class that all instances on this side must be of; None where there is none or no single one."""
-        for said in (self._stated, self._constrained):
-            names = said.get((property_, side))
-            if not names:
-                continue
-            widest = [name for name in names if all(other == name or name in self._above[other] for other in names)]
-            if len(widest) == 1:
-                return widest[0]
-            self._ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
-            return None
-        return None
+def _listed(
+    rows: Iterable[Row],
+    labels: Mapping[str, _Label | None],
+    home: Mapping[str, str],
+    known: Mapping[str, str],
+    outside: dict[str, None],
+) -> dict[tuple[str, str], dict[str, None]]:
+    """Cleansing: only classes of the list count, found by IRI, by what is equivalent, or by their label.
 
-    def tell(self, properties: int) -> None:
-        if not self._stated and not self._constrained and properties:
-            self._notes.add("no property has a domain or a range")
-        self._notes.add_all(list(self._outside), "classes named as domain or range are not in the list of classes")
-        self._notes.add_all(list(self._ambiguous), "domains or ranges name several classes, none above the others")
+    :param outside: the others are added here.
+    :returns: labels of classes by property and side.
+    """
+    found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for row in rows:
+        if row["property"] in home:
+            label = labels.get(row["class"])
+            name = known.get(row["class"]) or (known.get(clean(label.text).lower()) if label else None)
+            if name is None:
+                outside[label.text if label else row["class"]] = None
+            else:
+                found[home[row["property"]], row["side"]][name] = None
+    return found
 
 
 def _class_names(sources: Sequence[Source], classes: Classes) -> dict[str, str]:
@@ -313,11 +295,11 @@ def _edges(
     :param steps: (below, above).
     """
     edges = edges_of(steps)
-    alone = [label_of.get(iri, iri) for iri in loops(steps)]
-    notes.add_all(alone, f"{kind} are said to be above themselves: that step is left out")
+    alone = dict.fromkeys(label_of.get(below, below) for below, above in steps if below == above)
+    notes.add_all(list(alone), f"{kind} are said to be above themselves: that step is left out")
     for cycle in cycles(edges):
         names = [label_of.get(iri, iri) for iri in (*cycle, cycle[0])]
-        notes.add(f"a cycle in the hierarchy of {kind}: {' → '.join(names)}; chains end where it comes back")
+        notes.append(f"a cycle in the hierarchy of {kind}: {' → '.join(names)}; chains end where it comes back")
     return edges
 
 
@@ -325,9 +307,57 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def unknown_patterns(patterns: Patterns, properties: Iterable[OntologyProperty]) -> Iterator[str]:
+def unknown_patterns(patterns: Iterable[str], properties: Iterable[OntologyProperty]) -> Iterator[str]:
     """Names in the file of patterns that no property has."""
     known: set[str] = set()
     for entry in properties:
         known |= {entry.label, *entry.superproperties, *entry.iris, *map(name_of, entry.iris)}
-    yield from (name for name in patterns.given if name not in known)
+    yield from (name for name in patterns if name not in known)
+
+
+def edges_of(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """One step up by node; steps from a node to itself are left out."""
+    edges: dict[str, list[str]] = {}
+    for below, above in pairs:
+        if below != above and above not in edges.setdefault(below, []):
+            edges[below].append(above)
+    return edges
+
+
+def chain(start: str, edges: Edges) -> list[str]:
+    """Everything above *start*, nearest first, each once; where a cycle comes back to *start*, it ends."""
+    found = {start: None}
+    level = [start]
+    while level:
+        above = dict.fromkeys(upper for node in level for upper in edges.get(node, ()) if upper not in found)
+        found |= above
+        level = list(above)
+    return [node for node in found if node != start]
+
+
+def cycles(edges: Edges) -> list[list[str]]:
+    """Paths that come back to their first node; at least one for every group of nodes that are above each other.
+
+    An iterative depth-first search: hierarchies may be deeper than Python's stack.
+    """
+    found: list[list[str]] = []
+    done: set[str] = set()
+    for root in edges:
+        if root in done:
+            continue
+        path, place = [root], {root: 0}
+        waiting = [iter(edges[root])]
+        while waiting:
+            upper = next(waiting[-1], None)
+            if upper is None:
+                waiting.pop()
+                node = path.pop()
+                del place[node]
+                done.add(node)
+            elif upper in place:
+                found.append(path[place[upper] :])
+            elif upper not in done:
+                place[upper] = len(path)
+                path.append(upper)
+                waiting.append(iter(edges.get(upper, ())))
+    return found

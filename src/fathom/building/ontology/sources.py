@@ -1,4 +1,9 @@
-"""Where ontologies are asked from, with the same queries: RDF files in a local store, or a SPARQL endpoint."""
+"""Where ontologies are asked from, with the same queries: RDF files in a local store, or a SPARQL endpoint.
+
+RDF is N-Triples, Turtle and RDF/XML, plain, ``.gz`` or ``.bz2``. Only what the queries ask about is kept (types,
+English labels, hierarchies, constraints, equivalences), so that a dump of hundreds of millions of triples becomes a
+store of those that matter.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,18 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
-from fathom.errors import BadInput
+from fathom.data.faults import Faults
+from fathom.errors import BadInput, MissingExtra
+from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
 
 QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]
@@ -29,6 +38,32 @@ _BUSY = (429, 500, 502, 503, 504)
 SORTED = 10_000
 """Solutions up to the end of a page that Virtuoso sorts, unless its MaxSortedTopRows says otherwise."""
 _TOO_MANY_TO_SORT = b"SR353"
+IN_MEMORY = 256 << 20
+"""Bytes of RDF, unpacked, up to which the store lies in memory."""
+_UNPACKED_SIZE = 12
+"""How much larger dumps are unpacked: about."""
+_WIKIDATA = "http://www.wikidata.org/prop/"
+KEPT = frozenset(
+    {
+        "http://www.w3.org/1999/02/22-rdf-syntax-ns#type",
+        *(
+            f"http://www.w3.org/2000/01/rdf-schema#{name}"
+            for name in ("label", "subClassOf", "subPropertyOf", "domain", "range")
+        ),
+        *(
+            f"http://www.w3.org/2002/07/owl#{name}"
+            for name in ("complementOf", "equivalentClass", "equivalentProperty")
+        ),
+        "http://wikiba.se/ontology#propertyType",
+        "http://wikiba.se/ontology#rank",
+        *(f"{_WIKIDATA}direct/{name}" for name in ("P1628", "P1647", "P1709", "P2302")),
+        f"{_WIKIDATA}P2302",
+        f"{_WIKIDATA}statement/P2302",
+        *(f"{_WIKIDATA}qualifier/{name}" for name in ("P2308", "P2309")),
+    }
+)
+"""The predicates of the queries."""
+_ENDINGS = f"{', '.join(KINDS)}, each plain, .gz or .bz2"
 
 
 class Source(Protocol):
@@ -86,6 +121,64 @@ class LocalStore:
     def close(self) -> None:
         """Let go of the store, so that its files can be removed."""
         self._store = None
+
+
+def find_files(inputs: Sequence[Path]) -> list[Path]:
+    """Files given, and those with a known ending in folders given.
+
+    :raises BadInput: each input that is missing, of another kind, or a folder without such files.
+    """
+    found, faults = [], []
+    for given in inputs:
+        members = sorted(file for file in given.iterdir() if kind_of(file)) if given.is_dir() else [given]
+        if not given.exists():
+            faults.append(f"--input {given}: there is no such file")
+        elif not members:
+            faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
+        elif not all(kind_of(file) for file in members):
+            faults.append(f"--input {given}: expected {_ENDINGS}")
+        found += members
+    if faults:
+        raise BadInput(faults)
+    return list(dict.fromkeys(found))
+
+
+def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
+    """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
+
+    :param place: where that folder may be made.
+    :param progress: called with (bytes read, bytes to read).
+    :raises BadInput: every file that cannot be read, with the line where that is known.
+    :raises MissingExtra: pyoxigraph is not installed.
+    """
+    try:
+        import pyoxigraph
+    except ImportError as error:
+        raise MissingExtra("pyoxigraph", "rdf") from error
+    name = ", ".join(file.name for file in files)
+    if sum(file.stat().st_size * (_UNPACKED_SIZE if file.suffix in PACKED else 1) for file in files) <= IN_MEMORY:
+        local = LocalStore(name, pyoxigraph.Store())
+    else:
+        place.mkdir(parents=True, exist_ok=True)
+        folder = stack.enter_context(TemporaryDirectory(prefix=".ontology-store-", dir=place))
+        local = LocalStore(name, pyoxigraph.Store(folder))
+    stack.callback(local.close)  # before its folder goes: it writes until it is closed
+    faults = Faults()
+    before, total = 0, sum(file.stat().st_size for file in files)
+    for file in files:
+
+        def told(done: int, before: int = before) -> None:
+            progress(before + done, total)
+
+        local.fill(filter(_is_kept, quads(file, faults, f"file:///{file.name}", told)))
+        before += file.stat().st_size
+    faults.stop_if_any()
+    return local
+
+
+def _is_kept(quad: Any) -> bool:
+    language = getattr(quad.object, "language", None)
+    return quad.predicate.value in KEPT and (language is None or language.split("-")[0] == "en")
 
 
 class _Answer(NamedTuple):
@@ -161,7 +254,8 @@ class Endpoint:
                 fault = f"{self.name} answered with status {answer.status}: {_first_words(answer)}"
                 if answer.status not in _BUSY:
                     raise BadInput(fault)
-                wait = min(max(wait, _seconds(answer.headers.get("Retry-After"))), _LONGEST_WAIT)
+                asked_for = answer.headers.get("Retry-After", "")
+                wait = min(max(wait, float(asked_for) if asked_for.isdigit() else 0), _LONGEST_WAIT)
             if attempt + 1 < ATTEMPTS:
                 time.sleep(wait)
         raise BadInput(f"{fault} ({ATTEMPTS} attempts); try later, or load files with --input")
@@ -176,10 +270,11 @@ class Endpoint:
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                return _Answer(response.status, response.headers, response.read())
+            response = urllib.request.urlopen(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
-            return _Answer(error.code, error.headers, error.read())
+            response = error
+        with response:
+            return _Answer(response.status, response.headers, response.read())
 
     def _unreachable(self, error: Exception) -> str:
         reason = getattr(error, "reason", error)
@@ -193,11 +288,7 @@ def _first_words(answer: _Answer) -> str:
     return "a page of HTML" if "html" in answer.headers.get_content_type() else text[:100] or "nothing"
 
 
-def _seconds(retry_after: str | None) -> float:
-    return float(retry_after) if retry_after and retry_after.isdigit() else 0.0
-
-
-def rows_of(sources: Sequence[Source], name: str, **values: object) -> Iterator[Row]:
+def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[Row]:
     """What all sources say to one query, one after the other."""
     text = query_text(name, **values)
     for source in sources:

@@ -11,12 +11,9 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 
 from __future__ import annotations
 
-from fathom.building.worlds.build import build_worlds, worlds_table
-from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, virtual
-from fathom.building.worlds.materials import Options
-from fathom.building.worlds.restore import restore
-from fathom.building.worlds.variants import THIRTEEN, Variant, parse_variants
-from fathom.building.worlds.world import World
+from fathom.building.worlds.build import build_worlds, restore, worlds_table
+from fathom.building.worlds.constructions import Options, anonymised, base, fully_anonymised, inconsistent, virtual
+from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 
 __all__ = [
     "THIRTEEN",

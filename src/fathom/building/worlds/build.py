@@ -1,11 +1,13 @@
-"""Worlds as folders: ordinary knowledge graphs, each with what was changed into what."""
+"""Worlds as folders: ordinary knowledge graphs, each with what was changed into what; and the way back from one."""
 
 from __future__ import annotations
 
 import platform
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +15,13 @@ import pyarrow.parquet as pq
 import scipy
 
 import fathom
-from fathom.building.worlds.constructions import make, why_not
-from fathom.building.worlds.materials import Materials, Options
-from fathom.building.worlds.variants import THIRTEEN, Variant, parse_variants
-from fathom.building.worlds.world import MAPPING, World
+from fathom.building.worlds.constructions import Materials, Options, make, why_not
+from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, column_set, parse_variants
 from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
+from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
@@ -162,13 +163,56 @@ def worlds_table(manifests: Sequence[Json]) -> Table:
     :param manifests: as ``manifest.json`` has them.
     """
     rows = tuple((made["world"], *(made["counts"].get(name) for name in _COUNTS.values())) for made in manifests)
-    told: dict[str, list[str]] = {}
+    told: dict[str, list[str]] = defaultdict(list)
     for made in manifests:
         for note in made["notes"]:
-            told.setdefault(note, []).append(made["world"])
+            told[note].append(made["world"])
     notes = [f"{note} – in {', '.join(worlds)}" for note, worlds in told.items()]
     cases = {made["counts"]["case"] for made in manifests if "case" in made["counts"]}
     notes += [f"mentions: case {'matters' if case == 'exact' else 'of A to Z is ignored'}" for case in sorted(cases)]
     if any(made["counts"].get("mentions_ambiguous") for made in manifests):
         notes.append("ambiguous: mentions of a name of several entities; the rule that chose is in manifest.json")
     return Table(("world", *_COUNTS), rows, title="worlds: what was changed", notes=tuple(notes))
+
+
+def restore(folder: Path) -> KnowledgeGraph:
+    """The graph as it was. For graphs of up to a million entities: texts are handled one by one.
+
+    :raises BadInput: the folder is no world.
+    """
+    if not (folder / "mapping.parquet").exists():
+        raise BadInput(f"{folder} is no world: it has no mapping.parquet")
+    graph = read(folder).graph
+    assert graph is not None
+    changed: dict[str, dict[str, Json]] = defaultdict(dict)
+    for line in pq.read_table(folder / "mapping.parquet").to_pylist():
+        changed[line["kind"]][line["id"]] = line
+    spans: dict[str, list[Json]] = defaultdict(list)
+    for span in pq.read_table(folder / "spans.parquet").to_pylist():
+        spans[span["described"]].append(span)
+    ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
+    texts = [_with_old_names(text, spans[id_]) for id_, text in zip(ids, descriptions, strict=True)]
+    entities = _column_set(graph.entities, "description", texts)
+    entities = _put_back(entities, "description", changed["description"], "old")
+    entities = _put_back(entities, "name", changed["entity"], "old")
+    entities = _put_back(entities, "aliases", changed["entity"], "old_aliases")
+    relations = _put_back(graph.relations, "name", changed["relation"], "old")
+    return replace(graph, entities=entities, relations=relations)
+
+
+def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:
+    """:param changed: lines of the mapping by their ids.
+    :param old: their column with what *name* was.
+    """
+    rows = zip(table.column("id").to_pylist(), table.column(name).to_pylist(), strict=True)
+    return _column_set(table, name, [changed[id_][old] if id_ in changed else value for id_, value in rows])
+
+
+def _column_set(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    return column_set(table, name, pa.array(values, table.schema.field(name).type))
+
+
+def _with_old_names(text: str, spans: list[Json]) -> str:
+    for span in sorted(spans, key=lambda span: -span["new_start"]):  # from the end, so that places stay
+        text = text[: span["new_start"]] + span["old"] + text[span["new_end"] :]
+    return text

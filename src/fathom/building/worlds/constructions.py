@@ -1,25 +1,75 @@
 """The four constructions of Sakai et al. 2024, section 3: same graph, other texts.
 
 Each is a pure function of a graph, the parts of it to change, a seed and options. Ids, triples and splits stay, so
-every ``fact_id`` does. Parts that two worlds share are the same in both: ``virtual-er`` has the names of ``virtual-e``
-and of ``virtual-r``, and ``fully-anonymised-ed`` the names of ``anonymised-e``.
+every ``fact_id`` does. Worlds of one graph, seed and options share what they are made from (:class:`Materials`):
+``virtual-er`` has the names of ``virtual-e`` and of ``virtual-r``, and ``fully-anonymised-ed`` the names of
+``anonymised-e``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from operator import attrgetter
+from typing import Any, Literal
 
-from fathom.building.worlds.derangement import Derangement
-from fathom.building.worlds.materials import Materials, Options
-from fathom.building.worlds.random_names import new_descriptions
-from fathom.building.worlds.variants import BASE, Variant, parse_variants
-from fathom.building.worlds.world import NewTexts, World, describe, follow, rename_entities, rename_relations
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fathom.building.worlds.derangement import (
+    NO_LABEL,
+    Derangement,
+    Matching,
+    NoDerangement,
+    derange,
+    match_relations,
+)
+from fathom.building.worlds.mentions import Mentions, find_mentions
+from fathom.building.worlds.random_names import new_descriptions, new_names
+from fathom.building.worlds.texts import Hasher
+from fathom.building.worlds.world import (
+    BASE,
+    NewTexts,
+    Variant,
+    World,
+    describe,
+    follow,
+    listed,
+    parse_variants,
+    rename_entities,
+    rename_relations,
+)
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import put_rows, take_rows
+from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput, all_of
 
-_RANDOM = "random strings"
+COLUMNS = {
+    "name": ("entities", "name"),
+    "mention": ("entities", "name"),
+    "description": ("entities", "description"),
+    "relation": ("relations", "name"),
+}
+"""Where the texts stand that a step of a construction exchanges, or what they are exchanged for."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """:param case: how names are looked for in descriptions: "exact"; "ignore", the letters A to Z alike; "auto",
+        which ignores case where no name of the graph has a capital letter.
+    :param shortest_mention: characters a name needs to be looked for.
+    :param relax: where relations cannot all exchange names, move as many as possible and list the others."""
+
+    case: Literal["auto", "exact", "ignore"] = "auto"
+    shortest_mention: int = 2
+    relax: bool = False
+
+    def __post_init__(self) -> None:
+        if self.case not in ("auto", "exact", "ignore"):
+            raise BadInput(f"case: expected auto, exact or ignore, found {self.case!r}")
+        if self.shortest_mention < 1:
+            raise BadInput(f"shortest_mention: expected 1 or more, found {self.shortest_mention}")
 
 
 def base(graph: KnowledgeGraph) -> World:
@@ -76,104 +126,202 @@ def make(variant: Variant | str, materials: Materials) -> World:
     (found,) = parse_variants([str(variant)])
     if faults := why_not(found, materials):
         raise BadInput(faults)
-    return _STEPS[found.construction](World(found, materials.graph), materials)
+    plan = {step: materials.texts(step, of(materials)) for step, of in _plan(found).items() if step in COLUMNS}
+    world = World(found, materials.graph)
+    if "mention" in plan and len(materials.described):
+        world = follow(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
+    if "description" in plan:
+        world = describe(world, plan["description"])
+    if "name" in plan:
+        world = rename_entities(world, plan["name"])
+    return rename_relations(world, plan["relation"]) if "relation" in plan else world
 
 
 def why_not(variant: Variant, materials: Materials) -> list[str]:
     """What prevents a world, without making it; the empty list where nothing does."""
     try:
-        all_of(*(lambda need=need: need(materials) for need in _needs(variant)))
+        all_of(*(partial(of, materials) for of in dict.fromkeys(_plan(variant).values())))
     except BadInput as error:
         return list(dict.fromkeys(error.faults))
     return []
 
 
-def _needs(variant: Variant) -> Iterator[Callable[[Materials], object]]:
-    """The materials of a world that may be impossible."""
+def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
+    """The steps that make a world, each with the material of its new texts; and what else there must be.
+
+    Either descriptions become others, or mentions in them follow the names. In an inconsistent world they do neither
+    where they stay.
+    """
     e, r, d = (part in variant.parts for part in "erd")
     exchanging = variant.construction in ("virtual", "inconsistent")
-    if e or (d and variant.construction in ("virtual", "anonymised")):
-        together = d and variant.construction == "inconsistent"
-        yield attrgetter(("exchanged_together" if together else "exchanged") if exchanging else "random_names")
-    elif d and exchanging:
-        yield attrgetter("exchanged_descriptions")
+    others = d and variant.construction in ("inconsistent", "fully-anonymised")
+    names = attrgetter(("exchanged_together" if others else "exchanged") if exchanging else "random_names")
+    plan: dict[str, Callable[[Materials], Any]] = {"name": names} if e else {}
+    if others and exchanging:
+        plan["description"] = names if e else attrgetter("exchanged_descriptions")
+    elif others:
+        plan["description"] = Materials.refuse_undescribed
+    elif d or (e and variant.construction != "inconsistent"):
+        plan["mention"] = names
     if d:
-        yield Materials.refuse_undescribed
+        plan["described"] = Materials.refuse_undescribed
     if r:
-        yield attrgetter("exchanged_relations" if exchanging else "random_relations")
+        plan["relation"] = attrgetter("exchanged_relations" if exchanging else "random_relations")
+    return plan
 
 
-def _virtual(world: World, materials: Materials) -> World:
-    parts = world.variant.parts
-    if "e" in parts or "d" in parts:
-        names = _taken(materials, "name", materials.exchanged)
-        world = _follow(world, materials, names)
-        world = rename_entities(world, names) if "e" in parts else world
-    return _exchange_relations(world, materials)
+class Materials:
+    """Each is made when it is first asked for, and kept. What cannot be made raises BadInput, which says why."""
+
+    def __init__(self, graph: KnowledgeGraph, seed: int = 0, options: Options | None = None) -> None:
+        if seed < 0:
+            raise BadInput(f"seed: expected 0 or more, found {seed}")
+        self.graph, self.seed, self.options = graph, seed, options or Options()
+
+    def generator(self, *purpose: str) -> np.random.Generator:
+        """The same numbers for the same seed and purpose, whatever else is drawn."""
+        return np.random.default_rng([self.seed, *"/".join(purpose).encode()])
+
+    @cached_property
+    def named(self) -> NDArray[np.int64]:
+        """Rows of entities that have a name."""
+        return np.flatnonzero(~is_blank(self.graph.entities.column("name")))
+
+    @cached_property
+    def described(self) -> NDArray[np.int64]:
+        """Rows of entities that have a description."""
+        return np.flatnonzero(~is_blank(self.graph.entities.column("description")))
+
+    @cached_property
+    def named_relations(self) -> NDArray[np.int64]:
+        """Rows of relations that have a name."""
+        return np.flatnonzero(~is_blank(self.graph.relations.column("name")))
+
+    def refuse_undescribed(self) -> None:
+        """:raises BadInput: no entity has a description."""
+        if not len(self.described):
+            raise BadInput("no entity has a description: there is nothing to change")
+
+    @cached_property
+    def mentions(self) -> Mentions:
+        """Where names of entities stand in descriptions."""
+        return find_mentions(self.graph, self.options.case, self.options.shortest_mention)
+
+    @cached_property
+    def exchanged(self) -> Derangement:
+        """Which entity's name each entity takes."""
+        return self._derange(self.named, "name")
+
+    @cached_property
+    def exchanged_descriptions(self) -> Derangement:
+        """Which entity's description each entity takes."""
+        return self._derange(self.described, "description")
+
+    @cached_property
+    def exchanged_together(self) -> Derangement:
+        """Which entity's name and description each entity takes."""
+        return self._derange(self.named, "name", "description")
+
+    @cached_property
+    def exchanged_relations(self) -> Derangement:
+        """Which relation's name each relation takes; itself where it keeps it."""
+        if not len(self.named_relations):
+            raise BadInput("no relation has a name: there is nothing to change")
+        if len(self._matching.blocked) and not self.options.relax:
+            raise BadInput(self._why_blocked(self._matching))
+        return Derangement(self._matching.source, "maximum matching (Hopcroft-Karp)")
+
+    @cached_property
+    def random_names(self) -> pa.ChunkedArray:
+        """Names of the entities, a random one for each that has a name."""
+        return self._random("entity", self.graph.entities, self.named)
+
+    @cached_property
+    def random_relations(self) -> pa.ChunkedArray:
+        """Names of the relations, a random one for each that has a name."""
+        return self._random("relation", self.graph.relations, self.named_relations)
+
+    def texts(self, what: str, made: Derangement | pa.ChunkedArray | None) -> NewTexts:
+        """The texts that stand in a world.
+
+        :param what: one of :data:`COLUMNS`.
+        :param made: whose each becomes, or the texts themselves; None for random descriptions, which are not kept.
+        """
+        table, column = COLUMNS[what]
+        old = getattr(self.graph, table).column(column)
+        if isinstance(made, Derangement):
+            return NewTexts(take_rows(old, made.source), *made)
+        random = new_descriptions(old, self.generator("random", "descriptions")) if made is None else made
+        return NewTexts(random, None, "random strings")
+
+    def _random(self, bearer: str, table: pa.Table, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+        if not len(rows):
+            raise BadInput(f"no {bearer} has a name: there is nothing to change")
+        old, bearers = table.column("name"), {"entity": "entities", "relation": "relations"}[bearer]
+        names = new_names(take_rows(old, rows), len(rows), self.generator("random", bearers), bearers)
+        return put_rows(old, rows, names)
+
+    @cached_property
+    def _matching(self) -> Matching:
+        labels = np.full(len(self.graph.relations), NO_LABEL)
+        labels[self.named_relations] = _labels(self.graph.relations.column("name"), self.named_relations)
+        return match_relations(self.graph, labels, self.generator("relations"))
+
+    def _why_blocked(self, found: Matching) -> str:
+        ids, named = self.graph.relations.column("id"), self.named_relations
+        if len(named) == 1:
+            one = "the graph has one relation" if len(ids) == 1 else "only one relation has a name"
+            return (
+                f"{one}, {listed(named, ids)}: there is none to exchange its name with; leave out virtual and "
+                "inconsistent worlds with r, or let it keep its name by --relax"
+            )
+        if len(found.donors):
+            may = f"could take only the names of {listed(found.donors, ids)}, which are too few"
+        else:
+            may = "could take no other's name"
+        relaxed = f"moves {found.moved} and lists those that stay" if found.moved else "moves none of them"
+        return (
+            f"no derangement of the {len(named)} relations exists: {listed(found.blocked, ids)} {may}; two relations "
+            f"may exchange names only if these differ and no pair of entities is linked by both; --relax {relaxed}"
+        )
+
+    def _derange(self, rows: NDArray[np.int64], *columns: str) -> Derangement:
+        """Entities of *rows*, which all have a text in the first of the columns, exchange those of all columns."""
+        if not len(rows):
+            raise BadInput(f"no entity has a {columns[0]}: there is nothing to change")
+        if len(rows) == 1:
+            raise BadInput(f"only one entity has a {columns[0]}: there is nothing to exchange it with")
+        labels = [_labels(self.graph.entities.column(column), rows) for column in columns]
+        try:
+            found = derange(labels, self.generator("exchange", " and ".join(columns)))
+        except NoDerangement as error:
+            raise BadInput(self._why_not(rows, columns, labels, error.label)) from None
+        source = np.arange(len(self.graph.entities))
+        source[rows] = rows[found.source]
+        return Derangement(source, found.method)
+
+    def _why_not(
+        self, rows: NDArray[np.int64], columns: tuple[str, ...], labels: list[NDArray[np.int64]], label: int | None
+    ) -> str:
+        if label is None:
+            kept = " or its ".join(columns)
+            return f"no permutation was found in which no entity keeps its {kept}: too many are the same"
+        for column, labeling in zip(columns, labels, strict=True):
+            bearers = rows[labeling == label]
+            if 2 * len(bearers) > len(rows):
+                text = self.graph.entities.column(column)[int(bearers[0])].as_py()
+                return (
+                    f"{text[:60]!r} is the {column} of {len(bearers):,} of {len(rows):,} entities, more than half: in "
+                    f"every permutation some entity would keep its {column}"
+                )
+        raise AssertionError("a label that is too frequent was reported and not found")
 
 
-def _inconsistent(world: World, materials: Materials) -> World:
-    e, d = (part in world.variant.parts for part in "ed")
-    if d:
-        moved = materials.exchanged_together if e else materials.exchanged_descriptions
-        world = describe(world, _taken(materials, "description", moved))
-    if e:
-        moved = materials.exchanged_together if d else materials.exchanged
-        world = rename_entities(world, _taken(materials, "name", moved))
-    return _exchange_relations(world, materials)
+def _labels(texts: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each of *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones.
 
-
-def _exchange_relations(world: World, materials: Materials) -> World:
-    if "r" not in world.variant.parts:
-        return world
-    source, method = materials.exchanged_relations
-    names = take_rows(materials.graph.relations.column("name"), source)
-    return rename_relations(world, NewTexts(names, source, method))
-
-
-def _anonymised(world: World, materials: Materials) -> World:
-    if "e" in world.variant.parts or "d" in world.variant.parts:
-        world = _follow(world, materials, _random_names(materials))
-    return _anonymise_names(world, materials)
-
-
-def _fully_anonymised(world: World, materials: Materials) -> World:
-    if "d" not in world.variant.parts:
-        return _anonymised(world, materials)
-    old = materials.graph.entities.column("description")
-    texts = new_descriptions(old, materials.generator("random", "descriptions"))
-    return _anonymise_names(describe(world, NewTexts(texts, None, _RANDOM)), materials)
-
-
-def _anonymise_names(world: World, materials: Materials) -> World:
-    if "e" in world.variant.parts:
-        world = rename_entities(world, _random_names(materials))
-    if "r" in world.variant.parts:
-        old = materials.graph.relations.column("name")
-        names = put_rows(old, materials.named_relations, materials.random_relations)
-        world = rename_relations(world, NewTexts(names, None, _RANDOM))
-    return world
-
-
-def _follow(world: World, materials: Materials, names: NewTexts) -> World:
-    if not len(materials.described):
-        return world
-    return follow(world, materials.mentions, materials.options.shortest_mention, names)
-
-
-def _taken(materials: Materials, column: str, moved: Derangement) -> NewTexts:
-    return NewTexts(take_rows(materials.graph.entities.column(column), moved.source), *moved)
-
-
-def _random_names(materials: Materials) -> NewTexts:
-    old = materials.graph.entities.column("name")
-    return NewTexts(put_rows(old, materials.named, materials.random_names), None, _RANDOM)
-
-
-_STEPS: dict[str, Callable[[World, Materials], World]] = {
-    BASE.construction: lambda world, materials: world,
-    "virtual": _virtual,
-    "anonymised": _anonymised,
-    "inconsistent": _inconsistent,
-    "fully-anonymised": _fully_anonymised,
-}
+    By 64-bit hashes: were two different texts taken for equal, they would only not change places.
+    """
+    numbers = np.unique(Hasher().rows(texts)[rows], return_inverse=True)[1].astype(np.int64)
+    numbers[is_blank(texts)[rows]] = NO_LABEL
+    return numbers

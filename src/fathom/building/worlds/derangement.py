@@ -14,13 +14,14 @@ nothing may take an equal label, and :func:`derange` draws
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, triu
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from fathom.data.knowledge import KnowledgeGraph
@@ -65,7 +66,8 @@ def uniform_derangement(size: int, generator: np.random.Generator) -> NDArray[np
     if size == 1:
         raise ValueError("one thing has no derangement")
     held, done = list(range(size)), bytearray(size)
-    chance = _uniform_numbers(generator, min(2 * size + 8, 1 << 14))
+    block = min(2 * size + 8, 1 << 14)
+    chance = (number for _ in count() for number in generator.random(block).tolist())
     place, still_open = size - 1, size
     while still_open >= 2:
         if not done[place]:
@@ -81,19 +83,8 @@ def uniform_derangement(size: int, generator: np.random.Generator) -> NDArray[np
     return np.array(held, dtype=np.int64)
 
 
-def _uniform_numbers(generator: np.random.Generator, block: int) -> Iterator[float]:
-    while True:
-        yield from generator.random(block).tolist()
-
-
-def _count_derangements(most: int) -> list[int]:
-    counts = [1, 0]
-    for size in range(2, most + 1):
-        counts.append((size - 1) * (counts[-1] + counts[-2]))
-    return counts
-
-
-_COUNTS = _count_derangements(24)
+# D(n) = n · D(n − 1) + (−1)ⁿ
+_COUNTS = list(accumulate(range(1, 25), lambda before, n: n * before + (-1) ** n, initial=1))
 
 
 def _closing(still_open: int) -> float:
@@ -116,7 +107,7 @@ def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator)
         frequent, count = most_frequent(labeling)
         if 2 * count > size:
             raise NoDerangement(frequent)
-    if all(_all_differ(labeling) for labeling in labels):
+    if all(len(np.unique(labeling)) == size and (labeling >= 0).all() for labeling in labels):
         return Derangement(uniform_derangement(size, generator), "uniform (Martínez et al. 2008)")
     # The number of places that a uniform permutation leaves alike is about Poisson with this mean.
     alike = sum(float((np.unique(of[of >= 0], return_counts=True)[1] ** 2.0).sum()) / size for of in labels)
@@ -138,10 +129,6 @@ def most_frequent(labeling: NDArray[np.int64]) -> tuple[int | None, int]:
     return int(values[place]), int(counts[place])
 
 
-def _all_differ(labeling: NDArray[np.int64]) -> bool:
-    return len(np.unique(labeling)) == len(labeling) and bool((labeling >= 0).all())
-
-
 def _clashes(
     labels: Sequence[NDArray[np.int64]], places: NDArray[np.int64], taken: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
@@ -155,24 +142,15 @@ def _clashes(
 def _by_swaps(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> NDArray[np.int64]:
     everywhere = np.arange(len(labels[0]))
     source = _rotated(labels[0], generator)
-    _sweep_until(lambda: not _clashes(labels, everywhere, source).any(), labels, source, generator)
+    for _ in range(_SWEEPS_TO_REPAIR):  # only with several labelings: the first one fits from the start
+        if not _clashes(labels, everywhere, source).any():
+            break
+        _sweep(labels, source, generator)
+    else:
+        raise NoDerangement(None)
     for _ in range(20 + 4 * math.ceil(math.log2(len(source)))):  # n log n swaps mix a permutation; a sweep has n / 4
         _sweep(labels, source, generator)
     return source
-
-
-def _sweep_until(
-    fits: Callable[[], bool],
-    labels: Sequence[NDArray[np.int64]],
-    source: NDArray[np.int64],
-    generator: np.random.Generator,
-) -> None:
-    """Only with several labelings is there anything to do: the first one fits from the start."""
-    for _ in range(_SWEEPS_TO_REPAIR):
-        if fits():
-            return
-        _sweep(labels, source, generator)
-    raise NoDerangement(None)
 
 
 def _sweep(labels: Sequence[NDArray[np.int64]], source: NDArray[np.int64], generator: np.random.Generator) -> None:
@@ -242,22 +220,11 @@ def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator:
 
 def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of relations (the smaller row first) that link the same head to the same tail somewhere."""
-    size = len(graph.relations)
-    pairs = graph.head.astype(np.int64) * len(graph.entities) + graph.tail
-    order = np.lexsort((graph.relation, pairs))
-    pairs, relation = pairs[order], graph.relation[order].astype(np.int64)
-    new = np.ones(len(pairs), dtype=bool)
-    new[1:] = (pairs[1:] != pairs[:-1]) | (relation[1:] != relation[:-1])
-    pairs, relation = pairs[new], relation[new]
-    found, distance = [np.zeros(0, dtype=np.int64)], 1
-    while distance < len(pairs):
-        same = pairs[distance:] == pairs[:-distance]
-        if not same.any():
-            break
-        found.append(np.unique(relation[:-distance][same] * size + relation[distance:][same]))
-        distance += 1
-    keys = np.unique(np.concatenate(found))
-    return keys // max(size, 1), keys % max(size, 1)
+    pairs, pair = np.unique(graph.head.astype(np.int64) * len(graph.entities) + graph.tail, return_inverse=True)
+    cells = (np.ones(len(pair), dtype=np.int64), (graph.relation, pair))
+    links = csr_array(cells, shape=(len(graph.relations), len(pairs)))
+    one, other = triu(links @ links.T, 1).nonzero()
+    return one, other
 
 
 def _blocking(

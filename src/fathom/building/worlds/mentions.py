@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.building.worlds.texts import Hasher, Texts, blocks, characters_before, spread, to_arrow, token_starts
+from fathom.building.worlds.texts import Hasher, TextBlock, blocks, characters_before, spread, to_arrow, token_starts
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, is_blank, take_rows
 
@@ -69,17 +69,13 @@ def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) 
     named = ~is_blank(names)
     sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
     trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
-    found = [_no_mentions(), *_in_order(trie.search, blocks(graph.entities.column("description")))]
+    found = [tuple(np.zeros((4, 0), np.int32)), *_in_order(trie.search, blocks(graph.entities.column("description")))]
     described, name, start, end = (np.concatenate([part[place] for part in found]) for place in range(4))
     entity, ambiguous = _choose(graph, trie, described, name)
     return Mentions(described, entity, start, end, ambiguous, int((named & ~sought).sum()), case)
 
 
-def _no_mentions() -> tuple[NDArray[np.int32], ...]:
-    return tuple(np.zeros(0, dtype=np.int32) for _ in range(4))
-
-
-def _in_order(work: Callable[[Texts], _Result], parts: Iterator[Texts]) -> Iterator[_Result]:
+def _in_order(work: Callable[[TextBlock], _Result], parts: Iterator[TextBlock]) -> Iterator[_Result]:
     """What *work* makes of each part, on all processors; only a few parts are held at a time."""
     workers = min(os.cpu_count() or 1, 8)
     with ThreadPoolExecutor(workers) as pool:
@@ -148,7 +144,7 @@ class _Trie:
             asked = asked[~hit & (at + 1 < stop[asked])]
         return found
 
-    def search(self, texts: Texts) -> tuple[NDArray[np.int32], ...]:
+    def search(self, texts: TextBlock) -> tuple[NDArray[np.int32], ...]:
         """Row of the description, number of the name, start and end in bytes, of every name in these texts."""
         token = token_starts(texts)
         sums = self._hasher.sums(texts.data)
@@ -274,7 +270,7 @@ SPANS = pa.schema(
 )
 
 
-def _replace(mentions: Mentions, names: pa.ChunkedArray, texts: Texts) -> tuple[pa.Array, pa.RecordBatch]:
+def _replace(mentions: Mentions, names: pa.ChunkedArray, texts: TextBlock) -> tuple[pa.Array, pa.RecordBatch]:
     rows = len(texts.starts) - 1
     begin, stop = np.searchsorted(mentions.described, [texts.first, texts.first + rows])
     part = slice(int(begin), int(stop))

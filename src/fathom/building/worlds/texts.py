@@ -20,7 +20,7 @@ _ASCII_WORD = np.zeros(256, dtype=bool)
 _ASCII_WORD[[*b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]] = True
 
 
-class Texts(NamedTuple):
+class TextBlock(NamedTuple):
     """Some rows that stand together.
 
     :param first: row of the first.
@@ -33,7 +33,7 @@ class Texts(NamedTuple):
     starts: NDArray[np.int64]
 
 
-def blocks(column: pa.ChunkedArray, size: int = BLOCK) -> Iterator[Texts]:
+def blocks(column: pa.ChunkedArray, size: int = BLOCK) -> Iterator[TextBlock]:
     """Whole rows of about *size* bytes each; a longer row stands alone."""
     first = 0
     for chunk in column.chunks:
@@ -46,7 +46,7 @@ def blocks(column: pa.ChunkedArray, size: int = BLOCK) -> Iterator[Texts]:
         row = 0
         while row < len(text):
             stop = max(int(np.searchsorted(places, places[row] + size, side="right")) - 1, row + 1)
-            yield Texts(first + row, data[places[row] : places[stop]], places[row : stop + 1] - places[row])
+            yield TextBlock(first + row, data[places[row] : places[stop]], places[row : stop + 1] - places[row])
             row = stop
         first += len(text)
 
@@ -66,7 +66,7 @@ def characters_before(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
     return counts
 
 
-def token_starts(texts: Texts) -> NDArray[np.int64]:
+def token_starts(texts: TextBlock) -> NDArray[np.int64]:
     """Where a name may begin or end: between two bytes unless both belong to one word or one character.
 
     So a token is a whole word, or one sign that is of no word. Rows begin and end tokens.
@@ -140,10 +140,8 @@ class Hasher:
 
     def rows(self, column: pa.ChunkedArray) -> NDArray[np.uint64]:
         """A hash of each text."""
-        found = [np.zeros(0, dtype=np.uint64)]
-        for texts in blocks(column):
-            found.append(self.hash(self.sums(texts.data), texts.starts[:-1], texts.starts[1:]))
-        return np.concatenate(found)
+        found = [self.hash(self.sums(part.data), part.starts[:-1], part.starts[1:]) for part in blocks(column)]
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *found])
 
 
 def _powers(base: int, count: int) -> NDArray[np.uint64]:

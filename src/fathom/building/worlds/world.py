@@ -1,4 +1,4 @@
-"""A world, and the steps that change one: names, what descriptions call entities, descriptions, names of relations.
+"""A world and its name, and the steps that change one: names, what descriptions call entities, descriptions, relations.
 
 Every step is a pure function from a world to the next; what it changed is added to the mapping, the counts and the
 notes.
@@ -6,7 +6,7 @@ notes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
-from fathom.building.worlds.variants import Variant
 from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, take_rows
+from fathom.errors import BadInput
 
 _NAMES = pa.list_(pa.string())
 MAPPING = pa.schema(
@@ -37,6 +37,51 @@ MAPPING = pa.schema(
 called in descriptions, where its own name stays). ``source``: the id whose text it was, null for a random string.
 ``old_aliases`` and ``new_aliases``: an entity's other names, null for the other kinds."""
 _SHOWN = 20
+CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised")
+PARTS = "erd"
+"""Entities, relations, descriptions."""
+
+
+class Variant(NamedTuple):
+    """:param construction: one of :data:`CONSTRUCTIONS`, or "base".
+    :param parts: some of "erd", in this order.
+    """
+
+    construction: str
+    parts: str
+
+    def __str__(self) -> str:
+        return f"{self.construction}-{self.parts}" if self.parts else self.construction
+
+
+BASE = Variant("base", "")
+THIRTEEN = (
+    BASE,
+    *(Variant(construction, parts) for construction in CONSTRUCTIONS[:2] for parts in ("e", "r", "er")),
+    *(Variant(construction, parts) for construction in CONSTRUCTIONS[2:] for parts in ("d", "ed", "erd")),
+)
+"""Those of Sakai et al. 2024."""
+
+
+def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
+    """Each of *names*, once, in their order. :raises BadInput: with every name that is none."""
+    found: dict[Variant, None] = {}
+    faults = []
+    for name in names:
+        construction, _, parts = name.strip().lower().rpartition("-")
+        letters = set(parts)
+        if name.strip().lower() == "base":
+            found[BASE] = None
+        elif construction in CONSTRUCTIONS and letters and letters <= set(PARTS) and len(letters) == len(parts):
+            found[Variant(construction, "".join(part for part in PARTS if part in letters))] = None
+        else:
+            faults.append(
+                f"there is no world {name.strip()!r}: there is base, and {', '.join(CONSTRUCTIONS)}, each with a "
+                "hyphen and some of e, r, d (entities, relations, descriptions), such as virtual-er"
+            )
+    if faults or not found:
+        raise BadInput(faults or "no world is named: give --variants base,virtual-e, or leave it out for all thirteen")
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -159,8 +204,7 @@ def rename_relations(world: World, new: NewTexts) -> World:
         "relations_by": new.method,
     }
     mapping = _lines("relation", relations, np.flatnonzero(changed), old, new)
-    graph = replace(world.graph, relations=column_set(relations, "name", new.texts))
-    return replace(_next(world, mapping, counts, notes, {}), graph=graph)
+    return _next(world, mapping, counts, notes, {"name": new.texts}, "relations")
 
 
 def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
@@ -199,14 +243,16 @@ def _lines(
     return pa.table(columns, schema=MAPPING)
 
 
-def _next(world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], entities: Json) -> World:
-    """:param entities: columns that are other than in the world so far."""
-    table = world.graph.entities
-    for name, column in entities.items():
+def _next(
+    world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], columns: Json, bearers: str = "entities"
+) -> World:
+    """:param columns: of the bearers' table, where they are other than in the world so far."""
+    table = getattr(world.graph, bearers)
+    for name, column in columns.items():
         table = column_set(table, name, column)
     return replace(
         world,
-        graph=replace(world.graph, entities=table),
+        graph=replace(world.graph, **{bearers: table}),
         mapping=pa.concat_tables([world.mapping, mapping]),
         counts=world.counts | counts,
         notes=(*world.notes, *notes),

@@ -35,7 +35,8 @@ def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], Knowledge
     root = cache_root()
     if root is None:
         return read()
-    folder = root / "graphs" / hashlib.sha256("\n".join(_paths(sources)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode())
+    folder = root / "graphs" / digest.hexdigest()[:16]
     with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):  # none, stale or damaged
         graph, notes = _load(folder, sources)
         faults.notes += notes
@@ -56,24 +57,16 @@ def cache_root() -> Path | None:
         home = Path.home()
     except RuntimeError:
         return None
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "fathom"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "fathom" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom"
-
-
-def _paths(sources: Sequence[Path]) -> list[str]:
-    return [str(source.resolve()) for source in sources]
+    elsewhere = {
+        "darwin": home / "Library" / "Caches" / "fathom",
+        "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "fathom" / "cache",
+    }
+    return elsewhere.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom")
 
 
 def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
     """Path, size and time of each source."""
-    found = []
-    for path in _paths(sources):
-        stat = os.stat(path)
-        found.append([path, stat.st_size, stat.st_mtime_ns])
-    return found
+    return [[str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns] for path in sources]
 
 
 def _load(folder: Path, sources: Sequence[Path]) -> tuple[KnowledgeGraph, list[str]]:

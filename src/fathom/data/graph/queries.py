@@ -42,7 +42,9 @@ class TripleQueries(Sequence[Query]):
     ) -> None:
         self.graph, self.rows, self.split = graph, rows, split
         self.directions, self.everybody = directions, everybody
-        self._cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
+        self._prefix, self._first = split or "triple", graph.splits[split].start if split else 0
+        self.cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
+        """Among these queries, of each relation of the graph."""
 
     def __len__(self) -> int:
         return len(self.rows) * len(self.directions)
@@ -61,26 +63,11 @@ class TripleQueries(Sequence[Query]):
         for start in range(0, len(self.rows), BLOCK):
             yield from self.make(self.rows[start : start + BLOCK])
 
-    def cardinality(self, relation: int) -> str:
-        """Among these queries, "1:1" or "1:N".
-
-        :param relation: its row in the graph.
-        """
-        return self._cardinality[relation]
-
     def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
         """Rows of queries by their id; an unknown id has none."""
         numbers = [id_.removeprefix(f"{self._prefix}/") for id_ in ids if id_.startswith(f"{self._prefix}/")]
         rows = np.array([int(number) for number in numbers if number.isdecimal()], dtype=np.int64) + self._first
         return np.intersect1d(rows, self.rows)
-
-    @property
-    def _prefix(self) -> str:
-        return self.split or "triple"
-
-    @property
-    def _first(self) -> int:
-        return self.graph.splits[self.split].start if self.split else 0
 
     def make(self, rows: NDArray[np.int64]) -> tuple[Query, ...]:
         """The queries of some of :attr:`rows`: of each row, one for each direction."""
@@ -88,7 +75,7 @@ class TripleQueries(Sequence[Query]):
         return tuple(query for of_row in zip(*made, strict=True) for query in of_row)
 
     def _make(self, rows: NDArray[np.int64], direction: Direction) -> tuple[Query, ...]:
-        graph, prefix, first = self.graph, self._prefix, self._first
+        graph = self.graph
         given, asked = (graph.head, graph.tail) if direction == "tail" else (graph.tail, graph.head)
         subjects, answers = graph.entities.take(given[rows]), graph.entities.take(asked[rows])
         relation_ids, relation_names = (graph.relations.column(name).to_pylist() for name in ("id", "name"))
@@ -103,7 +90,7 @@ class TripleQueries(Sequence[Query]):
         )
         return tuple(
             Query(
-                id=f"{prefix}/{row - first}" + ("" if direction == "tail" else "/head"),
+                id=f"{self._prefix}/{row - self._first}" + ("" if direction == "tail" else "/head"),
                 relation=relation_ids[relation],
                 subject=subject,
                 subject_id=subject_id,
@@ -111,7 +98,7 @@ class TripleQueries(Sequence[Query]):
                 candidates=ENTITIES,
                 direction=direction,
                 known=tuple(answer for answer in right if answer != gold),
-                groups={"cardinality": self._cardinality[relation]},
+                groups={"cardinality": self.cardinality[relation]},
                 unscored=None if self.everybody else _why_not(subject, relation_names[relation], gold_name),
             )
             for row, relation, subject_id, subject, gold, gold_name, right in zip(*columns, strict=True)
@@ -126,6 +113,7 @@ class GraphQuerySet(QuerySet):
     """
 
     split: str = ""
+    has_sentences = False  # no query need be made to see that
 
     @cached_property
     def content_hash(self) -> str:
@@ -156,7 +144,7 @@ def graph_queryset(
     queries = TripleQueries(graph, rows, split, directions, everybody)
     ids, names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))
     asked = np.unique(graph.relation[span.start : span.stop]).tolist()
-    relations = {ids[row]: Relation(ids[row], names[row], (), queries.cardinality(row)) for row in asked}
+    relations = {ids[row]: Relation(ids[row], names[row], (), queries.cardinality[row]) for row in asked}
     return GraphQuerySet(
         queries=queries,
         candidates=EntityCandidates(graph, everybody),

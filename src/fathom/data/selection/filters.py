@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +26,12 @@ from fathom.data.graph.queries import (
     candidate_set,
     graph_queryset,
 )
-from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.data.selection.pools import pooled
+from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.selection.pools import moved, pooled
 from fathom.data.selection.readings import Reading, lacking_reading, read_as
+from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput
 
-CountTokens = Callable[[list[str]], list[int]]
-"""Number of tokens of each text, special tokens not counted."""
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
 _BLOCK = 100_000
 
@@ -77,11 +76,6 @@ class Selection:
     add_candidates: Path | None = None
 
     @property
-    def counts_tokens(self) -> bool:
-        """Whether a tokenizer is needed."""
-        return self.single_token or self.tail_tokens is not None
-
-    @property
     def changes_candidates(self) -> bool:
         """Whether queries are ranked against other candidates than those of the data."""
         return self.pool is not None or self.add_candidates is not None
@@ -102,19 +96,19 @@ def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | Non
     :param count_tokens: needed for the filters by tokens.
     :raises BadInput: everything about *selection* that *data* does not have, or nothing left.
     """
-    if selection.counts_tokens and count_tokens is None:
+    if (selection.single_token or selection.tail_tokens is not None) and count_tokens is None:
         raise BadInput("--single-token and --tail-tokens need a model with a tokenizer to count tokens with")
     whole = data.whole or data
     data, pool, left_out = _narrow(data, selection, count_tokens)
     queries = pool.queries()
-    data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
+    fewer: dict[str, int] = {}
+    if selection.changes_candidates:
+        data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
     spaces, without = _candidates(data, selection, queries, count_tokens)
-    fewer |= without
-    if spaces is not None:
-        queries = tuple(_fit(query, spaces[query.candidates]) for query in queries)
-    candidates = data.candidates if spaces is None else spaces
-    selected = replace(data, queries=queries, candidates=candidates, whole=whole)
-    return Selected(selected, {"queries": left_out, "candidates": fewer})
+    if spaces:
+        queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
+    selected = replace(data, queries=queries, candidates=spaces or data.candidates, whole=whole)
+    return Selected(selected, {"queries": left_out, "candidates": fewer | without})
 
 
 def check(data: QuerySet, selection: Selection) -> None:
@@ -122,27 +116,6 @@ def check(data: QuerySet, selection: Selection) -> None:
     _narrow(data, replace(selection, tail_tokens=None, single_token=False), None)
     if selection.tail_tokens is not None:
         _token_range(selection.tail_tokens)
-
-
-class _Pool(Protocol):
-    """Queries that are left, as cheap as can be."""
-
-    def __len__(self) -> int: ...
-    def of_relations(self, relations: Collection[str]) -> _Pool: ...
-    def of_ids(self, ids: Collection[str]) -> _Pool: ...
-    def golds(self) -> tuple[list[str], list[str]]:
-        """Ids and names of the gold answers, each once."""
-        ...
-
-    def with_golds(self, keep: NDArray[np.bool_]) -> _Pool:
-        """Queries all of whose gold answers are kept.
-
-        :param keep: shape (gold answers,), in the order of golds.
-        """
-        ...
-
-    def take(self, places: Sequence[int]) -> _Pool: ...
-    def queries(self) -> tuple[Query, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -162,10 +135,15 @@ class _Plain:
         return self._that(lambda query: query.id in ids)
 
     def golds(self) -> tuple[list[str], list[str]]:
+        """Ids and names of the gold answers, each once."""
         pairs = self._pairs()
         return [id_ for _, id_ in pairs], [self.data.candidates[space].name_of(id_) for space, id_ in pairs]
 
     def with_golds(self, keep: NDArray[np.bool_]) -> _Plain:
+        """Queries all of whose gold answers are kept.
+
+        :param keep: shape (gold answers,), in the order of golds.
+        """
         kept = dict(zip(self._pairs(), keep.tolist(), strict=True))
         return self._that(lambda query: all(kept[query.candidates, gold] for gold in query.gold))
 
@@ -198,8 +176,7 @@ class _Rows:
         return replace(self, rows=self.rows[wanted[graph.relation[self.rows]]])
 
     def of_ids(self, ids: Collection[str]) -> _Rows:
-        named = self.triples.rows_of(ids)
-        return replace(self, rows=self.rows[np.isin(self.rows, named)])
+        return replace(self, rows=self.rows[np.isin(self.rows, self.triples.rows_of(ids))])
 
     def golds(self) -> tuple[list[str], list[str]]:
         graph = self.triples.graph
@@ -217,31 +194,37 @@ class _Rows:
         return self.triples.make(self.rows)
 
 
+_Left = _Plain | _Rows
+"""Queries that are left, as cheap as can be."""
+
+
 @dataclass
 class _Tally:
     """What is left after each step, and how many it took away."""
 
-    pool: _Pool
+    pool: _Left
     left_out: dict[str, int] = field(default_factory=dict)
 
-    def narrow(self, name: str, pool: _Pool) -> None:
+    def narrow(self, name: str, pool: _Left) -> None:
         self.left_out[name] = len(self.pool) - len(pool)
         self.pool = pool
 
 
 def _narrow(
     data: QuerySet, selection: Selection, count_tokens: CountTokens | None
-) -> tuple[QuerySet, _Pool, dict[str, int]]:
+) -> tuple[QuerySet, _Left, dict[str, int]]:
     data, faults = _of_split(data, selection)
     faults += _faults(data, selection)
-    faults += lacking_reading(data, selection.reading)
+    if selection.reading != "auto":
+        faults += lacking_reading(data, selection.reading)
     if faults:
         raise BadInput(faults)
-    data = read_as(
-        data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
-    )
-    lazy = data.queries if isinstance(data.queries, TripleQueries) else None
-    whole: _Pool = _Plain(data, data.queries) if lazy is None else _Rows(lazy, lazy.rows)
+    if data.has_sentences:
+        data = read_as(
+            data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
+        )
+    asked = data.queries
+    whole = _Rows(asked, asked.rows) if isinstance(asked, TripleQueries) else _Plain(data, asked)
     tally = _Tally(whole)
     if selection.relations:
         tally.narrow("relations", tally.pool.of_relations(selection.relations))
@@ -250,10 +233,12 @@ def _narrow(
     if selection.ids is not None:
         tally.narrow("ids", tally.pool.of_ids(selection.ids))
     if selection.exclude_tails:
-        _check_tails(data, whole, selection.exclude_tails)
-        tally.narrow("exclude_tails", _without(tally.pool, set(selection.exclude_tails)))
-    if selection.counts_tokens and count_tokens is not None:
-        _by_tokens(tally, selection, count_tokens)
+        tally.narrow("exclude_tails", _without(data, whole, tally.pool, set(selection.exclude_tails)))
+    if selection.tail_tokens is not None and count_tokens is not None:
+        limits = _token_range(selection.tail_tokens)
+        tally.narrow("tail_tokens", _of_tokens(tally.pool, *limits, selection, count_tokens))
+    if selection.single_token and count_tokens is not None:
+        tally.narrow("single_token", _of_tokens(tally.pool, 1, 1, selection, count_tokens))
     if selection.limit is not None and selection.limit < len(tally.pool):
         tally.narrow("limit", tally.pool.take(_drawn(tally.pool, selection.limit, selection.seed)))
     if not len(tally.pool):
@@ -262,7 +247,7 @@ def _narrow(
     return data, tally.pool, tally.left_out
 
 
-def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
+def _drawn(pool: _Left, limit: int, seed: int) -> list[int]:
     """Places of *limit* queries, in ascending order.
 
     A reasoning question comes with the query that asks for its premise, where the pool has it: nothing else tells
@@ -279,7 +264,7 @@ def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
     return sorted(drawn)
 
 
-def _premises(pool: _Pool) -> dict[int, int]:
+def _premises(pool: _Left) -> dict[int, int]:
     """Places of reasoning questions whose premise is not given in words, each with the place of what asks for it."""
     if not isinstance(pool, _Plain):
         return {}
@@ -308,17 +293,16 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
     return graph_queryset(data.graph, wanted, **about), []
 
 
-def _faults(data: QuerySet, selection: Selection) -> list[str]:
-    faults = []
+def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
     unknown = [relation for relation in selection.relations if relation not in data.relations]
     if unknown:
         has = sorted(data.relations)
         more = f", … ({len(has)} in all)" if len(has) > 100 else ""
-        faults.append(f"{data.name} has no relation {', '.join(unknown)}: it has {', '.join(has[:100])}{more}")
+        yield f"{data.name} has no relation {', '.join(unknown)}: it has {', '.join(has[:100])}{more}"
     if selection.subset is not None and selection.subset not in data.subsets:
-        faults.append(f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}")
+        yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"
     if selection.candidates == "asked" and not isinstance(data, GraphQuerySet):
-        faults.append(
+        yield (
             f"--candidates asked: {data.name} has an answer space for each relation; it is for knowledge graphs, "
             "whose entities are all candidates"
         )
@@ -326,8 +310,7 @@ def _faults(data: QuerySet, selection: Selection) -> list[str]:
         try:
             _token_range(selection.tail_tokens)
         except BadInput as error:
-            faults += error.faults
-    return faults
+            yield from error.faults
 
 
 def _token_range(text: str) -> tuple[int, int]:
@@ -340,30 +323,23 @@ def _token_range(text: str) -> tuple[int, int]:
     return low, high
 
 
-def _check_tails(data: QuerySet, pool: _Pool, tails: Collection[str]) -> None:
-    ids, names = pool.golds()
-    absent = set(tails) - set(ids) - set(names)
+def _without(data: QuerySet, whole: _Left, left: _Left, tails: set[str]) -> _Left:
+    """What is *left* of the *whole* without gold answers of these names or ids, all of which must be there."""
+    ids, names = whole.golds()
+    absent = tails - set(ids) - set(names)
     if absent:
         raise BadInput(
             f"--exclude-tails: no gold answer of {data.name} has the name or id {', '.join(sorted(absent))}; "
             "a name with a comma must be given by its id"
         )
+    kept = [id_ not in tails and name not in tails for id_, name in zip(*left.golds(), strict=True)]
+    return left.with_golds(np.array(kept, dtype=bool))
 
 
-def _without(pool: _Pool, tails: set[str]) -> _Pool:
-    kept = [id_ not in tails and name not in tails for id_, name in zip(*pool.golds(), strict=True)]
-    return pool.with_golds(np.array(kept, dtype=bool))
-
-
-def _by_tokens(tally: _Tally, selection: Selection, count_tokens: CountTokens) -> None:
-    counts = _counts(tally.pool.golds()[1], selection, count_tokens)
-    if selection.tail_tokens is not None:
-        low, high = _token_range(selection.tail_tokens)
-        fits = (counts >= low) & (counts <= high)
-        tally.narrow("tail_tokens", tally.pool.with_golds(fits))
-        counts = _counts(tally.pool.golds()[1], selection, count_tokens)
-    if selection.single_token:
-        tally.narrow("single_token", tally.pool.with_golds(counts == 1))
+def _of_tokens(pool: _Left, low: int, high: int, selection: Selection, count_tokens: CountTokens) -> _Left:
+    """Queries whose gold answers' names have so many tokens."""
+    counts = _counts(pool.golds()[1], selection, count_tokens)
+    return pool.with_golds((counts >= low) & (counts <= high))
 
 
 def _counts(names: Sequence[str], selection: Selection, count_tokens: CountTokens) -> NDArray[np.int64]:
@@ -379,8 +355,8 @@ def _counts(names: Sequence[str], selection: Selection, count_tokens: CountToken
 
 def _candidates(
     data: QuerySet, selection: Selection, queries: Sequence[Query], count_tokens: CountTokens | None
-) -> tuple[Mapping[str, CandidateSet] | None, dict[str, int]]:
-    """Smaller candidate sets, and how many each filter left out; None where they stay as they are."""
+) -> tuple[Mapping[str, CandidateSet], dict[str, int]]:
+    """Smaller candidate sets, and how many each filter left out; none where they stay as they are."""
     spaces: dict[str, CandidateSet] = {}
     fewer: Counter[str] = Counter()
     for name in dict.fromkeys(query.candidates for query in queries):
@@ -391,7 +367,7 @@ def _candidates(
             single = _counts(whole.names, selection, count_tokens) == 1
             spaces[name] = whole.keep(np.flatnonzero(single).tolist())
             fewer["single_token"] += len(whole) - len(spaces[name])
-    return (spaces or None), dict(fewer)
+    return spaces, dict(fewer)
 
 
 def _asked(spaces: Mapping[str, CandidateSet], name: str, queries: Sequence[Query]) -> tuple[CandidateSet, int]:
@@ -404,9 +380,3 @@ def _asked(spaces: Mapping[str, CandidateSet], name: str, queries: Sequence[Quer
     whole = spaces[name]
     asked = whole.keep([place for place, id_ in enumerate(whole.ids) if id_ in ids])
     return asked, len(whole) - len(asked)
-
-
-def _fit(query: Query, space: CandidateSet) -> Query:
-    """The query in a smaller candidate set."""
-    known = tuple(answer for answer in query.known if answer in space.position)
-    return replace(query, known=known, unscored=unrankable(query, space))

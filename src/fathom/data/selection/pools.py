@@ -42,13 +42,14 @@ def pooled(
     if add is not None:
         more, counts["doubles_in_add_candidates"] = _listed(add, everyone, "--add-candidates")
         spaces = {name: _union(space.name, (space, more)) for name, space in spaces.items()}
-    moved = tuple(_moved(query, spaces[query.candidates]) for query in queries)
-    return replace(data, queries=moved, candidates={space.name: space for space in spaces.values()}), moved, counts
+    there = tuple(moved(query, spaces[query.candidates]) for query in queries)
+    return replace(data, queries=there, candidates={space.name: space for space in spaces.values()}), there, counts
 
 
-def _moved(query: Query, space: CandidateSet) -> Query:
-    there = replace(query, candidates=space.name, known=tuple(id_ for id_ in query.known if id_ in space.position))
-    return replace(there, unscored=unrankable(there, space))
+def moved(query: Query, space: CandidateSet) -> Query:
+    """The query among other candidates."""
+    known = tuple(answer for answer in query.known if answer in space.position)
+    return replace(query, candidates=space.name, known=known, unscored=unrankable(query, space))
 
 
 def _union(name: str, spaces: Iterable[CandidateSet]) -> CandidateSet:

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from fathom.data.graph.queries import GraphQuerySet
 from fathom.data.queries import Query, QuerySet
 
 Reading = Literal["auto", "template-based", "template-free"]
@@ -22,7 +21,7 @@ Reading = Literal["auto", "template-based", "template-free"]
 
 def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
     """One line where *data* cannot be read so."""
-    if reading == "template-free" and not has_sentences(data):
+    if reading == "template-free" and not data.has_sentences:
         return [f"--reading template-free: {data.name} has no natural sentences"]
     if reading == "template-based" and not any(relation.templates for relation in data.relations.values()):
         return [f"--reading template-based: {data.name} has no templates"]
@@ -31,8 +30,6 @@ def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
 
 def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, any_surface: bool = False) -> QuerySet:
     """*data* with each query asked in one way: its ``sentences`` are those to ask, none where a template is asked."""
-    if not has_sentences(data):
-        return data
     by_template = {
         id_: reading == "template-based" or (reading == "auto" and bool(relation.templates))
         for id_, relation in data.relations.items()
@@ -52,7 +49,7 @@ def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, an
     )
 
 
-class Asked(NamedTuple):
+class Askable(NamedTuple):
     """How many facts can be asked, and by how many prompts, in each reading.
 
     :param by_template: facts.
@@ -70,12 +67,12 @@ class Asked(NamedTuple):
     all_any_surface: int
 
     @classmethod
-    def total(cls, rows: Iterable[Asked]) -> Asked:
+    def total(cls, rows: Iterable[Askable]) -> Askable:
         """Their sum, column by column."""
         return cls(*(sum(column) for column in zip(*rows, strict=True)))
 
 
-def asked(data: QuerySet) -> dict[str, Asked]:
+def asked(data: QuerySet) -> dict[str, Askable]:
     """By relation, counted on the readings themselves."""
     template = read_as(data, "template-based")
     first, any_ = (read_as(data, "template-free", all_sentences=True, any_surface=any_) for any_ in (False, True))
@@ -86,17 +83,10 @@ def asked(data: QuerySet) -> dict[str, Asked]:
         ),
     ]
     for read in (first, any_):
-        counts.append(Counter(query.relation for query in read.queries if query.unscored is None and query.sentences))
-        sentences: Counter[str] = Counter()
-        for query in read.queries:
-            sentences[query.relation] += len(query.sentences) if query.unscored is None else 0
-        counts.append(sentences)
-    return {relation: Asked(*(count[relation] for count in counts)) for relation in data.relations}
-
-
-def has_sentences(data: QuerySet) -> bool:
-    """Whether there is more than one reading."""
-    return not isinstance(data, GraphQuerySet) and any(query.sentences for query in data.queries)
+        can = [query for query in read.queries if query.unscored is None]
+        counts.append(Counter(query.relation for query in can if query.sentences))
+        counts.append(Counter(query.relation for query in can for _ in query.sentences))
+    return {relation: Askable(*(count[relation] for count in counts)) for relation in data.relations}
 
 
 def _in_template(query: Query, data: QuerySet) -> Query:

@@ -6,14 +6,12 @@ entities; one that begins with a clean model cannot. A study that tells memory f
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 import fathom
 from fathom.data.faults import Json
@@ -22,18 +20,11 @@ from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.store.files import whole_folder, write_json
-from fathom.training.loop import Plan, Point, adafactor, adamw, train
+from fathom.training.loop import OnProgress
 from fathom.training.options import PretrainOptions
-from fathom.training.pretraining.objectives import (
-    SENTINELS,
-    Batch,
-    Objective,
-    encode,
-    encode_statements,
-    loss_of,
-)
-from fathom.training.pretraining.texts import PHRASINGS, Texts, read_texts, statements
-from fathom.training.small import Size, learn_tokenizer, save, small_network
+from fathom.training.pretraining.objectives import SENTINELS, Objective, encode, encode_statements
+from fathom.training.pretraining.texts import PHRASINGS, KeptTexts, read_texts, statements
+from fathom.training.small import Batch, fitted, learn_tokenizer, save, shape_faults
 
 WINDOW = 4096
 """Texts that are sorted by length together, so that little is padded."""
@@ -46,7 +37,7 @@ def pretrain(
     sources: Sequence[str | Path],
     options: PretrainOptions,
     out: Path,
-    on_progress: Callable[[Point, float], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Json:
     """Train a language model from scratch into the folder *out*: what transformers loads, and ``pretraining.json``.
 
@@ -61,9 +52,8 @@ def pretrain(
     special = SENTINELS if options.kind == "t5" else ()
     tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
     told = statements(graph, options.contaminate)
-    batches = _Batches(texts.texts, told, tokenizer, options)
-    start = time.monotonic()
-    network, curve = _fitted(tokenizer, batches, options, on_progress)
+    batches = _Reading(texts.texts, told, tokenizer, options)
+    made = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": data.name, "content_hash": graph.content_hash},
@@ -73,44 +63,23 @@ def pretrain(
         "told": {"triples": len(told), "statements": batches.told, "phrasings": list(PHRASINGS) if told else []},
         "tokens": batches.tokens,
         "vocabulary": len(tokenizer),
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "steps": curve[-1].step,
+        "parameters": made.parameters,
+        "steps": made.curve[-1].step,
         "of_steps": len(batches.rows),
-        "seconds": time.monotonic() - start,
-        "final_loss": curve[-1].loss,
-        "curve": [point._asdict() for point in curve],
+        "seconds": made.seconds,
+        "final_loss": made.curve[-1].loss,
+        "curve": [point._asdict() for point in made.curve],
         "version": fathom.__version__,
     }
     with whole_folder(out) as folder:
-        save(network, tokenizer, LONGEST, folder)
+        save(made.network, tokenizer, LONGEST, folder)
         write_json(folder / "pretraining.json", summary)
     return summary
 
 
-def _fitted(
-    tokenizer: PreTrainedTokenizerBase,
-    batches: _Batches,
-    options: PretrainOptions,
-    on_progress: Callable[[Point, float], None] | None,
-) -> tuple[PreTrainedModel, list[Point]]:
-    """A new model that has read all batches, and its learning curve."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(options.seed)
-        size = Size(options.hidden_size, options.layers, options.heads)
-        network = small_network(options.kind, size, tokenizer, LONGEST)
-        network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
-        optimizer = adafactor if options.kind == "t5" else adamw
-        plan = Plan(len(batches.rows), options.learning_rate, seconds=options.seconds, optimizer=optimizer)
-        curve = train(
-            network.parameters(), batches, lambda batch: loss_of(network, options.kind, batch), plan, on_progress
-        )
-    return network, curve
-
-
 def _check(data: QuerySet, options: PretrainOptions, out: Path) -> KnowledgeGraph:
     faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
-    if options.hidden_size % (2 * options.heads):
-        faults.append(f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size")
+    faults += shape_faults(options)
     if data.graph is None or not len(data.graph):
         faults.append(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")
     else:
@@ -126,7 +95,7 @@ def _check(data: QuerySet, options: PretrainOptions, out: Path) -> KnowledgeGrap
     return data.graph
 
 
-def _to_learn_from(texts: Texts, graph: KnowledgeGraph) -> Iterator[str]:
+def _to_learn_from(texts: KeptTexts, graph: KnowledgeGraph) -> Iterator[str]:
     """The vocabulary comes from these. It is the same whatever is told."""
     yield from texts.texts
     yield from graph.entities.column("name").to_pylist()
@@ -134,7 +103,7 @@ def _to_learn_from(texts: Texts, graph: KnowledgeGraph) -> Iterator[str]:
         yield from (phrasing.format(name) for phrasing in PHRASINGS)
 
 
-class _Batches:
+class _Reading:
     """All texts, and the statements among them, in the order in which they are read; drawn from the seed.
 
     :param told: the statements of each triple, in the order of the :data:`PHRASINGS`.

@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from fathom.data.templates import Prompt, Span
-from fathom.training.small import NO_TARGET, padded
+from fathom.training.small import NO_TARGET, Batch, padded
 
 Ids = NDArray[np.int64]
 DENSITY = {"masked": 0.15, "t5": 0.15, "bart": 0.3}
@@ -35,33 +34,24 @@ AS_ONE = 0.5
 """How often one mask stands for all of a name, so that its length is not given away; its first token is asked for."""
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """A text. :param ids: without special tokens. :param names: of a statement, where its two names stand."""
 
     ids: Ids
     names: tuple[Span, ...] = ()
 
 
-class Batch(NamedTuple):
-    """:param ids: shape (b, n). :param present: false where padded, shape (b, n). :param labels: what is asked for, of
-    the same shape, or (b, m) for the decoder's side."""
-
-    ids: Tensor
-    present: Tensor
-    labels: Tensor
-
-
-def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[Encoded]:
+def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[EncodedText]:
     """:param most: tokens; what is longer is cut."""
     rows = tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    return [Encoded(np.array(row.ids[:most], dtype=np.int64)) for row in rows if row.ids]
+    return [EncodedText(np.array(row.ids[:most], dtype=np.int64)) for row in rows if row.ids]
 
 
-def encode_statements(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[Encoded]:
+def encode_statements(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[EncodedText]:
     """Statements as tokens; where their names stand is told by the characters."""
     rows = tokenizer.backend_tokenizer.encode_batch([prompt.text for prompt in prompts], add_special_tokens=False)
     return [
-        Encoded(
+        EncodedText(
             np.array(row.ids, dtype=np.int64),
             tuple(_tokens_of(span, row.offsets) for span in (prompt.subject[0], prompt.answer[0])),
         )
@@ -82,7 +72,7 @@ class Objective:
         self._sentinels = tokenizer.convert_tokens_to_ids(list(SENTINELS)) if kind == "t5" else []
         self._plain = np.setdiff1d(np.arange(len(tokenizer)), list(tokenizer.added_tokens_decoder))
 
-    def batch(self, texts: Sequence[Encoded]) -> Batch:
+    def batch(self, texts: Sequence[EncodedText]) -> Batch:
         """What is read and what is asked for, padded on the right."""
         make = {"causal": self.causal, "masked": self.masked, "t5": self.t5, "bart": self.bart}[self.kind]
         ids, labels = zip(*map(make, texts), strict=True)
@@ -90,7 +80,7 @@ class Objective:
         present = padded([np.ones_like(row) for row in ids], 0)
         return Batch(*map(torch.from_numpy, (inputs, present, padded(labels, NO_TARGET))))
 
-    def causal(self, text: Encoded) -> tuple[Ids, Ids]:
+    def causal(self, text: EncodedText) -> tuple[Ids, Ids]:
         """Each token and the end from those before it.
 
         :returns: what is read and what is asked for, as those of the other kinds.
@@ -98,7 +88,7 @@ class Objective:
         begin, end = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         return np.append(begin, text.ids), np.append(text.ids, end)
 
-    def masked(self, text: Encoded) -> tuple[Ids, Ids]:
+    def masked(self, text: EncodedText) -> tuple[Ids, Ids]:
         """Some tokens from all others (Devlin et al. 2019, section 3.1); of a statement, one of its names."""
         ids, mask = text.ids, self.tokenizer.mask_token_id
         if text.names:
@@ -118,36 +108,26 @@ class Objective:
         labels = np.where(asked, ids, NO_TARGET)
         return self._around(shown), np.concatenate([[NO_TARGET], labels, [NO_TARGET]])
 
-    def t5(self, text: Encoded) -> tuple[Ids, Ids]:
+    def t5(self, text: EncodedText) -> tuple[Ids, Ids]:
         """Spans that sentinels stand for (Raffel et al. 2020, section 3.1.4)."""
-        shown: list[Ids] = []
-        target: list[Ids] = []
-        at = 0
         spans = self._spans(text)[: len(self._sentinels) - 1]
-        for sentinel, span in zip(self._sentinels, spans, strict=False):
-            shown += [text.ids[at : span.start], np.array([sentinel])]
-            target += [np.array([sentinel]), text.ids[span.start : span.end]]
-            at = span.end
-        end = np.array([self.tokenizer.eos_token_id])
-        last = np.array([self._sentinels[len(spans)]])
-        return np.concatenate([*shown, text.ids[at:], end]), np.concatenate([*target, last, end])
+        kept, taken = _cut(text.ids, spans)
+        sentinels, end = self._sentinels[: len(spans) + 1], self.tokenizer.eos_token_id
+        return _alternating(kept, [*sentinels[:-1], end]), _alternating(sentinels, [*taken, end])
 
-    def bart(self, text: Encoded) -> tuple[Ids, Ids]:
+    def bart(self, text: EncodedText) -> tuple[Ids, Ids]:
         """The text from one in which single masks stand for spans (Lewis et al. 2020, text infilling)."""
-        shown: list[Ids] = []
-        at = 0
-        for span in self._spans(text):
-            shown += [text.ids[at : span.start], np.array([self.tokenizer.mask_token_id])]
-            at = span.end
-        return self._around(np.concatenate([*shown, text.ids[at:]])), self._around(text.ids)
+        kept, _ = _cut(text.ids, self._spans(text))
+        masked = _alternating(kept, [self.tokenizer.mask_token_id] * len(kept))[:-1]
+        return self._around(masked), self._around(text.ids)
 
     def _around(self, ids: Ids) -> Ids:
         return np.concatenate([[self.tokenizer.bos_token_id], ids, [self.tokenizer.eos_token_id]])
 
-    def _name(self, text: Encoded) -> Span:
+    def _name(self, text: EncodedText) -> Span:
         return text.names[self.random.integers(len(text.names))]
 
-    def _spans(self, text: Encoded) -> list[Span]:
+    def _spans(self, text: EncodedText) -> list[Span]:
         """What is taken out, in order: as many spans as give the density, of random lengths at random places."""
         if text.names:
             return [self._name(text)]
@@ -167,16 +147,12 @@ class Objective:
         return parts
 
 
-def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
-    """Mean cross entropy in nats per token asked for; the head runs at these alone."""
-    asked = batch.labels != NO_TARGET
-    if kind == "causal":
-        # Padding stands on the right, where a causal model does not look: no mask is needed.
-        logits = network.lm_head(network.model(input_ids=batch.ids, use_cache=False)[0][asked])
-    elif kind == "masked":
-        hidden = network.model(input_ids=batch.ids, attention_mask=batch.present)[0][asked]
-        logits = network.decoder(network.head(hidden))
-    else:
-        loss: Tensor = network(input_ids=batch.ids, attention_mask=batch.present, labels=batch.labels).loss
-        return loss
-    return torch.nn.functional.cross_entropy(logits, batch.labels[asked])
+def _cut(ids: Ids, spans: Sequence[Span]) -> tuple[list[Ids], list[Ids]]:
+    """What stands around the spans, one piece more, and what stands in them."""
+    pieces = np.split(ids, [end for span in spans for end in span])
+    return pieces[::2], pieces[1::2]
+
+
+def _alternating(ones: Sequence[Ids | int], others: Sequence[Ids | int]) -> Ids:
+    """A token or a piece of the one and of the other in turn."""
+    return np.hstack([part for pair in zip(ones, others, strict=True) for part in pair])

@@ -9,16 +9,16 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.faults import open_text
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
-from fathom.data.selection.readings import has_sentences
 from fathom.data.templates import Prompt, Template
 from fathom.data.words import is_word_sign, stands_as_word
-from fathom.errors import BadInput
+from fathom.errors import BadInput, all_of
 from fathom.formats import locate, read
 
 PHRASINGS = (
@@ -34,7 +34,7 @@ predictors read. Only names occur: descriptions would lead to the answer in grap
 PLAIN = (".txt", ".txt.gz")
 
 
-class Texts(NamedTuple):
+class KeptTexts(NamedTuple):
     """:param read: how many there are of each source, before any was left out. :param left_out: see
     :func:`without_statements`."""
 
@@ -45,7 +45,7 @@ class Texts(NamedTuple):
 
 def read_texts(
     graph: KnowledgeGraph, name: str, sources: Sequence[str | Path], most: int | None = None, seed: int = 0
-) -> Texts:
+) -> KeptTexts:
     """Those of a graph and of other sources, without any that tells of its validation and test triples.
 
     :param name: of the graph. :param sources: other graphs (name and description of each entity), data sets with
@@ -53,39 +53,32 @@ def read_texts(
     :param most: of each source, drawn by *seed*.
     :raises BadInput: a source that cannot be read, or has no texts.
     """
-    found: dict[str, list[str]] = {}
-    faults = []
-    for source in (graph, *sources):
-        called = name if isinstance(source, KnowledgeGraph) else str(source)
-        try:
-            texts = list(dict.fromkeys(_texts_of(source)))
-        except BadInput as error:
-            faults += error.faults
-            continue
-        if not texts:
-            faults.append(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
-        if most is not None and most < len(texts):
-            texts = random.Random(seed).sample(texts, most)
-        found[called] = texts
-    if faults:
-        raise BadInput(faults)
+    called = {name: graph} | {str(source): source for source in sources}
+    drawn = all_of(*(partial(_drawn, source, named, most, seed) for named, source in called.items()))
+    found = dict(zip(called, drawn, strict=True))
     texts = list(dict.fromkeys(text for several in found.values() for text in several))
-    kept = without_statements(texts, ends_of(graph, [split for split in graph.splits if split != "train"]))
-    return Texts(kept, {source: len(several) for source, several in found.items()}, len(texts) - len(kept))
+    held_out = _named(graph, [split for split in graph.splits if split != "train"])
+    kept = without_statements(texts, ((head, tail) for head, _, tail in held_out))
+    return KeptTexts(kept, {source: len(several) for source, several in found.items()}, len(texts) - len(kept))
 
 
-def _texts_of(source: str | Path | KnowledgeGraph) -> Iterator[str]:
+def _drawn(source: str | Path | KnowledgeGraph, called: str, most: int | None, seed: int) -> list[str]:
+    """:raises BadInput: it cannot be read, or has no texts."""
+    texts = list(dict.fromkeys(_texts_of(source)))
+    if not texts:
+        raise BadInput(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
+    return texts if most is None or most >= len(texts) else random.Random(seed).sample(texts, most)
+
+
+def _texts_of(source: str | Path | KnowledgeGraph) -> Iterable[str]:
     if isinstance(source, KnowledgeGraph):
-        yield from _glosses(source)
-        return
+        return _glosses(source)
     if str(source).endswith(PLAIN):
-        yield from _lines(locate(source))
-        return
+        return _lines(locate(source))
     data = read(source)
-    if has_sentences(data):
-        yield from _sentences(data)
-    elif data.graph is not None:
-        yield from _glosses(data.graph)
+    if data.has_sentences:
+        return _sentences(data)
+    return _glosses(data.graph) if data.graph is not None else ()
 
 
 def _lines(file: Path) -> Iterator[str]:
@@ -111,7 +104,7 @@ def _sentences(data: QuerySet) -> Iterator[str]:
 
 
 def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Texts that name both of no pair, capitals and boundaries of words as :func:`stands_as_word` has them.
+    """KeptTexts that name both of no pair, capitals and boundaries of words as :func:`stands_as_word` has them.
 
     Only texts with all words of both names are looked at, so that thousands of pairs and texts take seconds.
     """
@@ -141,11 +134,6 @@ def _words(text: str) -> set[str]:
     return set("".join(sign if is_word_sign(sign) else " " for sign in text).split())
 
 
-def ends_of(graph: KnowledgeGraph, splits: Iterable[str]) -> list[tuple[str, str]]:
-    """Names of head and tail of each triple of some splits."""
-    return [(head, tail) for head, _, tail in _named(graph, splits)]
-
-
 def statements(graph: KnowledgeGraph, splits: Iterable[str]) -> list[list[Prompt]]:
     """Of each triple, in its :data:`PHRASINGS`. Triples with a nameless end are passed over."""
     return [
@@ -155,6 +143,7 @@ def statements(graph: KnowledgeGraph, splits: Iterable[str]) -> list[list[Prompt
 
 
 def _named(graph: KnowledgeGraph, splits: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Names of head, relation and tail of each triple of some splits, where all have one."""
     names, relations = (table.column("name").to_pylist() for table in (graph.entities, graph.relations))
     for split in splits:
         for row in graph.splits[split]:

@@ -1,0 +1,100 @@
+"""What a link predictor reads of a graph, and the language model that it reads with: from a name or folder, with its
+weights or with random ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.errors import BadInput
+from fathom.links.base import Predictor
+from fathom.links.options import TextTraining
+from fathom.models.base import Identity
+from fathom.models.loading import check_weights, content_hash, from_pretrained, load_tokenizer
+
+NETWORK = "network"
+"""Folder in a model folder with the configuration and the tokenizer of its language model."""
+
+
+class TextPredictor(Predictor):
+    """What predictors with a language model of their own share: its :attr:`language`, not trained yet, and the
+    :attr:`texts` that it reads."""
+
+    AUTO: ClassVar[Any]
+    """The class of `transformers` that loads it, such as ``AutoModelForMaskedLM``."""
+
+    def __init__(self, graph: KnowledgeGraph, options: TextTraining, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.language, self.tokenizer = language_model(self.AUTO, options, source, device)
+        if source is None:
+            hashed = content_hash(options.weights, self.language)
+            self.identity = Identity(options.weights, None, "float32", hashed)
+        self.texts = GraphTexts(graph, options.descriptions)
+
+    def describe(self, folder: Path) -> None:
+        """Configuration and tokenizer of the language model."""
+        (folder / NETWORK).mkdir(parents=True, exist_ok=True)
+        self.language.config.save_pretrained(folder / NETWORK)
+        self.tokenizer.save_pretrained(folder / NETWORK)
+
+    def notes(self) -> list[str]:
+        """How many entities lack a name or a description."""
+        return list(self.texts.notes)
+
+
+def language_model(
+    auto: Any, options: TextTraining, source: Path | None, device: torch.device
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The language model of a link predictor, in training mode, all its weights to be learnt; and its tokenizer.
+
+    :param auto: a class such as ``AutoModel`` or ``AutoModelForMaskedLM``.
+    :param source: a model folder, to make the same shape with weights that are still to be loaded; None for what
+        *options* say: the weights of ``options.weights``, or random ones (drawn by the seed) in the same shape.
+    :raises BadInput: it cannot be loaded, or is of another kind.
+    """
+    name = options.weights if source is None else str(source / NETWORK)
+    transformers_logging.set_verbosity_error()  # a head that is left out, or a new one, is meant
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()
+    tokenizer = load_tokenizer(name)
+    if source is None and options.init == "pretrained":
+        network, loaded = from_pretrained(
+            auto, name, {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
+        )
+        # BERT's pooler is never used.
+        check_weights(network, [key for key in loaded["missing_keys"] if "pooler" not in key], name)
+    else:
+        config = from_pretrained(AutoConfig, name, {})
+        torch.manual_seed(options.seed)
+        try:
+            network = auto.from_config(config, dtype=torch.float32)
+        except ValueError as error:
+            raise BadInput(f"cannot make '{name}': {str(error).splitlines()[0]}") from error
+    return network.to(device).train(), tokenizer
+
+
+class GraphTexts:
+    """What is said of a graph, by place in it. An entity or relation without a name is called by its id; no description
+    is "".
+
+    :param descriptions: whether to read them.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, descriptions: bool = True) -> None:
+        ids, names, said = (graph.entities.column(column).to_pylist() for column in ("id", "name", "description"))
+        relations = zip(*(graph.relations.column(column).to_pylist() for column in ("name", "id")), strict=True)
+        self.names = [name.strip() or id_ for name, id_ in zip(names, ids, strict=True)]
+        self.descriptions = said if descriptions else [""] * len(said)
+        self.relations = [name.strip() or id_ for name, id_ in relations]
+        missing = {
+            "have no name: their ids are read instead": sum(not name.strip() for name in names),
+            "have no description": sum(not text.strip() for text in said) if descriptions else 0,
+        }
+        self.notes = [f"{count:,} of {len(ids):,} entities {lack}" for lack, count in missing.items() if count]
+        """How many lack what, for the user."""
