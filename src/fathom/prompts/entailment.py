@@ -66,16 +66,15 @@ class RuleWording(NamedTuple):
     @property
     def name(self) -> str:
         """What users type, one of :data:`WORDINGS`."""
-        return _NAMES[self]
+        return next(name for name, wording in WORDINGS.items() if wording == self)
 
 
-_NAMES = {
-    RuleWording(): "words",
-    RuleWording(conjunction=True): "learnt-conjunction",
-    RuleWording(templates=True): "learnt-templates",
-    RuleWording(True, True): "learnt",
+WORDINGS = {
+    "words": RuleWording(),
+    "learnt-conjunction": RuleWording(conjunction=True),
+    "learnt-templates": RuleWording(templates=True),
+    "learnt": RuleWording(templates=True, conjunction=True),
 }
-WORDINGS = {name: wording for wording, name in _NAMES.items()}
 
 
 class Beginning(NamedTuple):
@@ -138,10 +137,10 @@ def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) 
             reason = f"{pattern!r} has words before {SUBJECT} or behind {ANSWER}"
         if reason is None and not gold:
             reason = f"no pattern of what it implies has all its words between {SUBJECT} and {ANSWER}"
-        if reason is not None:
+        if reason is None:
+            found.append(RuleItem(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
+        else:
             left_out.append(f"{rule}: {query.id} ({query.subject}) is left out: {reason}")
-            continue
-        found.append(RuleItem(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
     return found, left_out
 
 
@@ -171,9 +170,8 @@ def entailment(
         if subset == "test" and (in_first is None or in_second is None):
             return
         for given, (first, second) in GIVEN.items():
-            groups = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
-            told = {name: how for name, how in groups.items() if how is not None}
-            yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), told)
+            premises = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
+            yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), premises)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -268,10 +266,11 @@ def _query(
     pair: int,
     gold: tuple[str, ...],
     space: str,
-    premises: Mapping[str, str],
+    premises: Mapping[str, str | None],
 ) -> Query:
+    """:param premises: how each is given, None where that is not known."""
     task, _, number = item.query.id.rpartition("/")
-    groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair), **premises}
+    groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair)}
     return Query(
         id=f"{rule}/{number}/{given}/{pair}",
         relation=rule,
@@ -279,7 +278,7 @@ def _query(
         subject_id=item.query.subject_id,
         gold=gold,
         candidates=space,
-        groups=groups,
+        groups=groups | {name: how for name, how in premises.items() if how is not None},
         sentences=(Sentence(text_of(rule, given, wording, item)),),
     )
 

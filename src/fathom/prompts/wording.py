@@ -87,7 +87,6 @@ class FewShot:
         """:raises BadInput: it asks for the head, or too few lines can be drawn that do not answer it."""
         if query.direction == "head":
             raise BadInput("it asks for the head, but a few-shot prompt ends where the tail stands")
-        relation = self.relations[query.relation]
         pool = self._draw(f"{self.seed}|{query.id}", 2 * self.shots + 16) if self.per_query else self.shared
         fit = _not_answering(query, pool)
         if len(fit) < self.shots:
@@ -97,7 +96,7 @@ class FewShot:
         lines = fit[: self.shots]
         if query.subject_id in self.descriptions:
             lines.append(f"{query.subject} - {self.descriptions[query.subject_id]}")
-        return "\n".join([*lines, f"({query.subject}, {relation.name},{self.end}"])
+        return "\n".join([*lines, f"({query.subject}, {self.relations[query.relation].name},{self.end}"])
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
         """So many lines, or all there are; less those of entities without a name."""

@@ -177,7 +177,7 @@ class _Builder:
 
     def _read(self, latest: Resolved, file: IO[str], said: Occurrences) -> None:
         """The second pass: what becomes of each record is counted."""
-        places = count()
+        places = count()  # on the right of the units below, so that none is lost where a file ends
         for number, source in enumerate(self.sources):
             corpus = corpus_of(source, self.options)
             for unit, place in zip(units_of(source, corpus, self.troubles), places, strict=False):

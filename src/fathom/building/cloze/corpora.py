@@ -28,6 +28,7 @@ from fathom.errors import BadInput
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
 _KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
+_ENDINGS = f"{', '.join(_KINDS)}, plain or .gz"
 _SHOWN = 20
 """How many faults of one file are listed one by one; the rest are counted."""
 _LONGEST = 1 << 26
@@ -90,14 +91,14 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
                 listed = ", ".join(f"{count} {suffix}" for suffix, count in sorted(others.items()))
                 notes.append(f"{given.name}: passed over: {listed}")
             if not known:
-                faults.append(f"--input {given}: no file that ends in {_endings()}")
+                faults.append(f"--input {given}: no file that ends in {_ENDINGS}")
             for path in known:
                 name = (Path(given.name) / path.relative_to(given)).as_posix()
                 found.setdefault(path.resolve(), TextFile(path, name, _kind(path)))
         elif kind := _kind(given):
             found.setdefault(given.resolve(), TextFile(given, given.name, kind))
         else:
-            faults.append(f"--input {given}: expected a name that ends in {_endings()}")
+            faults.append(f"--input {given}: expected a name that ends in {_ENDINGS}")
     if faults:
         raise BadInput(faults)
     names = Counter(source.name for source in found.values())
@@ -107,10 +108,6 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
 def _kind(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     return next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), "")
-
-
-def _endings() -> str:
-    return ", ".join(_KINDS) + ", plain or .gz"
 
 
 def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:

@@ -81,7 +81,7 @@ def build_ontology(
             sources.insert(0, store)
         classes = gather_classes(sources, instances, seed, notes, progress)
         properties, defaults = gather_properties(sources, classes, given, notes)
-    notes.add_all(list(unknown_patterns(given, properties)), f"names in {patterns} are of no property")
+    notes.add_all(unknown_patterns(given, properties), f"names in {patterns} are of no property")
     tasks = {task: _shuffled(rows, task, seed) for task, rows in task_lines(classes.found, properties).items()}
     enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
     counts = {task: len(enough.get(task, ())) for task in TASKS}

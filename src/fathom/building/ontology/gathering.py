@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -66,14 +66,12 @@ def name_of(iri: str) -> str:
 
 def gather_classes(sources: Sequence[Source], instances: int, seed: int, notes: Notes, progress: Progress) -> Classes:
     """Classes with labels, their chains, and at most *instances* of each, drawn by *seed*."""
+    said = [(source, row) for source in sources for row in source.rows(query_text("classes"))]
     holders: dict[str, dict[Source, None]] = defaultdict(dict)
-    rows: list[Row] = []
-    for source in sources:
-        for row in source.rows(query_text("classes")):
-            rows.append(row)
-            holders[row["class"]][source] = None
-    label_of = _good_labels(sorted(holders), _labels(rows, "class"), "classes", notes)
-    if not rows:
+    for source, row in said:
+        holders[row["class"]][source] = None
+    label_of = _good_labels(sorted(holders), _labels((row for _, row in said), "class"), "classes", notes)
+    if not said:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
     notes.add_all(
@@ -247,13 +245,11 @@ def _labels(rows: Iterable[Row], variable: str) -> dict[str, _Label | None]:
     """The best label of each IRI, in the order of their first rows."""
     best: dict[str, _Label | None] = {}
     for row in rows:
-        iri, before = row[variable], best.get(row[variable])
-        if "label" not in row:
-            best.setdefault(iri, None)
-            continue
-        language = row.get("language", "")
-        label = _Label(0 if language == "en" else 1 if language else 2, _one_line(row["label"]))
-        best[iri] = label if before is None else min(before, label)
+        before = best.setdefault(row[variable], None)
+        if "label" in row:
+            language = row.get("language", "")
+            label = _Label(0 if language == "en" else 1 if language else 2, _one_line(row["label"]))
+            best[row[variable]] = label if before is None else min(before, label)
     return best
 
 
@@ -307,12 +303,14 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def unknown_patterns(patterns: Iterable[str], properties: Iterable[OntologyProperty]) -> Iterator[str]:
+def unknown_patterns(patterns: Iterable[str], properties: Iterable[OntologyProperty]) -> list[str]:
     """Names in the file of patterns that no property has."""
-    known: set[str] = set()
-    for entry in properties:
-        known |= {entry.label, *entry.superproperties, *entry.iris, *map(name_of, entry.iris)}
-    yield from (name for name in patterns if name not in known)
+    known = {
+        name
+        for entry in properties
+        for name in (entry.label, *entry.superproperties, *entry.iris, *map(name_of, entry.iris))
+    }
+    return [name for name in patterns if name not in known]
 
 
 def edges_of(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

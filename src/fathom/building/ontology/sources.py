@@ -226,8 +226,8 @@ class Endpoint:
         answer = self._ask(query)
         kind = answer.headers.get_content_type()
         try:
-            content = json.loads(answer.body)
-            return [{name: cell["value"] for name, cell in row.items()} for row in content["results"]["bindings"]]
+            bindings = json.loads(answer.body)["results"]["bindings"]
+            return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             begins = " ".join(answer.body[:200].decode("utf-8", "replace").split())[:60]
             raise BadInput(

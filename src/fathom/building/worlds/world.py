@@ -135,15 +135,11 @@ def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts) -> Wo
         "names_not_looked_for": mentions.too_short,
         "case": mentions.case,
     }
-    notes = []
-    if mentions.too_short:
-        notes.append(
-            f"names of fewer than {shortest} characters are not looked for in descriptions "
-            f"(entities: {mentions.too_short:,})"
-        )
-    mapping = MAPPING.empty_table()
-    if "e" not in world.variant.parts:
-        mapping = _lines("mention", entities, np.flatnonzero(~is_blank(old)), old, new)
+    note = f"names of fewer than {shortest} characters are not looked for in descriptions"
+    notes = [f"{note} (entities: {mentions.too_short:,})"] if mentions.too_short else []
+    named = np.flatnonzero(~is_blank(old))
+    renamed = "e" in world.variant.parts
+    mapping = MAPPING.empty_table() if renamed else _lines("mention", entities, named, old, new)
     return replace(_next(world, mapping, counts, notes, {"description": texts}), spans=spans)
 
 
