@@ -283,6 +283,17 @@ def test_another_identity_is_refused_and_named(model, data, tmp_path):
     assert "options.capitalize: there True, here False" in str(error.value)
 
 
+def test_a_run_from_before_an_option_goes_on_without_it(model, data, tmp_path):
+    run("statement", model, data, options("statement"), tmp_path / "r")
+    file = tmp_path / "r" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["identity"]["options"]["closing"]
+    file.write_text(json.dumps(manifest))
+    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+    with pytest.raises(BadInput, match=r"options\.closing: there None, here True"):
+        run("statement", model, data, options("statement", closing=True), tmp_path / "r")
+
+
 def test_a_folder_with_something_else_is_refused(model, data, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(BadInput, match="not empty and not a run"):
@@ -336,7 +347,8 @@ OTHER = {
     "candidates": "asked", "batch_tokens": 5, "bos": "none", "shots": 3, "per_query_shots": True,
     "trailing_space": True, "describe_head": True, "templates": (1,), "reduction": ("mean",), "score": ("answer",),
     "pll": "original", "capitalize": False, "closing": True, "top_k": 3, "max_rank": 9, "prune": False,
-    "tail_template": "A", "shorten": False, "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3, "separator": ", ",
+    "tail_template": "A", "shorten": False, "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3,
+    "separator": ", ",
     "normalise": False, "reading": "template-free", "sentences": "all", "any_surface": True, "pool": "more.txt",
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,

@@ -350,3 +350,5 @@ OLD = {
 OLD_PREDICTOR = f"kgc train --model TransE {GRAPH} --epochs 2 --batch-size 8 --dimension 4 --out links/old"
 OLD_NEEDS = {"ontology": ("build-ontology",)}
 OLD_EXTRAS = {"ontology": ("pyoxigraph",), "link": ("pykeen",)}
+OLD_WITHOUT = {"embedding": ("--no-shorten",)}
+"""What version 0.1.0 could not do: such a run goes on without it."""

@@ -173,9 +173,10 @@ def _compared(identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
-    """One line for each field in which two identities differ."""
+    """One line for each field in which two identities differ. A field that an earlier version did not have yet, and
+    that now says no or nothing, is none."""
     if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
+        for key in sorted(old.keys() | {key for key, value in new.items() if value}):
             yield from differences(old.get(key), new.get(key), f"{where}.{key}" if where else key)
     elif old != new:
         yield f"  {where}: there {old!r}, here {new!r}"
