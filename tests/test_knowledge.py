@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fathom.data.graph import cache
+from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, check, select
 from fathom.data.statistics import graph_relations, majority_share
@@ -561,6 +562,14 @@ def test_nothing_left_says_what_left_it_out(tmp_path):
         select(read(small(tmp_path / "g")), Selection(tail_tokens="9"), words)
 
 
+def test_all_splits_are_asked_together(tmp_path):
+    data = read(small(tmp_path / "g"))
+    found = select(data, Selection(split="all")).data
+    assert len(found.queries) == len(TRAIN) + len(DEV) + len(TEST)
+    both = select(link_queryset(data), Selection(split="all")).data
+    assert len(both.queries) == 2 * len(found.queries)
+
+
 def test_unknown_split(tmp_path):
     data = read(small(tmp_path / "g"))
     with pytest.raises(BadInput, match="g has no split 'heldout': it has train, dev, test"):
@@ -674,6 +683,17 @@ class TestWhatWouldBePassedOver:
         write(tmp_path, {**self.TRIPLES, "train.txt": ["a\tr\tc"]})
         with pytest.raises(BadInput, match=r"train.tsv: stands beside train.txt: both say the same thing"):
             read(tmp_path)
+
+    def test_lists_of_ids_beside_names_are_no_doubles(self, tmp_path: Path) -> None:
+        """As in all seven data sets of KG-BERT's repository."""
+        names = {"entity2text.txt": ["a\tAnn", "b\tBob", "c\tCleo"], "relation2text.txt": ["r\tknows"]}
+        lists = {"entities.txt": ["a", "b", "c"], "relations.txt": ["r"]}
+        found = read(write(tmp_path, {**self.TRIPLES, **names, **lists}))
+        assert found.graph.entities.column("name").to_pylist() == ["Ann", "Bob", "Cleo"]
+        assert [note.partition("txt: ")[2] for note in found.notes] == [
+            "not used: it lists ids, entity2text.txt names them",
+            "not used: it lists ids, relation2text.txt names them",
+        ]
 
     def test_a_folder_in_place_of_a_file(self, tmp_path: Path) -> None:
         write(tmp_path, {"train.tsv": self.TRIPLES["train.tsv"]})

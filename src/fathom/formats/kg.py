@@ -2,7 +2,7 @@
 
 ``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
 ``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, or with ``<TAB>description`` on every line;
-``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
+``relation2text.txt`` (or ``relations.tsv``); beside them lists of ids may stand as ``entities.txt``. Without them an id is its own name, with spaces for underscores, as in
 YAGO.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
 Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
@@ -86,12 +86,17 @@ def read_kg(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _refuse_doubles(folder: Path, faults: Faults) -> None:
-    """Two files for one thing, of which one would be passed over in silence; a folder in a file's place."""
+    """Two files for one thing, of which one would be passed over in silence; a folder in a file's place. KG-BERT's data
+    sets have ``entities.txt`` and ``relations.txt`` besides, which list ids and name nothing."""
     for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG):
         there = [path for stem in stems for ending in _ENDINGS if (path := folder / f"{stem}{ending}").exists()]
         for path in there:
             if not path.is_file():
                 faults.add(path, None, "is not a file")
+        listing = [path for path in there[1:] if stems in (_ENTITIES, _RELATIONS) and first_fields(path) == 1]
+        for path in listing:
+            faults.note(path, None, f"not used: it lists ids, {there[0].name} names them")
+        there = [path for path in there if path not in listing]
         if len(there) > 1:
             others = " and ".join(path.name for path in there[1:])
             faults.add(there[0], None, f"stands beside {others}: both say the same thing, remove all but one")

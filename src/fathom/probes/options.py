@@ -37,7 +37,9 @@ class AskingOptions(BaseModel):
         json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
     relations: Words = Field((), description="Ask only these relations, separated by commas.")
-    split: str | None = Field(None, description="Split of a knowledge graph to ask: train, dev or test (the default).")
+    split: str | None = Field(
+        None, description="Split of a knowledge graph to ask: train, dev, test (the default) or all."
+    )
     limit: int | None = Field(None, ge=1, description="Ask at most this many queries, drawn at random by --seed.")
     seed: int = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
     batch_tokens: int | None = Field(

@@ -109,7 +109,7 @@ class TripleQueries(Sequence[Query]):
 class GraphQuerySet(QuerySet):
     """The queries of one split of a graph.
 
-    :param split: which; "" where the graph has no splits, or none of the default name, and all triples are asked.
+    :param split: which; "" where all triples are asked: they were chosen, or there is no split of the default name.
     """
 
     split: str = ""
@@ -163,7 +163,7 @@ def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "
     graph = graph_of(data)
     assert isinstance(data, GraphQuerySet)
     about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
-    return graph_queryset(graph, data.split or None, directions=directions, everybody=True, **about)
+    return graph_queryset(graph, data.split, directions=directions, everybody=True, **about)
 
 
 def graph_of(data: QuerySet) -> KnowledgeGraph:

@@ -32,6 +32,7 @@ from fathom.data.selection.readings import Reading, lacking_reading, read_as
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput
 
+EVERY_SPLIT = "all"
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
 _BLOCK = 100_000
 
@@ -40,7 +41,7 @@ _BLOCK = 100_000
 class Selection:
     """What to keep; by default everything (of a graph with splits: the ``test`` split).
 
-    :param split: a split of a graph.
+    :param split: a split of a graph, or "all" of its triples.
     :param relations: ids.
     :param subset: a named part of the data.
     :param ids: ids of queries.
@@ -283,8 +284,11 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
     wanted = _SAME_SPLIT.get(selection.split, selection.split)
     if not isinstance(data, GraphQuerySet) or data.graph is None or not data.graph.splits:
         return data, [f"--split {selection.split}: {data.name} has no splits to choose from"]
-    if wanted not in data.graph.splits:
-        return data, [f"{data.name} has no split '{selection.split}': it has {', '.join(data.graph.splits)}"]
+    if wanted == EVERY_SPLIT:
+        wanted = ""
+    elif wanted not in data.graph.splits:
+        there = ", ".join(data.graph.splits)
+        return data, [f"{data.name} has no split '{selection.split}': it has {there}, or {EVERY_SPLIT} of them"]
     if wanted == data.split:
         return data, []
     about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
