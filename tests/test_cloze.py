@@ -212,6 +212,25 @@ def test_statements_of_natural_sentences_have_the_same_candidates(tmp_path):
         assert row["prompt_log_prob"] == pytest.approx(row["gold_scores"][0], abs=1e-4)
 
 
+def test_the_letters_of_a_natural_sentence_stay(tmp_path):
+    """A template begins with a capital; nobody writes "MTOR"."""
+    data = cities(FACTS, sentences=(Sentence("mTOR inhibits [Y]."),))
+    words = sorted({word for name in NAMES for word in name.split()} | {"mTOR", "inhibits"})
+    options = StatementOptions(reading="template-free", pool="data")
+    rows = run("statement", ScriptedModel(words, {}), data, options, tmp_path / "r").predictions()
+    assert set(rows.column("prompt").to_pylist()) == {"mTOR inhibits [Y]."}
+
+
+def test_a_sentence_that_spells_the_mask_is_not_asked(model, tmp_path):
+    mask = model.tokenizer.mask_token
+    data = cities(FACTS, sentences=(Sentence(f"A {mask} stands for a word, such as [Y]."),))
+    rows = run(
+        "cloze", model, data, ClozeOptions(reading="template-free", any_surface=True), tmp_path / "r"
+    ).predictions()
+    why = f"the sentence spells {mask}, which the model takes for a mask"
+    assert set(rows.column("unscored").to_pylist()) == {why}
+
+
 def test_names_without_tokens_are_listed_and_never_ranked(model, tmp_path):
     data = cities((*FACTS, ("Nowhere", "c7")), names=(*NAMES, "\u200b"))
     if model.tokenizer(" \u200b", add_special_tokens=False)["input_ids"]:

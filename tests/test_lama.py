@@ -543,3 +543,14 @@ def test_real_biolama(shared_data):
     assert sizes == {"P780": 50, "P2175": 50, "P2176": 51, "P2293": 50, "P4044": 50}
     assert all(relation.templates for relation in data.relations.values())
     assert sum(len(query.gold) == 1 for query in data.queries) == 138
+
+
+def test_a_relation_s_file_need_not_repeat_its_name(tmp_path):
+    """P190.jsonl without ``predicate_id`` is P190, not SQuAD's questions, and its subjects stay; ids may be numbers."""
+    rows = [
+        {"uuid": 7, "sub_label": "Paris", "obj_label": "Rome", "masked_sentences": ["Paris and [MASK] are twins."]},
+        {"uuid": 0, "sub_label": "Rome", "obj_label": "Paris", "masked_sentences": ["Rome and [MASK] are twins."]},
+    ]
+    write(tmp_path / "twins" / "P190.jsonl", rows)
+    data = read(tmp_path / "twins")
+    assert [(query.relation, query.subject) for query in data.queries] == [("P190", "Paris"), ("P190", "Rome")]

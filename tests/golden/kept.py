@@ -39,7 +39,7 @@ LONG = 40
 def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
     """Without circumstances, digests of weights and versions of libraries; numbers to seven digits."""
     if isinstance(content, dict):
-        left_out = CIRCUMSTANCES | set(timed) | {DIGESTS.get(name, "")}
+        left_out = CIRCUMSTANCES | set(timed) | {DIGESTS.get(name)}
         return {
             str(key): tidy(value, str(key), timed)
             for key, value in content.items()

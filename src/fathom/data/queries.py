@@ -167,7 +167,7 @@ class QuerySet:
     def phrasings(self, query: Query) -> Sequence[Template]:
         """What puts *query* into words: its own sentences, else its relation's templates."""
         if query.sentences:
-            return [Template(sentence.text) for sentence in query.sentences]
+            return [Template(sentence.text, natural=True) for sentence in query.sentences]
         return self.relations[query.relation].templates
 
     def lacking_templates(self, numbers: Iterable[int]) -> list[str]:

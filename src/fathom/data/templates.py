@@ -42,9 +42,13 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A sentence with the places ``[X]`` (subject) and ``[Y]`` (answer), as in LAMA and BEAR."""
+    """A sentence with the places ``[X]`` (subject) and ``[Y]`` (answer), as in LAMA and BEAR.
+
+    :param natural: somebody's own words: its letters stay as they are ("mTOR inhibits [Y].").
+    """
 
     text: str
+    natural: bool = False
 
     def faults(self) -> list[str]:
         """What is wrong with it, in words; empty where nothing is."""
@@ -53,7 +57,11 @@ class Template:
         return []
 
     def fill(self, subject: str, answer: str, *, capitalize: bool = True) -> Prompt:
-        """Put both in their places; with *capitalize* the first letter becomes upper case, as lm-pub-quiz does."""
+        """Put both in their places.
+
+        :param capitalize: the first letter of a template becomes upper case, as lm-pub-quiz does; not of a natural
+            sentence.
+        """
         text = ""
         spans: dict[str, list[Span]] = {SUBJECT: [], ANSWER: []}
         for part in _SLOTS.split(self.text):
@@ -61,7 +69,7 @@ class Template:
             if part in spans:
                 spans[part].append(Span(len(text), len(text) + len(value)))
             text += value
-        if capitalize:
+        if capitalize and not self.natural:
             text = capitalized(text)
         return Prompt(text, tuple(spans[SUBJECT]), tuple(spans[ANSWER]))
 

@@ -2,8 +2,8 @@
 
 ``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
 ``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, or with ``<TAB>description`` on every line;
-``relation2text.txt`` (or ``relations.tsv``); beside them lists of ids may stand as ``entities.txt``. Without them an id is its own name, with spaces for underscores, as in
-YAGO.
+``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
+YAGO. Beside them lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
 Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
 gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in all but a

@@ -48,7 +48,8 @@ _LICENCE = "CC BY-NC 4.0"
 _TREX_FILE = re.compile(r"P\d+\.jsonl(\.gz)?")
 _TEST_FILE = re.compile(r"(\w+_)?test\.jsonl(\.gz)?")
 _PEEKED = 10
-_OPTIONAL_TEXT = ("uuid", "id", "predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
+_IDS = ("uuid", "id")
+_OPTIONAL_TEXT = ("predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
 
 LeftOut = dict[tuple[Path, str], list[int]]
 """Lines whose sentences are not asked, by file and reason."""
@@ -124,6 +125,7 @@ def _facts(file: Path, left_out: LeftOut, faults: Faults) -> Iterator[Fact]:
 
 def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -> Fact | None:
     wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
+    wrong += [name for name in _IDS if not isinstance(row.get(name), str | int | None)]
     for name in wrong:
         faults.add(file, line, f"'{name}' must be text, found {row[name]!r}")
     masked = _masked(row)
@@ -138,11 +140,12 @@ def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -
         return None
     by_sentence = "masked_sentences" in row
     named = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
-    relation = named or (SQUAD if by_sentence else file.name.split(".")[0])
+    of_file = SQUAD if by_sentence and not _TREX_FILE.fullmatch(file.name) else file.name.split(".")[0]
+    relation = named or of_file
     return Fact(
         file,
         line,
-        row.get("uuid") or row.get("id") or "",
+        str(next((row[name] for name in _IDS if row.get(name) not in (None, "")), "")),
         relation,
         *_subject(row, relation),
         (_answer(row),),

@@ -21,7 +21,17 @@ from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, s
 from fathom.probes.options import ClozeOptions
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, of_scores
-from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
+from fathom.scoring.slots import (
+    Masks,
+    Names,
+    Pooling,
+    Slot,
+    Way,
+    encode_slots,
+    slot_scores,
+    spelled_mask,
+    subjects_unknown,
+)
 from fathom.scoring.statements import Likelihood, text_likelihoods
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring
@@ -184,7 +194,7 @@ class SlotProbe(ShardedProbe):
                 continue
             before = what_counts(prompt.text[: prompt.answer[0].start])
             names = self._names(space.name, before)
-            if fault := self._fault(query, slot, names, space):
+            if fault := spelled_mask(prompt, mask) or self._fault(query, slot, names, space):
                 reasons[query.id] = fault
             elif strange:
                 reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"

@@ -26,6 +26,7 @@ from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
@@ -119,7 +120,8 @@ class Probe(ShardedProbe):
         vocabulary = self._vocabulary(space.name, self._spaced(shard))
         prompts, reasons = self._prompts(queries, template)
         reasons = [
-            reason or self._no_gold(query, space, vocabulary) for query, reason in zip(queries, reasons, strict=True)
+            reason or self._spelled_mask(prompt) or self._no_gold(query, space, vocabulary)
+            for query, prompt, reason in zip(queries, prompts, reasons, strict=True)
         ]
         asked = [number for number, reason in enumerate(reasons) if reason is None]
         with torch.inference_mode():
@@ -194,6 +196,9 @@ class Probe(ShardedProbe):
         assert self.few_shot is not None
         questions = [self.few_shot.question(query) for query in queries]
         return [_few_shot_prompt(text, mask) for text, _ in questions], [reason for _, reason in questions]
+
+    def _spelled_mask(self, prompt: Prompt) -> str | None:
+        return None if self.causal else spelled_mask(prompt, self.model.tokenizer.mask_token)
 
     def _no_gold(self, query: Query, space: CandidateSet, vocabulary: _Vocabulary) -> str | None:
         """Why no answer can be ranked, None where one can."""

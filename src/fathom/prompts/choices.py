@@ -15,7 +15,7 @@ from functools import cached_property
 from string import ascii_lowercase
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.data.templates import SUBJECT
+from fathom.data.templates import SUBJECT, Template
 from fathom.errors import BadInput
 from fathom.prompts.ontology import LIMITED, QUESTIONS, TEMPLATES
 
@@ -46,6 +46,10 @@ class Choices(QuerySet):
     """
 
     questions: Mapping[str, str] = field(default_factory=dict)
+
+    def phrasings(self, query: Query) -> Sequence[Template]:
+        """A query's own sentence is what its question says, made like a template and capitalised like one."""
+        return [replace(template, natural=False) for template in super().phrasings(query)]
 
     @cached_property
     def content_hash(self) -> str:

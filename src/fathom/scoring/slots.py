@@ -97,6 +97,14 @@ def encode_slots(
     return slots
 
 
+def spelled_mask(prompt: Prompt, mask: str) -> str | None:
+    """Why a sentence cannot be asked whose own words spell the tokenizer's *mask* token; None where they do not."""
+    text = prompt.text
+    for span in sorted(prompt.answer, reverse=True):
+        text = text[: span.start] + text[span.end :]
+    return f"the sentence spells {mask}, which the model takes for a mask" if mask in text else None
+
+
 def _slot(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, learnt: dict[int, int]) -> Slot | None:
     """:param learnt: id of the learnt token at each place that has one."""
     masks = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == tokenizer.mask_token_id)).tolist()

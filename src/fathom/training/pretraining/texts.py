@@ -100,7 +100,7 @@ def _sentences(data: QuerySet) -> Iterator[str]:
     for query in data.queries:
         answer = data.candidates[query.candidates].name_of(query.gold[0])
         for sentence in query.sentences:
-            yield Template(sentence.text).fill(query.subject, sentence.surface or answer).text
+            yield Template(sentence.text, natural=True).fill(query.subject, sentence.surface or answer).text
 
 
 def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
