@@ -57,7 +57,13 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("study-sizes", "*vocabulary*"): NEXT_TOKEN,
     **{
         (case, "*/circumstances/tokens_*"): SUMMED
-        for case in ("statement-causal-max-rank", "statement-causal-graph", "study-sizes", "study-agreement")
+        for case in (
+            "statement-causal-max-rank",
+            "statement-causal-graph",
+            "study-sizes",
+            "study-agreement",
+            "study-ablation-max-rank",
+        )
     },
 }
 """(case, pattern of the path in its JSON) → why it differs from what is kept; the metrics of a run of version 0.1.0 are
