@@ -570,6 +570,25 @@ def test_all_splits_are_asked_together(tmp_path):
     assert len(both.queries) == 2 * len(found.queries)
 
 
+def test_a_graph_takes_templates(tmp_path):
+    """They put its triples into statements, in every split; the content is another with them."""
+    plain = read(small(tmp_path / "plain"))
+    lines = ['{"relation": "in", "template": "[X] lies in [Y] ."}', '{"relation": "in", "template": "[X]: [Y]"}']
+    data = read(write(small(tmp_path / "g"), {"templates.jsonl": lines}))
+    for split in (None, "train", "all"):
+        texts = [one.text for one in select(data, Selection(split=split)).data.relations["in"].templates]
+        assert texts == ["[X] lies in [Y] .", "[X]: [Y]"]
+    assert link_queryset(data).relations["in"].templates
+    assert plain.relations["in"].templates == ()
+    assert data.content_hash != plain.content_hash
+
+
+def test_templates_of_strangers_are_refused(tmp_path):
+    write(small(tmp_path / "g"), {"templates.jsonl": ['{"relation": "r9", "template": "[X] is [Y] ."}']})
+    with pytest.raises(BadInput, match=r"templates.jsonl: the graph has no relation r9: it has capital_of, in"):
+        read(tmp_path / "g")
+
+
 def test_unknown_split(tmp_path):
     data = read(small(tmp_path / "g"))
     with pytest.raises(BadInput, match="g has no split 'heldout': it has train, dev, test"):

@@ -5,9 +5,10 @@
 ``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
 YAGO. Beside them lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
-Each may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text is "name,
-gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in all but a
-few texts. Any other text is a name as a whole.
+``templates.jsonl``: templates of relations, ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` a line.
+Each but the last may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text
+is "name, gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in
+all but a few texts. Any other text is a name as a whole.
 
 A graph is written in the same layout, so that reading it gives the same graph again: ``triples.tsv`` holds one without
 splits, ``entity2textlong.txt`` descriptions (of WordNet's graphs they stand behind the names), ``entity2wikidata.json``
@@ -33,8 +34,11 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.data.taking import few_chunks, is_blank, take_rows
+from fathom.data.templates import Template
 from fathom.formats.base import Format
+from fathom.formats.facts import read_entries
 
+TEMPLATES = "templates.jsonl"
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
 _ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
@@ -77,12 +81,25 @@ def read_kg(path: Path, faults: Faults) -> QuerySet | None:
             if file is not None:
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
     graph = cached(files.all(), faults, lambda: _read(files, faults))
+    written = _templates(path if path.is_dir() else path.parent, graph, faults)
     if graph is None or faults.found:
         return None
-    found = graph_queryset(graph, name=path.name)
+    found = graph_queryset(graph, name=path.name, templates=written)
     if graph.splits and found.split != "test":
         faults.note(path, None, f"there is no test split: {found.split or 'all triples, of train as well,'} asked")
     return replace(found, notes=tuple(faults.notes))
+
+
+def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> dict[str, tuple[Template, ...]]:
+    """Of relations, by their ids; {} where nobody has written any."""
+    if graph is None or not (folder / TEMPLATES).is_file():
+        return {}
+    found = read_entries(folder / TEMPLATES, faults)
+    there = graph.relations.column("id").to_pylist()
+    if unknown := [id_ for id_ in found if id_ not in set(there)]:
+        some = ", ".join(map(str, there[:10]))
+        faults.add(folder / TEMPLATES, None, f"the graph has no relation {', '.join(unknown[:5])}: it has {some}")
+    return {id_: entry.templates for id_, entry in found.items()}
 
 
 def _refuse_doubles(folder: Path, faults: Faults) -> None:

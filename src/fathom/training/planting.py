@@ -136,10 +136,17 @@ def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, li
         faults.append(f"{out} exists and is not empty: give another --out, or delete it")
     faults += shape_faults(options)
     counts = {id_: len(queryset.relations[id_].templates) for id_ in queryset.by_relation()}
+    if not any(counts.values()):
+        faults.append(
+            f"no relation of {queryset.name} has a template, and facts are planted in sentences: write templates.jsonl "
+            'into its folder, a line {"relation": "…", "template": "[X] … [Y] ."} for each of '
+            + ", ".join(list(counts)[:10])
+            + (", …" if len(counts) > 10 else "")
+        )
     faults += [
         f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
         for id_, count in counts.items()
-        if count <= options.unseen_templates
+        if count <= options.unseen_templates and any(counts.values())
     ]
     if any(query.direction == "head" for query in queryset.queries):
         faults.append("only facts asked for their tail can be planted: found queries of the direction 'head'")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, overload
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, Relation
 from fathom.data.taking import is_blank
+from fathom.data.templates import Template
 from fathom.errors import BadInput
 
 ENTITIES = "entities"
@@ -109,10 +111,12 @@ class TripleQueries(Sequence[Query]):
 class GraphQuerySet(QuerySet):
     """The queries of one split of a graph.
 
+    :param templates: of relations, by their ids, where somebody has written some.
     :param split: which; "" where all triples are asked: they were chosen, or there is no split of the default name.
     """
 
     split: str = ""
+    templates: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     has_sentences = False  # no query need be made to see that
 
     @cached_property
@@ -120,6 +124,8 @@ class GraphQuerySet(QuerySet):
         """Digest of the whole graph and the split asked: few-shot lines come from the other triples."""
         assert self.graph is not None
         whole = f"{self.graph.content_hash}|{self.split}"
+        if self.templates:
+            whole += "|" + json.dumps({id_: [one.text for one in own] for id_, own in sorted(self.templates.items())})
         if not isinstance(self.queries, TripleQueries):
             whole += f"|{super().content_hash}"
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
@@ -131,12 +137,15 @@ def graph_queryset(
     *,
     directions: tuple[Direction, ...] = ("tail",),
     everybody: bool = False,
+    templates: Mapping[str, tuple[Template, ...]] | None = None,
     **about: Any,
 ) -> GraphQuerySet:
     """:param split: by default ``test``, else ``dev``, else all triples.
     :param about: name, licence, notes…
     :param directions, everybody: see :class:`TripleQueries`.
+    :param templates: of relations, by their ids.
     """
+    templates = templates or {}
     if split is None:
         split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
@@ -144,13 +153,16 @@ def graph_queryset(
     queries = TripleQueries(graph, rows, split, directions, everybody)
     ids, names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))
     asked = np.unique(graph.relation[span.start : span.stop]).tolist()
-    relations = {ids[row]: Relation(ids[row], names[row], (), queries.cardinality[row]) for row in asked}
+    relations = {
+        ids[row]: Relation(ids[row], names[row], templates.get(ids[row], ()), queries.cardinality[row]) for row in asked
+    }
     return GraphQuerySet(
         queries=queries,
         candidates=EntityCandidates(graph, everybody),
         relations=relations,
         graph=graph,
         split=split,
+        templates=templates,
         **about,
     )
 
@@ -162,7 +174,7 @@ def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "
     """
     graph = graph_of(data)
     assert isinstance(data, GraphQuerySet)
-    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
+    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
     return graph_queryset(graph, data.split, directions=directions, everybody=True, **about)
 
 

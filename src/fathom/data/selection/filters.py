@@ -291,7 +291,7 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
         return data, [f"{data.name} has no split '{selection.split}': it has {there}, or {EVERY_SPLIT} of them"]
     if wanted == data.split:
         return data, []
-    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes")}
+    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
     if isinstance(data.queries, TripleQueries):
         about |= {"directions": data.queries.directions, "everybody": data.queries.everybody}
     return graph_queryset(data.graph, wanted, **about), []
