@@ -26,7 +26,7 @@ CHECKED = 8
 """Candidates of each query whose statement is tokenised as a whole, to see that the search scores just those tokens."""
 
 
-class _Asked(NamedTuple):
+class _Prompted(NamedTuple):
     """:param prompt: token ids of what stands before the answer."""
 
     query: Query
@@ -78,7 +78,7 @@ class Searcher:
         :returns: for each query its answers, one per scoring; and the queries whose statements the search cannot score
             token for token (a token reaches from the prompt into the answer, or the subject stands behind it).
         """
-        asked: dict[int, tuple[Space, list[_Asked]]] = {}
+        asked: dict[int, tuple[Space, list[_Prompted]]] = {}
         refused = []
         for query in queries:
             prepared = self._prepare(wording, query, candidates)
@@ -86,7 +86,7 @@ class Searcher:
                 refused.append(query)
             else:
                 space, prompt = prepared
-                asked.setdefault(id(space), (space, []))[1].append(_Asked(query, prompt))
+                asked.setdefault(id(space), (space, []))[1].append(_Prompted(query, prompt))
         answers: dict[str, list[Columns]] = {}
         for space, together in asked.values():
             for way in self.ways:
@@ -125,7 +125,7 @@ class Searcher:
             self.spaces[key] = None if found is None else Space(candidates, found)
         return self.spaces[key]
 
-    def _search(self, space: Space, asked: Sequence[_Asked], way: Way) -> dict[str, Columns]:
+    def _search(self, space: Space, asked: Sequence[_Prompted], way: Way) -> dict[str, Columns]:
         tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options

@@ -42,7 +42,7 @@ SHARD_SCORES = 4_000_000
 TOP = 10
 
 
-class _Asked(NamedTuple):
+class _AskedSlot(NamedTuple):
     """:param before: what stands before the slot, as far as names' tokens depend on it."""
 
     query: Query
@@ -176,7 +176,7 @@ class SlotProbe(ShardedProbe):
 
     def _sentences(
         self, queries: Sequence[Query], number: int, space: CandidateSet
-    ) -> tuple[list[_Asked], dict[str, str]]:
+    ) -> tuple[list[_AskedSlot], dict[str, str]]:
         """What can be asked, and why the rest cannot."""
         reasons = {query.id: reason for query in queries if (reason := unrankable(query, space)) is not None}
         askable = [query for query in queries if query.id not in reasons]
@@ -199,7 +199,7 @@ class SlotProbe(ShardedProbe):
             elif strange:
                 reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"
             else:
-                asked.append(_Asked(query, slot, before))
+                asked.append(_AskedSlot(query, slot, before))
         return asked, reasons
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
@@ -216,7 +216,7 @@ class SlotProbe(ShardedProbe):
             return f"a prompt of up to {longest} tokens is longer than the model's window of {window}"
         return None
 
-    def _scores(self, asked: Sequence[_Asked], space: str) -> dict[str, _Scores]:
+    def _scores(self, asked: Sequence[_AskedSlot], space: str) -> dict[str, _Scores]:
         """Of each query the scores of all candidates."""
         found: dict[str, _Scores] = {}
         for before in dict.fromkeys(item.before for item in asked):
@@ -231,7 +231,7 @@ class SlotProbe(ShardedProbe):
         self._passes += len(set(slots)) * len(names.masks(self.ways))
         return slot_scores(self.model, slots, names, self.ways, self.budget)
 
-    def _likelihoods(self, asked: Sequence[_Asked], number: int, space: CandidateSet) -> dict[str, Likelihood]:
+    def _likelihoods(self, asked: Sequence[_AskedSlot], number: int, space: CandidateSet) -> dict[str, Likelihood]:
         """Of each query's sentence with its (first) gold answer in the slot, where that is wanted."""
         if not self.options.perplexity:
             return {}

@@ -90,13 +90,20 @@ def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, lon
 
     :param kind: causal (Llama's shape), masked (ModernBERT's), t5 or bart. :param longest: text in tokens.
     """
-    width = size.hidden_size
     shared: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
     }
+    make = _encoder_decoder if kind in ("t5", "bart") else _one_stack
+    return make(kind, size, tokenizer, longest, shared)
+
+
+def _encoder_decoder(
+    kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int, shared: dict[str, Any]
+) -> PreTrainedModel:
+    width = size.hidden_size
     if kind == "t5":
         return T5ForConditionalGeneration(
             T5Config(
@@ -111,23 +118,28 @@ def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, lon
                 **shared,
             )
         )
-    if kind == "bart":
-        sides = {
-            f"{side}_{name}": value
-            for side in ("encoder", "decoder")
-            for name, value in (("layers", size.layers), ("attention_heads", size.heads), ("ffn_dim", 2 * width))
-        }
-        return BartForConditionalGeneration(
-            BartConfig(
-                d_model=width,
-                max_position_embeddings=max(512, longest),
-                init_std=width**-0.5,
-                decoder_start_token_id=tokenizer.eos_token_id,
-                forced_eos_token_id=None,
-                **sides,
-                **shared,
-            )
+    sides = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("layers", size.layers), ("attention_heads", size.heads), ("ffn_dim", 2 * width))
+    }
+    return BartForConditionalGeneration(
+        BartConfig(
+            d_model=width,
+            max_position_embeddings=max(512, longest),
+            init_std=width**-0.5,
+            decoder_start_token_id=tokenizer.eos_token_id,
+            forced_eos_token_id=None,
+            **sides,
+            **shared,
         )
+    )
+
+
+def _one_stack(
+    kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int, shared: dict[str, Any]
+) -> PreTrainedModel:
+    width = size.hidden_size
     # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
     # Positions are rotary, so spare ones are free: prompts of other probes are longer than any text that is read here.
     shared |= {
