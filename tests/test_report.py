@@ -169,6 +169,7 @@ def test_breakdown_by_two_keys_and_a_part_without_scores() -> None:
     empty = parts["R2", "1"]
     assert (empty.n, empty.unscored, empty.accuracy, empty.mrr) == (0, 1, None, None)
     text = summarise(Fake(ROWS), ["relation+template"]).to_text()
+    assert ", ece: no interval: the error is biased upwards in samples\n" in text
     assert "nothing was scored" in text
     assert "1 × unscored: scores are not numbers" in text
 

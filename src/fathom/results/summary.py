@@ -297,11 +297,12 @@ def _notes(line: Headline, queries: int) -> list[str]:
     notes = [f"{line.scoring}: {count} × unscored: {why}" for why, count in _alike(line.reasons)]
     if line.queries < queries:
         notes.append(f"{line.scoring}: {line.queries} of {queries} queries were asked so far")
-    if line.accuracy is not None:
-        if line.accuracy.note:
-            notes.append(f"{line.scoring}: {line.accuracy.note}")
-        notes.append(line.accuracy.recipe)
-    return notes
+    told = grouped((number.note, name) for name, number in line.numbers.items() if number.note)
+    notes += [
+        f"{line.scoring}{'' if 'accuracy' in names else ', ' + ', '.join(names)}: {note}"
+        for note, names in told.items()
+    ]
+    return notes if line.accuracy is None else [*notes, line.accuracy.recipe]
 
 
 def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
