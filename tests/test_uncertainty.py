@@ -187,7 +187,7 @@ def covered(draw, truth: float, replicates: int = 400) -> float:
 
 
 def test_they_hold():
-    """95 % ± 3 standard errors of 400 draws (docs/methods/uncertainty.md has the whole table)."""
+    """95 % ± 3 standard errors of 400 draws (``benchmarks/coverage.py`` draws the whole table)."""
 
     def clustered(random: np.random.Generator) -> Interval:
         rates = random.beta(0.3 * 9, 0.7 * 9, 13)

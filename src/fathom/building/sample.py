@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import fathom
 from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.formats.kg import unwritable, write_graph
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
@@ -56,8 +56,7 @@ def write_sample(
     """
     faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
     faults += unwritable(graph)
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     sample = sample_graph(graph, entities, seed, held_out_weight)
     manifest = {
         "source": {"name": name, "content_hash": graph.content_hash, **_sizes(graph)},

@@ -3,7 +3,7 @@
 Two questions can be asked of the same values. *Would other relations give this number?* Then whole relations (clusters)
 are what was drawn, and the spread between them counts. *Would other facts of these relations?* Then each value was
 drawn within its relation, and only the spread within counts. The first needs ten clusters or so: two or three say next
-to nothing of others. ``benchmarks/coverage.py`` simulates which intervals hold where (docs/methods/uncertainty.md).
+to nothing of others. ``benchmarks/coverage.py`` simulates which intervals hold where.
 
 How. A number is a function of means. It is computed again with each unit (a cluster, or a value) left out, and the
 spread of these is its variance: the jackknife, which for means of clusters is the cluster-robust variance CV3

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput, all_of, refuse
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import EmbeddingOptions
@@ -89,8 +89,7 @@ class Probe(ShardedProbe):
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the embedding probe needs a causal model or an encoder; this one is an encoder-decoder")
-        if faults := queryset.without_subjects("embedding"):
-            raise BadInput(faults)
+        refuse(queryset.without_subjects("embedding"))
         super().__init__(options, model, queryset)
         self.template: str
         self.pooling: Pooling

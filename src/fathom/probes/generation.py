@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
@@ -47,8 +47,7 @@ class Probe(ShardedProbe):
             raise BadInput(
                 f"the generation probe needs a causal model; this one is {model.attention}: use statement or vocabulary"
             )
-        if faults := queryset.without_subjects("generation"):
-            raise BadInput(faults)
+        refuse(queryset.without_subjects("generation"))
         super().__init__(options, model, queryset)
         self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos))

@@ -24,7 +24,7 @@ from torch import Tensor
 from fathom.data.faults import Faults, read_json_lines
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import SUBJECT, Prompt, Template
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
 from fathom.probes.base import Facts, Progress
 from fathom.probes.options import OntologyOptions, StatementOptions
@@ -172,8 +172,7 @@ class Probe(SlotProbe):
             for subset in (TRAIN, DEV)
             if not self._items(task, subset)
         ]
-        if faults:
-            raise BadInput(faults)
+        refuse(faults)
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
         if not self.options.soft:

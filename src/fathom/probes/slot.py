@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import ClozeOptions
@@ -142,8 +142,7 @@ class SlotProbe(ShardedProbe):
             for relation in self.queryset.relations
             if relation in bare
         ]
-        if faults:
-            raise BadInput(faults)
+        refuse(faults)
 
     def _cut(self) -> Iterator[Shard]:
         for name, space in self._spaces().items():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
@@ -107,8 +107,7 @@ class Probe(ShardedProbe):
 
     def _check_templates(self) -> None:
         faults = self.queryset.lacking_templates(self.options.templates)
-        if faults:
-            raise BadInput(faults)
+        refuse(faults)
 
     def _cut(self) -> Iterator[Shard]:
         """By relation, candidate set and template: what shares a trie stays together, up to a size to lose."""

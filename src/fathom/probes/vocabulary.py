@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import VocabularyOptions
@@ -78,8 +78,7 @@ class Probe(ShardedProbe):
     def __init__(self, options: VocabularyOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the vocabulary probe needs a causal or a masked model; this one is an encoder-decoder")
-        if faults := queryset.without_subjects("vocabulary"):
-            raise BadInput(faults)
+        refuse(queryset.without_subjects("vocabulary"))
         super().__init__(options, model, queryset)
         self.options = options
         self.causal = model.attention is Attention.CAUSAL
@@ -139,8 +138,7 @@ class Probe(ShardedProbe):
         if self.causal and self.options.templates:
             raise BadInput("--templates: causal models are asked by few-shot prompts, not by templates; leave it out")
         faults = self.queryset.lacking_templates(self.options.templates)
-        if faults:
-            raise BadInput(faults)
+        refuse(faults)
 
     def _cut(self) -> Iterator[Shard]:
         """By candidate set, relation and template where there are any, in pieces of a size to lose."""

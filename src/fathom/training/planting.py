@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.store.files import whole_folder, write_json, write_json_lines
 from fathom.training.loop import OnProgress
@@ -150,8 +150,7 @@ def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, li
     ]
     if any(query.direction == "head" for query in queryset.queries):
         faults.append("only facts asked for their tail can be planted: found queries of the direction 'head'")
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return {id_: list(range(count - options.unseen_templates)) for id_, count in counts.items()}
 
 

@@ -50,7 +50,7 @@ from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.data.faults import Json
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json, write_json_lines
@@ -355,8 +355,7 @@ def _blocked_texts(path: Path) -> list[str]:
             texts.append(line)
     if not all(texts):
         faults.append(f'--blocked {path}: "" is part of every sentence: remove it')
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return texts
 
 

@@ -24,7 +24,7 @@ from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, U
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.data.faults import Json
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
 _KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
@@ -99,8 +99,7 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
             found.setdefault(given.resolve(), TextFile(given, given.name, kind))
         else:
             faults.append(f"--input {given}: expected a name that ends in {_ENDINGS}")
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     names = Counter(source.name for source in found.values())
     return [s._replace(name=s.path.as_posix()) if names[s.name] > 1 else s for s in found.values()]
 

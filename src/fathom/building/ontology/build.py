@@ -15,7 +15,7 @@ from fathom.building.ontology.gathering import Notes, gather_classes, gather_pro
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load
 from fathom.data.faults import Faults, Json, open_text
 from fathom.data.templates import ANSWER, SUBJECT
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.ontoprobe import (
     LEAST_ITEMS,
     SPLIT_SIZES,
@@ -126,8 +126,7 @@ def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path) -> 
         faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
     if out.exists():
         faults.append(f"{out} is there already: delete it, or choose another --out")
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
 
 
 def _large_enough(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:

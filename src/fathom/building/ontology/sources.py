@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 import fathom
 from fathom.data.faults import Faults
-from fathom.errors import BadInput, MissingExtra
+from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
 
 QUERIES = Path(__file__).parent / "queries"
@@ -138,8 +138,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
         elif not all(kind_of(file) for file in members):
             faults.append(f"--input {given}: expected {_ENDINGS}")
         found += members
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     return list(dict.fromkeys(found))
 
 

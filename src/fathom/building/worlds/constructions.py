@@ -43,7 +43,7 @@ from fathom.building.worlds.world import (
 )
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, put_rows, take_rows
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput, all_of, refuse
 
 COLUMNS = {
     "name": ("entities", "name"),
@@ -124,8 +124,7 @@ def make(variant: Variant | str, materials: Materials) -> World:
     :raises BadInput: there is no such world, or none of this graph.
     """
     (found,) = parse_variants([str(variant)])
-    if faults := why_not(found, materials):
-        raise BadInput(faults)
+    refuse(why_not(found, materials))
     plan = {step: materials.texts(step, of(materials)) for step, of in _plan(found).items() if step in COLUMNS}
     world = World(found, materials.graph)
     if "mention" in plan and len(materials.described):

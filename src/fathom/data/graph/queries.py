@@ -119,6 +119,11 @@ class GraphQuerySet(QuerySet):
     templates: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     has_sentences = False  # no query need be made to see that
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What stays the same where other triples of the graph are asked, or otherwise: see :func:`graph_queryset`."""
+        return {name: getattr(self, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
+
     @cached_property
     def content_hash(self) -> str:
         """Digest of the whole graph and the split asked: few-shot lines come from the other triples."""
@@ -174,8 +179,7 @@ def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "
     """
     graph = graph_of(data)
     assert isinstance(data, GraphQuerySet)
-    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
-    return graph_queryset(graph, data.split, directions=directions, everybody=True, **about)
+    return graph_queryset(graph, data.split, directions=directions, everybody=True, **data.about)
 
 
 def graph_of(data: QuerySet) -> KnowledgeGraph:

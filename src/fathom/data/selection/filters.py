@@ -30,7 +30,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.pools import moved, pooled
 from fathom.data.selection.readings import Reading, lacking_reading, read_as
 from fathom.data.statistics import CountTokens
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 
 EVERY_SPLIT = "all"
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
@@ -218,8 +218,7 @@ def _narrow(
     faults += _faults(data, selection)
     if selection.reading != "auto":
         faults += lacking_reading(data, selection.reading)
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     if data.has_sentences:
         data = read_as(
             data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
@@ -291,7 +290,7 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
         return data, [f"{data.name} has no split '{selection.split}': it has {there}, or {EVERY_SPLIT} of them"]
     if wanted == data.split:
         return data, []
-    about = {name: getattr(data, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
+    about = data.about
     if isinstance(data.queries, TripleQueries):
         about |= {"directions": data.queries.directions, "everybody": data.queries.everybody}
     return graph_queryset(data.graph, wanted, **about), []

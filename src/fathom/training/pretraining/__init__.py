@@ -18,7 +18,7 @@ from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt
-from fathom.errors import BadInput
+from fathom.errors import refuse
 from fathom.store.files import whole_folder, write_json
 from fathom.training.loop import OnProgress
 from fathom.training.options import PretrainOptions
@@ -89,8 +89,7 @@ def _check(data: QuerySet, options: PretrainOptions, out: Path) -> KnowledgeGrap
             for split in options.contaminate
             if split not in data.graph.splits
         ]
-    if faults:
-        raise BadInput(faults)
+    refuse(faults)
     assert data.graph is not None
     return data.graph
 
