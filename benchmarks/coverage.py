@@ -152,27 +152,45 @@ QUANTITIES = {
 
 
 class Counted(NamedTuple):
-    """Of the intervals of one cell: how many cover the truth, how many there are, how many exclude zero, mean width."""
+    """Of the intervals of one cell.
+
+    :param covering: how many hold the truth.
+    :param made: how many there are.
+    :param excluding: how many are said to differ from zero, p < 0.05; None where zero is not the truth.
+    :param rough: how many carry a note that says so.
+    :param width: mean.
+    """
 
     covering: int
     made: int
-    excluding: int
+    excluding: int | None
+    rough: int
     width: float
+
+    def __str__(self) -> str:
+        if not self.made:
+            return "–"
+        covering, rough = (100 * one / self.made for one in (self.covering, self.rough))
+        excluding = "" if self.excluding is None else f" p {100 * self.excluding / self.made:4.1f}"
+        return f"{covering:5.1f} ({self.width:.2f}){excluding}{f' {rough:3.0f} % rough' if self.rough else ''}"
 
 
 def count(
     draw: Callable[[World], Drawn], asked: Callable[[Drawn], Interval], truth: str, worlds: Iterator[World]
 ) -> Counted:
-    covering, excluding, widths = 0, 0, []
+    covering, excluding, rough, zero, widths = 0, 0, 0, True, []
     for world in worlds:
         drawn = draw(world)
+        zero &= getattr(drawn, truth) == 0
         found = asked(drawn)
         if found.low is None or found.high is None:
             continue
         covering += found.low - 1e-9 <= getattr(drawn, truth) <= found.high + 1e-9
         excluding += found.p_value < 0.05
+        rough += "rough" in found.note
         widths.append(found.high - found.low)
-    return Counted(covering, len(widths), excluding, float(np.mean(widths)) if widths else float("nan"))
+    width = float(np.mean(widths)) if widths else float("nan")
+    return Counted(covering, len(widths), excluding if zero else None, rough, width)
 
 
 def sizes_of(clusters: int, facts: int, kind: str) -> npt.NDArray[np.int64]:
@@ -185,10 +203,12 @@ def main() -> None:
     said.add_argument("--replicates", type=int, default=2000)
     said.add_argument("--only", default="", help="quantities whose name begins so")
     given = said.parse_args()
-    print(f"coverage of 95 % intervals, in % of {given.replicates} draws (mean width); p < 0.05 where the truth is 0")
+    print(
+        f"coverage of 95 % intervals, in % of {given.replicates} draws (mean width); p < 0.05 where the truth is 0; rough: noted so"
+    )
     print(
         f"{'quantity':20} {'facts':>5} {'relations':>9} {'sizes':>8} {'likeness':>8}  "
-        f"{'by relation':>20}  {'within relations':>20}"
+        f"{'by relation':30}  within relations"
     )
     for name, quantity in QUANTITIES.items():
         if name.startswith(given.only):
@@ -210,15 +230,7 @@ def report(name: str, quantity: Quantity, cell: tuple[int, int, str, float], rep
         count(quantity.relations, lambda d: quantity.asked(d, clusters=d.labels), "relations", worlds()),
         count(quantity.facts, lambda d: quantity.asked(d, within=d.labels), "facts", worlds()),
     ]
-    zero = name.endswith("of 0")
-    shown = [
-        f"{100 * one.covering / one.made:6.1f} ({one.width:.2f})"
-        + (f" p {100 * one.excluding / one.made:4.1f}" if zero else "")
-        if one.made
-        else "–"
-        for one in found
-    ]
-    print(f"{name:20} {facts:5} {clusters:9} {kind:>8} {likeness:8}  {shown[0]:>20}  {shown[1]:>20}", flush=True)
+    print(f"{name:20} {facts:5} {clusters:9} {kind:>8} {likeness:8}  {found[0]!s:30}  {found[1]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,12 @@ class Result:
     """A finished run.
 
     :param folder: where it is kept.
+    :param cluster: what queries are drawn by, for the intervals: "query", "relation", "subject", "answer", or a key of
+        the data's groups; by default relations where there are ten or more, else the queries within each.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
+    def __init__(self, folder: RunFolder, cluster: str = "") -> None:
+        self.folder, self.cluster = folder, cluster
 
     def table(self) -> pa.Table:
         """All predictions (schema in docs/run-folder.md) with the columns of their queries beside them."""
@@ -70,7 +72,7 @@ class Result:
 
     @cached_property
     def _told(self) -> RunNumbers:
-        return RunNumbers(self.folder)
+        return RunNumbers(self.folder, self.cluster)
 
     def keep_metrics(self) -> Result:
         """Write ``metrics.json`` into the folder of the run."""
@@ -111,7 +113,7 @@ def probe(
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
-    return Result(folder).keep_metrics()
+    return Result(folder, chosen.cluster).keep_metrics()
 
 
 def train_links(
@@ -155,7 +157,7 @@ def evaluate_links(
     predictor = open_links(model, queryset, chosen.device, asking)
     asked = link_queryset(queryset, chosen.directions)
     folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
-    return Result(folder).keep_metrics()
+    return Result(folder, chosen.cluster).keep_metrics()
 
 
 def _read(data: str | Path | QuerySet) -> QuerySet:

@@ -18,6 +18,7 @@ from fathom.models.base import Model
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe, Progress
 from fathom.probes.options import AskingOptions
+from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
 from fathom.store.folder import RunFolder
 
@@ -40,6 +41,7 @@ def run(
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     chosen, left_out = selected(model, data, options)
+    check_key(options.cluster, (key for query in chosen.queries for key in query.groups))
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)
     plan = asked.plan()

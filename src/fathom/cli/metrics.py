@@ -11,7 +11,7 @@ from fathom.cli.flags import Printed
 from fathom.cli.formats import TableFormat, notes
 from fathom.cli.options import alone, option
 from fathom.errors import BadInput
-from fathom.options import Group
+from fathom.options import CLUSTER, Group
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table
@@ -36,6 +36,7 @@ def metrics(
         "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
         default=None,
     ),
+    cluster: str = option(Group.OUTPUT, CLUSTER, default=""),
     format: Printed = TableFormat.TEXT,
     output: Path | None = option(
         Group.OUTPUT, "Write to this file instead of the screen.", "--output", "-o", default=None
@@ -54,7 +55,7 @@ def metrics(
     folder = RunFolder.open(run)
     if groups is not None:
         folder = folder.grouped_by(groups)
-    tables = list(summarise(folder, [name for name in by.split(",") if name.strip()]).tables)
+    tables = list(summarise(folder, [name for name in by.split(",") if name.strip()], cluster).tables)
     tables += [reliability_table(folder)] if reliability else []
     tables += [error_table(folder, errors)] if errors else []
     text = render(_one_of(tables) if format is TableFormat.CSV else tables, str(format))

@@ -11,17 +11,6 @@ from scipy import stats
 from fathom.metrics.uncertainty import Floats, Interval, Labels, interval
 
 
-class Correlation(NamedTuple):
-    """:param r: Pearson's; NaN where one side does not vary or there are fewer than three pairs.
-    :param p_value: two-sided, that r is zero. :param low: of the 95 % interval by Fisher's transformation."""
-
-    r: float
-    p_value: float
-    low: float
-    high: float
-    n: int
-
-
 class FittedLine(NamedTuple):
     """Ordinary least squares, y = slope · x + intercept. :param slope_error: standard error of the slope, from the
     residual variance. :param r_squared: share of the variance explained."""
@@ -33,19 +22,6 @@ class FittedLine(NamedTuple):
     n: int
 
 
-def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
-    """Of pairs, shapes [n] and [n]; :func:`scipy.stats.pearsonr`."""
-    first, second = np.asarray(x, float), np.asarray(y, float)
-    n, nan = len(first), float("nan")
-    if n < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return Correlation(nan, nan, nan, nan, n)
-    found = stats.pearsonr(first, second)
-    low = high = nan
-    if n > 3:  # the transformation's variance is 1 / (n − 3)
-        low, high = map(float, found.confidence_interval(0.95))
-    return Correlation(float(found.statistic), float(found.pvalue), low, high, n)
-
-
 def correlate(
     x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, *, within: Labels | None = None
 ) -> Interval:
@@ -53,11 +29,14 @@ def correlate(
 
     :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
     :param within: likewise.
-    :returns: NaN, without an interval, of fewer than four pairs or where one side does not vary.
+    :returns: NaN of fewer than three pairs or where one side does not vary; no interval of three.
     """
     sides = [np.asarray(side, float) for side in (x, y)]
-    if len(sides[0]) < 4 or any(np.ptp(side) == 0 for side in sides):
-        return Interval(float("nan"), None, None, len(sides[0]), float("nan"), "fewer than four points that vary")
+    n, nan = len(sides[0]), float("nan")
+    if n < 3 or any(np.ptp(side) == 0 for side in sides):
+        return Interval(nan, None, None, n, nan, "fewer than three points, or points that do not vary, have no r")
+    if n == 3:
+        return Interval(float(np.corrcoef(*sides)[0, 1]), None, None, n, nan, "three points have no interval")
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
     found = interval(columns, clusters, within=within, fold=_fishers_z)

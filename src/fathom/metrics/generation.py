@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Floats
+from fathom.metrics.uncertainty import Floats
 
 
 class SetScore(NamedTuple):

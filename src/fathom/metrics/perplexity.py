@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Floats
+from fathom.metrics.uncertainty import Floats
 
 
 def perplexity(log_prob: npt.ArrayLike, tokens: npt.ArrayLike) -> Floats:

@@ -30,6 +30,8 @@ Fold = Callable[..., Any]
 
 ENOUGH = 10
 """So many clusters speak for others of their kind; intervals over fewer are rough."""
+RARE = 5
+"""So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
 CONFIDENCE = 0.95
 _ROUNDING = 1e-12  # of the largest value: what differs by less is equal
 NO_SPREAD = "no value differs, and nothing limits what others could be: no interval"
@@ -95,7 +97,8 @@ def interval(
     found = _spread(table, shares, clusters, within, fold or _itself)
     if also is not None:
         found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
-    return _between(found, limits, few=clusters is not None and found.units < ENOUGH)
+    made = _between(found, limits)
+    return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
 
 
 def difference(
@@ -210,12 +213,22 @@ def _two_ways(
 # --- from a variance to an interval
 
 
-def _between(found: Spread, limits: tuple[float, float], *, few: bool) -> Interval:
+def _caution(found: Spread, limits: tuple[float, float]) -> str:
+    """Of clusters: why the interval is rough, "" where it is not."""
+    if found.units < ENOUGH:
+        return f"only {found.units} clusters: the interval is rough"
+    if np.isfinite(limits).all():
+        share, tosses = _tosses(found, limits)
+        if min(share, 1 - share) * tosses < RARE:
+            return "near an end and unlike from cluster to cluster: the interval is rough"
+    return ""
+
+
+def _between(found: Spread, limits: tuple[float, float]) -> Interval:
     if found.units == 1:
         return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
     if not np.isfinite(found.variance) or not np.isfinite(found.estimate):
         return Interval(found.estimate, None, None, found.units, np.nan, "cannot be told without each of its values")
-    note = f"only {found.units} clusters: the interval is rough" if few else ""
     if found.variance <= _ROUNDING**2:
         return _alike(found, limits)
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, found.degrees))
@@ -229,14 +242,13 @@ def _between(found: Spread, limits: tuple[float, float], *, few: bool) -> Interv
     else:
         ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
         statistic = found.estimate / error
-    return Interval(found.estimate, *ends, found.units, float(2 * stats.t.sf(abs(statistic), found.degrees)), note)
+    return Interval(found.estimate, *ends, found.units, float(2 * stats.t.sf(abs(statistic), found.degrees)))
 
 
 def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:
     """Wilson's interval between *limits*, and by how many standard errors zero is off, by the same rule."""
     low, width = limits[0], limits[1] - limits[0]
-    share = min(max((found.estimate - low) / width, 0.0), 1.0)
-    tosses = max(share * (1 - share), _ROUNDING) * width**2 / found.variance
+    share, tosses = _tosses(found, limits)
     bend = quantile**2 / tosses
     middle = (share + bend / 2) / (1 + bend)
     half = np.sqrt(share * (1 - share) * bend + bend**2 / 4) / (1 + bend)
@@ -244,6 +256,13 @@ def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tupl
     deviation = np.sqrt(zero * (1 - zero) / tosses) if 0 < zero < 1 else np.nan
     ends = (low + width * max(0.0, float(middle - half)), low + width * min(1.0, float(middle + half)))
     return ends, float((share - zero) / deviation)
+
+
+def _tosses(found: Spread, limits: tuple[float, float]) -> tuple[float, float]:
+    """Where the estimate stands between *limits*, from 0 to 1, and how many tosses of a coin would be as sure of it."""
+    width = limits[1] - limits[0]
+    share = min(max((found.estimate - limits[0]) / width, 0.0), 1.0)
+    return share, max(share * (1 - share), _ROUNDING) * width**2 / found.variance
 
 
 def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fold: Fold | None) -> Spread:

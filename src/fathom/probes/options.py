@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, Group, marked, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, Group, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
@@ -49,6 +49,8 @@ class AskingOptions(BaseModel):
         "runs out.",
         json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
+
+    cluster: str = Field("", description=CLUSTER, json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark)
 
     def selection(self) -> Selection:
         """Which queries and candidates."""

@@ -5,9 +5,9 @@ templates of each template's mean over its scored predictions; where queries hav
 queries of each query's mean over its sentences. F1 is that of mean precision and mean recall.
 Perplexity is of every prompt whose probability was recorded: the mean over prompts, and that of all their tokens.
 Unscored predictions are left out of every mean and counted beside it.
-Intervals are at 95 %, from a bootstrap over relations of the values of queries, each averaged over templates (with the
-weight its predictions have in the number, so that the interval is around exactly that number). What is of one relation
-alone has its queries resampled, and a note that says so.
+Intervals are at 95 %, of the values of queries, each averaged over its predictions (with the weight that these have in
+the number, so that the interval is around exactly that number). What they take the number for a sample of is said by
+:mod:`fathom.results.samples`, in every recipe and below every table.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.bootstrap import Interval, interval, paired_difference
-from fathom.metrics.correlation import pearson
+from fathom.metrics import uncertainty
+from fathom.metrics.correlation import correlate
 from fathom.metrics.table import SHARE, Metric
+from fathom.metrics.uncertainty import Interval, interval
 from fathom.results.rows import Floats, Ints, Rows, grouped
+from fathom.results.samples import Sample
 
-ONE_RELATION = "of one relation, whose queries were resampled"
 NOTHING = "nothing was scored"
 MINUS = " − "
 
@@ -33,11 +34,13 @@ class Number(NamedTuple):
 
     :param value: NaN where there is nothing to tell; the note says why.
     :param low: of the 95 % interval; None where there is none, and the note says why.
-    :param clusters: how many were resampled.
+    :param clusters: how many units were drawn: clusters, or values that were drawn for themselves.
     :param note: why to be careful; empty where there is no reason.
     :param n: how many predictions (or queries, facts, points) it is of.
     :param recipe: how it was made, see :func:`recipe`.
-    :param p_value: two-sided, that a difference or a correlation is zero; None of other numbers.
+    :param p_value: two-sided, that a difference or a correlation is zero; None of other numbers, and where it cannot be
+        told.
+    :param sample: what was drawn, see :class:`fathom.results.samples.Sample`; "" where there is no interval.
     """
 
     value: float
@@ -48,6 +51,7 @@ class Number(NamedTuple):
     n: int
     recipe: str
     p_value: float | None = None
+    sample: str = ""
 
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it: an open end of an interval is null."""
@@ -60,7 +64,12 @@ class Number(NamedTuple):
 
 def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0) -> Number:
     """A number without an interval. :param why: the reason."""
-    return Number(value, None, None, None, why, n, recipe_)
+    return Number(value, None, None, None, why, n, _undrawn(recipe_))
+
+
+def _undrawn(recipe_: str) -> str:
+    """Without the sample of the numbers that a number was made of."""
+    return "|".join(part for part in recipe_.split("|") if not part.startswith("cluster:"))
 
 
 # --- of the predictions of one run
@@ -86,19 +95,19 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     if metric.whole is not None:
         return untold(metric.why_none, line, metric.whole(*(column[places] for column in columns)), len(places))
     means, weights, queries = _units(rows, metric, places, columns)
-    clusters, note = clusters_of([rows.relations[query] for query in queries.tolist()])
+    sample = rows.sample(queries.tolist())
     values: npt.ArrayLike = means if metric.fold else means[0]
-    found = interval(values, clusters, weights=weights, limits=metric.limits, fold=metric.fold)
+    found = interval(
+        values, sample.clusters, within=sample.within, weights=weights, limits=metric.limits, fold=metric.fold
+    )
     partial = f"of {len(places)} of {len(asked)} {metric.partial}" if metric.partial and not told.all() else ""
-    return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, note, partial)
+    return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, sample, partial)
 
 
 def _units(
     rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]
 ) -> tuple[list[Floats], Floats | None, Ints]:
-    """What is resampled: values, one array per column; their weights in the number; and the query of each."""
-    if metric.mean_over == "predictions":
-        return [values[places] for values in columns], None, rows.query[places]
+    """Of each query: its values, one array per column; their weight in the number; and which it is."""
     queries, query = np.unique(rows.query[places], return_inverse=True)
     weight = np.ones(len(places))
     if metric.mean_over == "templates":
@@ -114,59 +123,48 @@ def _units(
     return means, None if metric.mean_over == "queries" else weights, queries
 
 
-def clusters_of(relations: Sequence[str] | None) -> tuple[Sequence[str] | None, str]:
-    """What resampling keeps together: relations; None, each value for itself, where there is one relation alone, with
-    a note that says so."""
-    if relations is None or len(set(relations)) > 1:
-        return relations, ""
-    return None, ONE_RELATION if len(relations) > 1 else ""
-
-
 # --- of values that a study has made
 
 
-def mean(
-    values: npt.ArrayLike, relations: Sequence[str] | None, recipe_: str, limits: tuple[float, float] = SHARE
-) -> Number:
-    """Mean of values, [n], with its interval; untold where there are none.
-
-    :param relations: of each value, [n]; None to resample values one by one.
-    """
+def mean(values: npt.ArrayLike, sample: Sample, recipe_: str, limits: tuple[float, float] = SHARE) -> Number:
+    """Mean of values, [n], with its interval; untold where there are none. :param sample: how they were drawn."""
     if not np.size(values):
         return untold(NOTHING, recipe_)
-    clusters, note = clusters_of(relations)
-    return number_of(interval(values, clusters, limits=limits), np.size(values), recipe_, note)
+    found = interval(values, sample.clusters, within=sample.within, limits=limits)
+    return number_of(found, np.size(values), recipe_, sample)
 
 
 def difference(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
-    relations: Sequence[str] | None,
+    sample: Sample,
     recipe_: str,
     limits: tuple[float, float] = (-1.0, 1.0),
 ) -> Number:
-    """Mean of first − second, paired, [n] each, with interval and p value. :param relations: as for :func:`mean`."""
-    clusters, note = clusters_of(relations)
-    found = paired_difference(first, second, clusters, limits=limits)
-    return number_of(found.difference, np.size(first), recipe_, note)._replace(p_value=found.p_value)
+    """Mean of first − second, paired, [n] each, with interval and p value."""
+    found = uncertainty.difference(first, second, sample.clusters, within=sample.within, limits=limits)
+    return _tested(found, np.size(first), recipe_, sample)
 
 
-def number_of(found: Interval, n: int, recipe_: str, note: str = "", partial: str = "") -> Number:
-    """A mean whose weights or clusters, such as items, the caller has chosen.
-
-    :param note: stands behind the interval's own, and *partial* before it.
-    """
-    notes = "; ".join(filter(None, (partial, found.note, note)))
-    return Number(found.estimate, found.low, found.high, found.clusters, notes, n, recipe_)
+def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str) -> Number:
+    """Pearson's r of pairs, [n] each, with the interval of Fisher's z and p value; NaN where one side does not vary."""
+    found = correlate(x, y, sample.clusters, within=sample.within)
+    return _tested(found, np.size(x), recipe_, sample)
 
 
-def correlation(x: npt.ArrayLike, y: npt.ArrayLike, recipe_: str) -> Number:
-    """Pearson's r of pairs, [n] each, with Fisher's interval and p value; NaN where one side does not vary."""
-    found = pearson(x, y)
-    note = "three points have no interval" if found.n == 3 else ""
-    if np.isnan(found.r):
-        note = "fewer than three points, or points that do not vary, have no r"
-    return Number(found.r, found.low, found.high, None, note, found.n, recipe_, found.p_value)
+def number_of(found: Interval, n: int, recipe_: str, sample: Sample, partial: str = "") -> Number:
+    """A mean whose weights the caller has chosen. :param partial: a note that stands before the interval's own."""
+    own = found.note
+    if sample.one_cluster and found.low is None:
+        own = f"all of one {sample.key}, which says nothing of others: no interval (--cluster query has one)"
+    notes = "; ".join(filter(None, (partial, own)))
+    made = f"{_undrawn(recipe_)}|cluster:{sample.key}"
+    return Number(found.estimate, found.low, found.high, found.units, notes, n, made, None, sample.key)
+
+
+def _tested(found: Interval, n: int, recipe_: str, sample: Sample) -> Number:
+    p_value = None if np.isnan(found.p_value) else found.p_value
+    return number_of(found, n, recipe_, sample)._replace(p_value=p_value)
 
 
 # --- recipes

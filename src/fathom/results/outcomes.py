@@ -18,6 +18,7 @@ from fathom.results import numbers
 from fathom.results.names import short_names
 from fathom.results.numbers import MINUS, NOTHING, Number, combined, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows
+from fathom.results.samples import Sample
 from fathom.store.folder import RunFolder
 
 CUTS = (1, 5, 10)
@@ -152,6 +153,14 @@ class Outcome:
         """Of these facts."""
         return [self.relations[place] for place in self.at(facts).tolist()]
 
+    def cluster_label(self, fact: str) -> str | None:
+        """Of one fact by the key of clusters; None where it has none."""
+        return self.rows.cluster_label(self._queries[self.place[fact]])
+
+    def sample(self, facts: Iterable[str]) -> Sample:
+        """How these facts were drawn."""
+        return self.rows.sample([self._queries[place] for place in self.at(facts).tolist()])
+
     def told(self) -> list[str]:
         """The facts that are not left out."""
         return [fact for fact in self.facts if fact not in self.left_out]
@@ -171,9 +180,9 @@ class Outcome:
         told, made = values[self.at(chosen)], self.recipe(name)
         if not len(told) or np.isnan(told).any():
             return untold(STOPPED if len(told) else NOTHING, made)
-        return numbers.mean(told, self.relations_of(chosen), made)
+        return numbers.mean(told, self.sample(chosen), made)
 
-    @property
+    @cached_property
     def _queries(self) -> list[int]:
         """Of each fact its first query."""
         return self.rows.query[self.places][self._first].tolist()  # type: ignore[no-any-return]
@@ -194,19 +203,20 @@ def difference(
     between = MINUS if (len(signed), plus) == (2, 1) else " and "
     made = combined(name, [outcome.recipe("") for _, outcome in signed], between)
     limits = (float(plus - len(signed)), float(plus))
-    relations = signed[0][1].relations_of(facts)
-    return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), relations, made, limits)
+    sample = signed[0][1].sample(facts)
+    return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), sample, made, limits)
 
 
-def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None) -> Outcome:
+def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> Outcome:
     """One run.
 
     :param scorings: which to take of a run that has several; one with one needs none.
+    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
     :raises BadInput: unfinished, without ranks, several scorings and none chosen.
     """
     if not run.is_complete():
         raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
-    rows = Rows(run, with_scores=False)  # all candidates' scores of many runs would fill memory
+    rows = Rows(run, with_scores=False, cluster=cluster)  # all candidates' scores of many runs would fill memory
     outcome = Outcome(run, rows, _chosen(run, rows.scorings, scorings), model or short_names([run])[0])
     if not np.isnan(rows.correct[outcome.places]).all():
         raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
@@ -216,16 +226,19 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
     return outcome
 
 
-def every_scoring(run: RunFolder, model: str) -> list[Outcome]:
+def every_scoring(run: RunFolder, model: str, cluster: str = "") -> list[Outcome]:
     """Of a run that a study has made, whatever its probe gives: ranks or credit."""
-    rows = Rows(run, with_scores=False)
+    rows = Rows(run, with_scores=False, cluster=cluster)
     return [Outcome(run, rows, scoring, model) for scoring in rows.scorings]
 
 
-def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = (), k: int | None = max(CUTS)) -> list[Outcome]:
+def outcomes_of(
+    runs: Sequence[RunFolder], scorings: Sequence[str] = (), cluster: str = "", k: int | None = max(CUTS)
+) -> list[Outcome]:
     """One per run, in their order.
 
     :param scorings: which to take of runs that have several; runs with one need none.
+    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
     :param k: every rank must be known as far; None where any will do.
     :raises BadInput: with the faults of all runs.
     """
@@ -234,7 +247,7 @@ def outcomes_of(runs: Sequence[RunFolder], scorings: Sequence[str] = (), k: int 
     for run, model in zip(runs, short_names(runs), strict=True):
         try:
             there |= set(run.predictions().column("scoring").to_pylist())
-            found.append(outcome_of(run, scorings, model))
+            found.append(outcome_of(run, scorings, model, cluster))
             if k is not None:
                 _check_depth(found[-1], k)
         except BadInput as error:

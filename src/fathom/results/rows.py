@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 from fathom.metrics.table import Metric
 from fathom.results.declared import NATS, declared
+from fathom.results.samples import RELATION, Sample, check_key, drawn
 from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
@@ -35,11 +37,13 @@ class Rows:
 
     ``natural``: queries were asked by sentences of their own, which the column ``template`` counts.
 
-    :raises BadInput: a prediction of no query of the run, or two of one query, template and scoring.
+    :raises BadInput: a prediction of no query of the run, or two of one query, template and scoring; queries without
+        the key of clusters.
     """
 
-    def __init__(self, run: RunFolder, with_scores: bool = True) -> None:
-        """:param with_scores: False leaves the scores of all candidates on the disk."""
+    def __init__(self, run: RunFolder, with_scores: bool = True, cluster: str = "") -> None:
+        """:param with_scores: False leaves the scores of all candidates on the disk.
+        :param cluster: key by which queries were drawn together; see :mod:`fathom.results.samples`."""
         manifest = run.manifest
         self.identity: Mapping[str, Any] = manifest["identity"]
         self.declared = declared(manifest)
@@ -53,6 +57,9 @@ class Rows:
         self.gold: list[list[str]] = [gold or [] for gold in asked["gold"]]
         self.spaces: list[str | None] = asked["candidates"]
         self.groups = [dict(groups or {}) for groups in asked["groups"]]
+        self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
+        self.cluster = cluster
+        check_key(cluster, chain.from_iterable(self.groups))
         self.fact_ids: list[str | None] = asked["fact_id"]
         self.sentences: list[int | None] = asked.get("sentences", [0] * len(queries))
         self.natural = any(self.sentences)
@@ -91,6 +98,17 @@ class Rows:
     def by_relation(self) -> dict[str, list[int]]:
         """Numbers of the queries of each relation, in order."""
         return grouped((relation, query) for query, relation in enumerate(self.relations))
+
+    def sample(self, queries: Sequence[int]) -> Sample:
+        """How these queries were drawn."""
+        relations = [self.relations[query] for query in queries]
+        return drawn(self.cluster, relations, map(self.cluster_label, queries))
+
+    def cluster_label(self, query: int) -> str | None:
+        """Of one query by the key of clusters; None where it has none."""
+        own = {RELATION: self.relations[query], "subject": self.subjects[query]}
+        own["answer"] = next(iter(self.gold[query]), None)
+        return own.get(self.cluster) or self.groups[query].get(self.cluster)
 
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""

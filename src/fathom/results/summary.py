@@ -16,6 +16,7 @@ from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, grouped
+from fathom.results.samples import legend
 from fathom.results.tables import Cell, Table, to_json, to_markdown, to_text
 from fathom.results.tasks import task_table
 from fathom.store.folder import RunFolder
@@ -122,8 +123,9 @@ class Summary:
 class RunNumbers:
     """The numbers of one run, each computed once, whoever asks for it."""
 
-    def __init__(self, run: RunFolder) -> None:
-        self.run, self.rows = run, Rows(run)
+    def __init__(self, run: RunFolder, cluster: str = "") -> None:
+        """:param cluster: key by which queries were drawn together, as for :class:`Rows`."""
+        self.run, self.rows = run, Rows(run, cluster=cluster)
         self._numbers: dict[tuple[str, bytes], Number | None] = {}
 
     @cached_property
@@ -241,14 +243,15 @@ class RunNumbers:
         return BreakdownPart(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
 
 
-def summarise(run: RunFolder, by: Sequence[str] = ()) -> Summary:
+def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "") -> Summary:
     """All numbers of *run*.
 
     :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys
         joined by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
+    :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
-    return RunNumbers(run).summary(by)
+    return RunNumbers(run, cluster).summary(by)
 
 
 def _values(rows: Rows, query: int, key: str) -> list[str]:
@@ -276,14 +279,15 @@ def _headline_table(summary: Summary) -> Table:
             body.append((line.scoring, name, *told, number.n, line.unscored, number.note, number.recipe))
             formats.append(metric(name).shown)
         notes += _notes(line, summary.queries)
-    legend = "low, high: 95 % interval over relations; deviation: sample standard deviation over templates"
+    deviation = "deviation: sample standard deviation over templates"
+    drawn = dict.fromkeys(number.sample for line in summary.headlines for number in line.numbers.values())
     return Table(
         ("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", "note", "recipe"),
         tuple(body),
         "Results",
         row_formats=tuple(formats),
         hidden=frozenset({"note", "recipe"}),
-        notes=(f"{summary.queries:,} queries; {legend}", *summary.notes, *notes),
+        notes=(f"{summary.queries:,} queries; {deviation}", *map(legend, filter(None, drawn)), *summary.notes, *notes),
     )
 
 
@@ -340,6 +344,7 @@ def _parts_table(found: Breakdown) -> Table:
         f"By {' and '.join(found.by)}",
         dict.fromkeys(("accuracy", "low", "high", "precision", "recall", "f1"), ".1%") | {"mrr": ".4f"},
         hidden=frozenset({"recipe"}),
+        notes=tuple(map(legend, dict.fromkeys(part.accuracy.sample for part in found.parts if part.accuracy))),
     )
 
 

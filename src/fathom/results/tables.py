@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from fathom.errors import BadInput
+from fathom.results.samples import legend
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.numbers import Number
@@ -79,7 +80,9 @@ class Table:
             for column, cell in zip(columns, row, strict=True):
                 cells += _beside(cell, numbers[column]) if column in numbers else [cell]  # type: ignore[list-item]
             body.append((*cells, "; ".join(dict.fromkeys(number.note for number in own if number.note)), _made(own)))
-        below = [*notes, *dict.fromkeys(number.note for number in every if number.note), _made(every)]
+        drawn = dict.fromkeys(number.sample for number in every if number.sample)
+        noted = dict.fromkeys(number.note for number in every if number.note)
+        below = [*notes, *map(legend, drawn), *noted, _made(every)]
         said = tuple(note for note in below if note)
         hidden = frozenset({"note", "recipe", *hidden})
         return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), hidden, said, numbers)

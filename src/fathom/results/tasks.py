@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
-from fathom.metrics.bootstrap import interval
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.metrics.table import SHARE, Metric, hits, metric
+from fathom.metrics.uncertainty import interval
 from fathom.results.numbers import NOTHING, Number, combined, mean, measure, number_of, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
+from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
@@ -30,8 +31,8 @@ OUT_OF_SIGHT = frozenset(end for name, ends in BOUNDS.items() if name != "MRR" f
 EACH_ITEM = "(a sentence for each item)"
 NO_RANKS = "the ranks of all right answers were not recorded"
 LEGEND = (
-    "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high 95 % of "
-    "resamples of the items; MRRₐ: 1 / mean unfiltered rank of all right answers"
+    "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high at "
+    "95 %; MRRₐ: 1 / mean unfiltered rank of all right answers"
 )
 _BY = (
     "frequency: the baseline, the answers of the training items, the most frequent first; n: items with a rank; "
@@ -106,14 +107,15 @@ def metrics() -> dict[str, Metric]:
 def over(
     name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] | Floats], items: Sequence[str]
 ) -> Number:
-    """The mean of several lines' numbers, each with the same weight, by resampling items.
+    """The mean of several lines' numbers, each with the same weight, its interval clustered by item.
 
     :param values: what each is a mean of.
     :param items: of all values, end to end.
     """
     weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
     found = interval(np.concatenate(values), items, weights=weights, limits=SHARE)
-    return number_of(found, len(items), combined(name, [number.recipe for number in numbers], " and "))
+    made = combined(name, [number.recipe for number in numbers], " and ")
+    return number_of(found, len(items), made, Sample("item", items))
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
@@ -163,7 +165,7 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, tuple[d
         data = recipe(rows, "", "", ()).split("|")[1]
         made = f"|{data}|answers:training items' by frequency, others by lot {seed}|relation:{task}"
         named = zip(MEASURED, values, strict=True)
-        found[task] = {name: mean(of_item, None, name + made) for name, of_item in named}, len(best)
+        found[task] = {name: mean(of_item, Sample("item"), name + made) for name, of_item in named}, len(best)
     return found
 
 

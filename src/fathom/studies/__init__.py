@@ -144,7 +144,7 @@ STUDIES: Door[Study] = Door(
             "fathom.studies.compute_time",
             "compute-time --model gpt2 --data geography --out studies/time",
             options.ComputeTimeOptions,
-            ("limit",),
+            ("limit", "cluster"),
         ),
         Study(
             "sizes",

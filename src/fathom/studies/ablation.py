@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.queries import QuerySet
-from fathom.metrics.bootstrap import paired_t_test
+from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
 from fathom.results.numbers import Number
@@ -66,7 +66,7 @@ def ask(model: Model, data: QuerySet, options: StatementOptions, out: Path, anno
         changes: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
         changes |= {"pll": variant} if variant != "causal" else {}
         folder = run("statement", model, data, options.model_copy(update=changes), out / variant, announce(variant))
-        outcomes |= {(variant, outcome.scoring): outcome for outcome in every_scoring(folder, variant)}
+        outcomes |= {(variant, outcome.scoring): outcome for outcome in every_scoring(folder, variant, options.cluster)}
     arms = [
         Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.told()), len(one.left_out))
         for (variant, _), one in outcomes.items()
@@ -102,7 +102,8 @@ def _compare(
         " ".join(first),
         " ".join(second),
         difference("accuracy", [(1, one), (-1, other)], hits, both),
-        paired_t_test(hits[0][one.at(both)], hits[1][other.at(both)]).p_value,
+        # Without clusters it is Student's t-test for paired samples (footnote 6).
+        uncertainty.difference(hits[0][one.at(both)], hits[1][other.at(both)]).p_value,
         len(both),
     )
 
@@ -121,7 +122,7 @@ def tables(found: Ablation) -> list[Table]:
             ("first", "second", "difference", "p (t-test)", "queries"),
             found.comparisons,
             "first minus second, paired by query",
-            {"difference": ("low", "high", "p (bootstrap)")},
+            {"difference": ("low", "high", "p")},
             {"difference": "+.1%"},
         ),
     ]

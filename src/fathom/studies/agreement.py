@@ -48,7 +48,7 @@ class Agreement(NamedTuple):
     points: list[tuple[str, float, float]]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> Agreement:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, cluster: str = "") -> Agreement:
     """:param runs: two, or one and the same by two of its scorings.
     :param scoring: of both, or two, the first run's first.
     :raises BadInput: the runs have no fact in common, were asked with different candidates, or are one and the same."""
@@ -60,7 +60,9 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
     if runs[0].path.resolve() == runs[1].path.resolve() and wanted[0] == wanted[-1]:
         raise BadInput(f"{runs[0].path} is both runs: give two, or two of its scorings (--scoring A,B)")
     names = short_names(runs)
-    one, other = outcome_of(runs[0], wanted[0], names[0]), outcome_of(runs[1], wanted[-1], names[1])
+    one, other = (
+        outcome_of(run, own, name, cluster) for run, own, name in zip(runs, (wanted[0], wanted[-1]), names, strict=True)
+    )
     first, second = one.name, other.name
     if first == second:
         first, second = (f"{side.name} ({side.path})" for side in (one, other))
@@ -76,8 +78,8 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
         first,
         second,
         k,
-        _correlation("correlation of log10 ranks", (one, other), logs, len(stopped)),
-        _correlation("correlation of ranks", (one, other), ranks, len(stopped)),
+        _correlation("correlation of log10 ranks", (one, other), facts, logs, len(stopped)),
+        _correlation("correlation of ranks", (one, other), facts, ranks, len(stopped)),
         *_quadrants((one, other), facts, ranks[0] <= k, ranks[1] <= k, k),
         len(set(one.facts).union(other.facts)) - len(facts),
         len(stopped),
@@ -85,21 +87,23 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10) -> 
     )
 
 
-def _correlation(name: str, sides: Sequence[Outcome], values: Sequence[Floats], stopped: int) -> Number:
+def _correlation(
+    name: str, sides: Sequence[Outcome], facts: Sequence[str], values: Sequence[Floats], stopped: int
+) -> Number:
     made = combined(name, [side.recipe("") for side in sides], " and ")
     if stopped:
         return untold("some ranks are only known to lie beyond --max-rank: no correlation", made)
-    return correlation(values[0], values[1], made)
+    return correlation(values[0], values[1], sides[0].sample(facts), made)
 
 
 def _quadrants(
     sides: Sequence[Outcome], facts: Sequence[str], first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], k: int
 ) -> tuple[Number, Number, Number, Number]:
     """Both hit, both miss, only the first, only the second. :param first: whether it hits, [facts]."""
-    relations, recipes = sides[0].relations_of(facts), [side.recipe("") for side in sides]
+    sample, recipes = sides[0].sample(facts), [side.recipe("") for side in sides]
 
     def share(name: str, values: npt.NDArray[np.bool_]) -> Number:
-        return mean(values, relations, combined(f"{name}@{k}", recipes, " and "))
+        return mean(values, sample, combined(f"{name}@{k}", recipes, " and "))
 
     return (
         share("both hit", first & second),

@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.bootstrap import interval
-from fathom.metrics.table import SHARE
 from fathom.prompts.choices import NO_OPTION
 from fathom.results.names import short_names
-from fathom.results.numbers import NOTHING, Number, combined, number_of, recipe, untold
+from fathom.results.numbers import Number, combined, mean, recipe
 from fathom.results.rows import Rows, grouped
+from fathom.results.samples import by_default
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -27,7 +26,7 @@ GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised"
 """How P1 comes to the model; *not known* where its memorising question was not asked or has no answer."""
 ALL = "all"
 _NOTES = (
-    "accuracy: of the questions with an answer, with its 95 % interval; all: over tasks or rules, which are resampled",
+    "accuracy: of the questions with an answer, with its 95 % interval; all: over tasks or rules",
     "unparsed: replies that name no option; all wrong: accuracy where they, and the unscored, count as wrong",
 )
 _PREMISE = "P1 memorised: the model chose the right answer of the question that asks for P1; P2 is always given"
@@ -183,10 +182,8 @@ def _line(asked: _ModelAsked, task: str, premise: str, parts: Mapping[str, Seque
 
     def number(name: str, given: Sequence[tuple[str, float]]) -> Number:
         made = combined(name, asked.made, " and ") + about
-        if not given:
-            return untold(NOTHING, made)
-        clusters = [part for part, _ in given] if task == ALL else None
-        return number_of(interval([credit for _, credit in given], clusters, limits=SHARE), len(given), made)
+        drawn = by_default([part for part, _ in given], "question", "rule" if premise else "task")
+        return mean([credit for _, credit in given], drawn, made)
 
     told = [(part, question.credit) for part, question in every if not np.isnan(question.credit)]
     unparsed = sum(question.reason in NO_OPTION for _, question in every)

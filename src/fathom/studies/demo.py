@@ -14,6 +14,7 @@ from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
 from fathom.results.numbers import Number, combined, mean, recipe
 from fathom.results.rows import Floats, Rows
+from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text
 from fathom.run import run
 from fathom.training.options import PlantOptions
@@ -84,7 +85,7 @@ def accuracies(
     :param planted: ids of the queries.
     :param by_frequency: expected accuracy of each query, by its id.
     """
-    ids, relations = [rows.query_ids[query] for query in rows.query], rows.relation_of()
+    ids = [rows.query_ids[query] for query in rows.query]
     told = np.array([id_ in planted for id_ in ids], dtype=bool)
     frequent = np.array([by_frequency[id_] for id_ in ids])
     asked = rows.scored & (rows.template == template)
@@ -92,7 +93,7 @@ def accuracies(
     def accuracy(name: str, values: Floats, half: str) -> Number:
         places = np.flatnonzero(asked & (told if half == "planted" else ~told)).tolist()
         made = f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"
-        return mean(values[places], [relations[place] for place in places], made)
+        return mean(values[places], rows.sample(rows.query[places].tolist()), made)
 
     halves = [accuracy("accuracy", rows.hits(1), half) for half in ("planted", "withheld")]
     return halves[0], halves[1], accuracy("accuracy by frequency", frequent, "withheld")
@@ -104,8 +105,9 @@ def text(lines: Sequence[DemoLine], out: Path) -> str:
     table = Table(
         ("model", "phrasing", "planted half", "withheld half", "answering by frequency", "withheld at chance"),
         tuple((*line[:2], *map(_shown, line[2:]), line.withheld_is_chance) for line in lines),
-        title="accuracy of the statement probe, with 95 % intervals (bootstrap clustered by relation)",
+        title="accuracy of the statement probe, with 95 % intervals",
         notes=(
+            *map(legend, dict.fromkeys(number.sample for number in numbers)),
             *dict.fromkeys(number.note for number in numbers if number.note),
             combined("accuracy", [number.recipe for number in numbers], " or "),
         ),
@@ -123,4 +125,5 @@ Now your own model, by name or folder:
 
 
 def _shown(number: Number) -> str:
-    return f"{number.value:.2f} [{number.low:.2f}, {number.high:.2f}]"
+    between = "no interval" if number.low is None else f"{number.low:.2f}, {number.high:.2f}"
+    return f"{number.value:.2f} [{between}]"

@@ -12,13 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.metrics.bootstrap import interval, paired_difference
-from fathom.metrics.table import SHARE
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.names import folder_names
-from fathom.results.numbers import Number, number_of, recipe
+from fathom.results.numbers import Number, difference, mean, recipe
 from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
+from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, OUT_OF_SIGHT, measured, metrics, over
 from fathom.store.folder import RunFolder
@@ -210,9 +209,7 @@ def line_of(setting: EntailmentSetting, answers: Sequence[Trial], made: str) -> 
     told = [answer for answer in answers if answer.scored]
     items = [answer.item for answer in told]
     values = {name: [answer.values[name] for answer in told] for name in MEASURED} if told else {}
-    numbers = {
-        name: number_of(interval(own, items, limits=SHARE), len(own), name + made) for name, own in values.items()
-    }
+    numbers = {name: mean(own, Sample("item", items), name + made) for name, own in values.items()}
     return EntailmentLine(setting, numbers, len(answers) - len(told), items, values)
 
 
@@ -229,9 +226,9 @@ def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list
         both = [key for key in loud if key in silent]
         if both:
             one, other = ([own[key] for key in both] for own in (loud, silent))
-            added = paired_difference(one, other, [item for item, _ in both], limits=(-1.0, 1.0))
-            number = number_of(added.difference, len(both), f"MRR{_made(rows, rule)}|said:{name} − none")
-            found.append(Effect(model, wording, rule, name, number._replace(p_value=added.p_value)))
+            items = Sample("item", [item for item, _ in both])
+            added = difference(one, other, items, f"MRR{_made(rows, rule)}|said:{name} − none")
+            found.append(Effect(model, wording, rule, name, added))
     return found
 
 
@@ -285,7 +282,7 @@ def tables(found: Entailment) -> list[Table]:
             "what saying premises adds",
             {"difference": ("difference low", "difference high", "p")},
             {"difference": "+.3f"},
-            ("1 / rank with the premises said, minus with none said, of the same items and pairs; 95 % over items",),
+            ("1 / rank with the premises said, minus with none said, of the same items and pairs",),
         ),
         Table.of_numbers(
             ("model", "templates", "rule", "premise", "items", *_HALVES, "left out"),
@@ -306,7 +303,7 @@ def _means(found: Entailment) -> Table:
         "all rules (figure 3)",
         _ENDS,
         FORMATS,
-        (_GIVEN, "every rule has the same weight; low and high: 95 % of resamples of the items", *_lacking(found)),
+        (_GIVEN, "every rule has the same weight", *_lacking(found)),
         _ENDS[_MRR_ALL],
     )
 

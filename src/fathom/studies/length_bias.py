@@ -52,6 +52,7 @@ def ask(
     runs: Sequence[RunFolder],
     scoring: Sequence[str] = (),
     tokenizer: str | None = None,
+    cluster: str = "",
     count_tokens: Counter | None = None,
 ) -> list[LengthBias]:
     """One result per run.
@@ -62,7 +63,7 @@ def ask(
     :raises BadInput: a run does not say, and nothing to count with is given; its search stopped at some rank.
     """
     count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
-    return [_of_run(outcome, count) for outcome in outcomes_of(runs, scoring, k=None)]
+    return [_of_run(outcome, count) for outcome in outcomes_of(runs, scoring, cluster, k=None)]
 
 
 def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
@@ -73,11 +74,11 @@ def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
             "--max-rank: the correlation needs every rank, ask again without --max-rank"
         )
     lengths = np.array(_tokens(outcome, facts, count))
-    ranks = outcome.per_fact(outcome.ranks)[outcome.at(facts)]
+    ranks, sample = outcome.per_fact(outcome.ranks)[outcome.at(facts)], outcome.sample(facts)
     return LengthBias(
         outcome.name,
-        correlation(lengths, ranks, outcome.recipe("correlation of rank and tokens")),
-        correlation(lengths, np.log10(ranks), outcome.recipe("correlation of log10 rank and tokens")),
+        correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
+        correlation(lengths, np.log10(ranks), sample, outcome.recipe("correlation of log10 rank and tokens")),
         [
             Box(length, len(own), *np.percentile(own, [25, 50, 75]).tolist())
             for length, own in ((length, ranks[lengths == length]) for length in np.unique(lengths).tolist())

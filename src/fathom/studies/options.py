@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import Group, separated
+from fathom.options import CLUSTER, Group, separated
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -33,6 +33,7 @@ class RunsOptions(StudyOptions):
     """Of studies that take finished runs, each in one scoring."""
 
     scoring: Words = Field((), description="Which scoring to take of runs that have several, separated by commas.")
+    cluster: str = Field("", description=CLUSTER, json_schema_extra=Group.OUTPUT.mark)
 
 
 class AgreementOptions(RunsOptions):
@@ -134,6 +135,6 @@ class EntailmentStudyOptions(EntailmentOptions):
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
-    "soft_conjunction", "learnt",
+    "soft_conjunction", "learnt", "cluster",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""

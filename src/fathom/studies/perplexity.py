@@ -14,6 +14,7 @@ from fathom.results.numbers import Number, combined, correlation, measure, untol
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
+from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
@@ -60,9 +61,9 @@ class Perplexities(NamedTuple):
     related: list[Related]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> Perplexities:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Perplexities:
     """:raises BadInput: with all the runs that have no perplexities."""
-    columns = by_column(outcomes_of(runs, scoring))
+    columns = by_column(outcomes_of(runs, scoring, cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
     lacking = [outcome.path for outcome in outcomes if not _told(outcome)]
     refuse(f"{path} has no perplexities: ask again with --perplexity" for path in lacking)
@@ -126,7 +127,8 @@ def _mean(points: Sequence[RunPoint]) -> RunPoint:
 def _correlation(points: Sequence[RunPoint]) -> Number:
     recipes = [number.recipe for point in points for number in (point.accuracy, point.perplexity)]
     made = combined("correlation of accuracy and perplexity", recipes, " and ")
-    return correlation([point.perplexity.value for point in points], [point.accuracy.value for point in points], made)
+    perplexities, accuracies = zip(*((one.perplexity.value, one.accuracy.value) for one in points), strict=True)
+    return correlation(perplexities, accuracies, Sample("point"), made)
 
 
 def tables(found: Perplexities) -> list[Table]:

@@ -12,15 +12,16 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Paired]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Paired]:
     """Each larger answer pool minus the smallest, of each model, data set and reading.
 
     :raises BadInput: nothing was asked with two pools.
     """
-    alike = grouped(((outcome.model, outcome.data, outcome.reading), outcome) for outcome in outcomes_of(runs, scoring))
+    outcomes = outcomes_of(runs, scoring, cluster)
+    alike = grouped(((outcome.model, outcome.data, outcome.reading), outcome) for outcome in outcomes)
     found, faults = [], []
-    for outcomes in alike.values():
-        smallest, *larger = sorted(outcomes, key=pool_size)
+    for own in alike.values():
+        smallest, *larger = sorted(own, key=pool_size)
         if not larger:
             faults.append(
                 f"{smallest.path} is the only run of {smallest.model} on {smallest.data}, {smallest.reading}: "

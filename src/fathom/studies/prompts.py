@@ -22,7 +22,7 @@ def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, anno
     for template in TAIL_TEMPLATES:
         name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
         folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
-        found += hits_lines(folder, name)
+        found += hits_lines(folder, name, options.cluster)
     return found
 
 

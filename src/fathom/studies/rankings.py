@@ -2,8 +2,8 @@
 
 A model's place on a data set is by Acc@1, ties by Acc@5 and then Acc@10; models still tied share their mean place.
 All models of a column are compared on the facts that all of them ranked. Two rankings are compared by Kendall's tau-b
-and Spearman's rho, with percentile intervals under resampling of facts: how much the agreement depends on which facts
-were asked, the models being those that were chosen.
+and Spearman's rho, with percentile intervals under resampling of what was drawn: how much the agreement depends on
+which relations or facts were asked, the models being those that were chosen.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import numpy as np
 from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
-from fathom.results.numbers import Number, combined, untold
+from fathom.metrics.uncertainty import Interval
+from fathom.results.numbers import Number, combined, number_of, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, common_facts, outcomes_of
 from fathom.results.pairs import ACCURACIES
 from fathom.results.plots import Plot
-from fathom.results.rows import Floats
+from fathom.results.rows import Floats, grouped
+from fathom.results.samples import Sample, drawn
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
@@ -101,10 +103,12 @@ class _ColumnHits(NamedTuple):
         return combined(name, [outcome.recipe("") for outcome in self.outcomes.values()], sign)
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), groups: Path | None = None) -> Rankings:
+def ask(
+    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", groups: Path | None = None
+) -> Rankings:
     """:param groups: file that says of each model to which group it belongs, see :func:`read_groups`.
     :raises BadInput: fewer than two models, no common facts, other candidates, a model without a group."""
-    outcomes = outcomes_of(runs, scoring)
+    outcomes = outcomes_of(runs, scoring, cluster)
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
     if len(models) < 2:
         raise BadInput(f"a ranking needs runs of two models or more, found {models[0]} alone")
@@ -237,19 +241,19 @@ def _agreement(
     free: Sequence[_ColumnHits],
     resampled: Mapping[tuple[str, str], Floats],
 ) -> RankingAgreement:
-    sides = (based, free)
+    sides, sample = (based, free), _drawn([*based, *free])[0]
     estimates = [_places(models, [(grid, grid.hits.mean(axis=0)) for grid in side]) for side in sides]
     draws = [_places(models, [(grid, resampled[grid.data, grid.reading]) for grid in side]) for side in sides]
     recipes = [grid.recipe("") for grid in (*based, *free)]
     tau, rho = (
-        _estimate(function, estimates, draws, combined(name, recipes, " and "))
+        _estimate(function, estimates, draws, combined(name, recipes, " and "), sample)
         for name, function in zip(_COEFFICIENTS, (kendall, spearman), strict=True)
     )
     return RankingAgreement(over, group, len(models), tau, rho)
 
 
 def _estimate(
-    function: Callable[..., Floats], estimates: Sequence[Floats], draws: Sequence[Floats], made: str
+    function: Callable[..., Floats], estimates: Sequence[Floats], draws: Sequence[Floats], made: str, sample: Sample
 ) -> Number:
     """With the 95 % interval of the resamples in which neither side is tied throughout."""
     value, others = float(function(*estimates)), function(*draws)
@@ -257,7 +261,8 @@ def _estimate(
     if np.isnan(value) or not len(others):
         return untold("all models are tied on one side", made, value)
     low, high = np.quantile(others, [0.025, 0.975]).tolist()
-    return Number(value, min(low, value), max(high, value), None, "", estimates[0].size, made)
+    found = Interval(value, min(low, value), max(high, value), len(others), float("nan"))
+    return number_of(found, estimates[0].size, made, sample)
 
 
 def _resampled(grids: Sequence[_ColumnHits]) -> dict[tuple[str, str], Floats]:
@@ -266,12 +271,11 @@ def _resampled(grids: Sequence[_ColumnHits]) -> dict[tuple[str, str], Floats]:
     found = {}
     for data in dict.fromkeys(grid.data for grid in grids):
         own = [grid for grid in grids if grid.data == data]
-        number = {fact: place for place, fact in enumerate(sorted({fact for grid in own for fact in grid.facts}))}
+        sample, number = _drawn(own)
         at = [[number[fact] for fact in grid.facts] for grid in own]
         means: list[list[Floats]] = [[] for _ in own]
         for _ in range(0, _RESAMPLES, _BLOCK):
-            drawn = generator.integers(len(number), size=(_BLOCK, len(number)))
-            counts = np.stack([np.bincount(line, minlength=len(number)) for line in drawn]).astype(float)
+            counts = _counts(sample, len(number), generator)
             for place, grid in enumerate(own):
                 weights = counts[:, at[place]]
                 sums = weights @ grid.hits.reshape(len(grid.facts), -1)
@@ -281,6 +285,28 @@ def _resampled(grids: Sequence[_ColumnHits]) -> dict[tuple[str, str], Floats]:
         for grid, blocks in zip(own, means, strict=True):
             found[grid.data, grid.reading] = np.concatenate(blocks)
     return found
+
+
+def _drawn(grids: Sequence[_ColumnHits]) -> tuple[Sample, dict[str, int]]:
+    """How the facts of all *grids* were drawn, and the place of each among them."""
+    asked = {fact: next(iter(grid.outcomes.values())) for grid in grids for fact in grid.facts}
+    facts = sorted(asked)
+    relations = [relation for fact in facts for relation in asked[fact].relations_of([fact])]
+    key = grids[0].outcomes[grids[0].models[0]].rows.cluster
+    labels = (asked[fact].cluster_label(fact) for fact in facts)
+    return drawn(key, relations, labels), {fact: place for place, fact in enumerate(facts)}
+
+
+def _counts(sample: Sample, facts: int, generator: np.random.Generator) -> Floats:
+    """How often each fact is drawn in each resample of a block: whole clusters, or facts within their groups."""
+    if sample.clusters is not None:
+        names, unit = np.unique(np.asarray(sample.clusters), return_inverse=True)
+        times = generator.multinomial(len(names), np.full(len(names), 1 / len(names)), size=_BLOCK)
+        return times[:, unit].astype(float)
+    counts = np.zeros((_BLOCK, facts))
+    for own in grouped(zip(sample.within or [""] * facts, range(facts), strict=True)).values():
+        counts[:, own] = generator.multinomial(len(own), np.full(len(own), 1 / len(own)), size=_BLOCK)
+    return counts
 
 
 def _in_all(grids: Sequence[_ColumnHits]) -> list[str]:
@@ -335,7 +361,7 @@ def _column_table(title: str, column: Column, found: Rankings) -> Table:
 
 
 def _agreement_table(found: Rankings) -> Table:
-    notes = ["low, high: 95 % of 1,000 resamples of the facts, the models as they are"]
+    notes = ["low, high: 95 % of 1,000 resamples, the models as they are"]
     if not found.agreements:
         notes = ["no model ranking has both readings: add runs with --reading template-based and template-free"]
     tau, rho = _COEFFICIENTS

@@ -11,12 +11,12 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Paired]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Paired]:
     """Template-free minus template-based, of each model and data set with a run of both.
 
     :raises BadInput: no model has both, no fact in common, or other candidates.
     """
-    columns = by_column(outcomes_of(runs, scoring))
+    columns = by_column(outcomes_of(runs, scoring, cluster))
     found = [
         paired(free, based, common_facts([free, based]))
         for (data, reading), models in columns.items()

@@ -17,6 +17,7 @@ from fathom.results.numbers import Number, combined, correlation, difference, me
 from fathom.results.outcomes import Outcome, by_column, outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
+from fathom.results.samples import RELATION, Sample
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -62,10 +63,10 @@ class SharedRelations(NamedTuple):
     spread: tuple[float, float] | None
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> SharedRelations:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> SharedRelations:
     """:param runs: of two data sets, each model with a run of both; the data set of the first run comes first.
     :raises BadInput: other than two data sets, a model with a run of one alone, no relation in common."""
-    columns = by_column(outcomes_of(runs, scoring))
+    columns = by_column(outcomes_of(runs, scoring, cluster))
     if len(columns) != 2:
         there = ", ".join(f"{data} ({reading})" for data, reading in columns)
         raise BadInput(f"relations are compared between two data sets; these runs are of {len(columns)}: {there}")
@@ -99,12 +100,12 @@ def _shared(model: str, first: Outcome, second: Outcome) -> Shared:
     ]
     means = [[line.scores[side].value for line in lines] for side in (0, 1)]
     recipes = [side.recipe("") for side in (first, second)]
-    name = "Acc@1, mean over shared relations"
+    name, drawn = "Acc@1, mean over shared relations", Sample(RELATION, both)
     return Shared(
         model,
-        (mean(means[0], both, first.recipe(name)), mean(means[1], both, second.recipe(name))),
-        difference(means[0], means[1], both, combined(name, recipes)),
-        correlation(means[0], means[1], combined("correlation of relations' Acc@1", recipes, " and ")),
+        (mean(means[0], drawn, first.recipe(name)), mean(means[1], drawn, second.recipe(name))),
+        difference(means[0], means[1], drawn, combined(name, recipes)),
+        correlation(means[0], means[1], drawn, combined("correlation of relations' Acc@1", recipes, " and ")),
         lines,
         (len(relations[0]) - len(both), len(relations[1]) - len(both)),
     )
@@ -114,7 +115,7 @@ def _by_relation(side: Outcome) -> dict[str, Number]:
     """Acc@1 of each relation's facts, each fact for itself."""
     hits, told = side.hits(1), side.told()
     return {
-        relation: mean(hits[side.at(own)], own, f"{side.recipe('Acc@1')}|relation:{relation}")
+        relation: mean(hits[side.at(own)], side.sample(own), f"{side.recipe('Acc@1')}|relation:{relation}")
         for relation, own in grouped(zip(side.relations_of(told), told, strict=True)).items()
     }
 

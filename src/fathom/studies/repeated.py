@@ -48,9 +48,9 @@ class Repeated(NamedTuple):
     entities: list[RepeatedEntity]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[Repeated]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Repeated]:
     """One per run. :raises BadInput: a run recorded fewer than its ten best answers."""
-    return all_of(*(partial(_repeated, outcome) for outcome in outcomes_of(runs, scoring)))
+    return all_of(*(partial(_repeated, outcome) for outcome in outcomes_of(runs, scoring, cluster)))
 
 
 def _repeated(outcome: Outcome) -> Repeated:

@@ -86,7 +86,7 @@ def ask(
         model = load()
         for probe, chosen in asked:
             folder = run(probe, model, queryset, chosen, out / f"{probe}-{short}", announce(f"{probe} {name}"))
-            found += hits_lines(folder, short, model.parameters)
+            found += hits_lines(folder, short, options.cluster, model.parameters)
     found.sort(key=lambda line: (line.probe, line.parameters or 0))
     probes = dict.fromkeys(line.probe for line in found)
     return Sizes(found, {probe: rises([line for line in found if line.probe == probe]) for probe in probes})
@@ -136,7 +136,7 @@ def tables(found: Sizes) -> list[Table]:
 # --- Hits@1, 10 and 100 of runs that a study has made, one line per run and scoring
 
 
-def hits_lines(run: RunFolder, name: str, parameters: int | None = None) -> list[HitsLine]:
+def hits_lines(run: RunFolder, name: str, cluster: str, parameters: int | None = None) -> list[HitsLine]:
     """One line per scoring."""
     return [
         HitsLine(
@@ -147,7 +147,7 @@ def hits_lines(run: RunFolder, name: str, parameters: int | None = None) -> list
             len(outcome.facts),
             len(outcome.left_out),
         )
-        for outcome in every_scoring(run, name)
+        for outcome in every_scoring(run, name, cluster)
     ]
 
 

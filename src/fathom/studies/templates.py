@@ -39,9 +39,9 @@ class OfTemplate(NamedTuple):
     deviation: float
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[OfTemplate]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[OfTemplate]:
     """In order of data set, relation and template. :raises BadInput: no run was asked by templates."""
-    columns = by_column(outcomes_of(runs, scoring))
+    columns = by_column(outcomes_of(runs, scoring, cluster))
     chosen = {data: models for (data, reading), models in columns.items() if reading == BY_TEMPLATE}
     if not chosen:
         raise BadInput("none of these runs was asked by templates: ask with --reading template-based")
@@ -73,17 +73,18 @@ def _line(data: str, relation: str, template: int, asked: Sequence[tuple[Outcome
         len(asked),
         sum(each.shape[1] for each in hits),
         tuple(
-            _number([each[place] for each in hits], combined(name, recipes, " and "))
+            _number(asked, [each[place] for each in hits], combined(name, recipes, " and "))
             for place, name in enumerate(ACCURACIES)
         ),
         float(np.std([each[0].mean() for each in hits], ddof=1)) if len(hits) > 1 else float("nan"),
     )
 
 
-def _number(of_models: Sequence[Floats], made: str) -> Number:
+def _number(asked: Sequence[tuple[Outcome, list[int]]], of_models: Sequence[Floats], made: str) -> Number:
     """:param of_models: hits of each model's prompts."""
-    if len(of_models) == 1:
-        return mean(of_models[0], [""] * len(of_models[0]), made)  # all of one relation
+    if len(asked) == 1:
+        [(outcome, places)] = asked
+        return mean(of_models[0], outcome.rows.sample(outcome.rows.query[places].tolist()), made)
     return untold(OVER_MODELS, made, float(np.mean([each.mean() for each in of_models])), len(of_models))
 
 

@@ -1,0 +1,82 @@
+"""What a number is taken for a sample of: which of its values were drawn together.
+
+By default relations, where there are enough of them to speak for others; else the queries within each relation, the
+relations being what they are. ``benchmarks/coverage.py`` simulates that these intervals hold. ``--cluster`` names
+another key: what repeats in a data set is often its subjects, answers or documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fathom.errors import BadInput
+from fathom.metrics.uncertainty import ENOUGH
+
+QUERY, RELATION = "query", "relation"
+ALWAYS = (QUERY, RELATION, "subject", "answer")
+"""Keys that queries have besides their groups."""
+_WITHIN = " within "
+
+
+class Sample(NamedTuple):
+    """How values were drawn.
+
+    :param key: as recipes name it: "relation", or "query within relation".
+    :param clusters: label of each value, [n]; None: each was drawn for itself.
+    :param within: label of each, [n]: groups that are taken as they are.
+    """
+
+    key: str
+    clusters: Sequence[str] | None = None
+    within: Sequence[str] | None = None
+
+    @property
+    def one_cluster(self) -> bool:
+        """Whether all values are of one: these say nothing of others."""
+        return self.clusters is not None and len(set(self.clusters)) == 1
+
+
+def drawn(cluster: str, relations: Sequence[str], labels: Iterable[str | None]) -> Sample:
+    """Queries as the user says, else by default.
+
+    :param cluster: key, "" for the default.
+    :param relations: of each query, [n].
+    :param labels: of each query by that key, [n]; a query that has none was drawn for itself.
+    """
+    if not cluster:
+        return by_default(relations)
+    if cluster == QUERY:
+        return Sample(QUERY)
+    return Sample(cluster, [f"{cluster} {label}" if label else f"alone {at}" for at, label in enumerate(labels)])
+
+
+def by_default(groups: Sequence[str], unit: str = QUERY, group: str = RELATION) -> Sample:
+    """Whole groups where there are ten or more, else units within them.
+
+    :param groups: label of each value, [n].
+    """
+    if len(set(groups)) >= ENOUGH:
+        return Sample(group, groups)
+    return Sample(f"{unit}{_WITHIN}{group}", None, groups)
+
+
+def check_key(key: str, keys: Iterable[str]) -> None:
+    """:raises BadInput: queries cannot be clustered by *key*. :param keys: of their groups."""
+    there = list(dict.fromkeys((*ALWAYS, *keys)))
+    if key and key not in there:
+        raise BadInput(f"--cluster {key}: the queries have no such key; there is {', '.join(there)}")
+
+
+def legend(key: str) -> str:
+    """For the reader of a table."""
+    unit, within, group = key.partition(_WITHIN)
+    if within:
+        return f"95 % intervals: for other {_several(unit)} of these {_several(group)}"
+    if key == QUERY:
+        return "95 % intervals: for other queries, each for itself"
+    return f"95 % intervals: clustered by {key}"
+
+
+def _several(word: str) -> str:
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
