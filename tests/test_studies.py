@@ -16,7 +16,7 @@ from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
-from fathom.metrics.correlation import fit_line, pearson
+from fathom.metrics.correlation import fit_line
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
 from fathom.results.numbers import Number, untold
@@ -86,16 +86,6 @@ def make_run(
     ]
     folder.add_shard("0", rows)
     return folder
-
-
-def test_pearson_by_hand() -> None:
-    # x = 1, 2, 3; y = 1, 3, 2: covariance 1/3 · (0 + 0 + 1)·… = (−1)(−1) + 0·1 + 1·0 = 1; sums of squares 2 and 2.
-    found = pearson([1, 2, 3], [1, 3, 2])
-    assert found.r == pytest.approx(0.5)
-    # t = r √(n − 2) / √(1 − r²) = 0.5 / √0.75 with one degree of freedom: p = 1 − 2/π · arctan t = 2/3.
-    assert found.p_value == pytest.approx(2 / 3)
-    assert math.isnan(pearson([1, 1, 1], [1, 2, 3]).r)
-    assert math.isnan(pearson([1, 2], [1, 2]).r)
 
 
 def test_a_line_by_hand() -> None:

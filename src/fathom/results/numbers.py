@@ -83,15 +83,10 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
         search has no rank.
     """
     columns = rows.columns(metric)
-    told = np.logical_and.reduce([~np.isnan(column[asked]) for column in columns])
-    if metric.partial is None:
-        told &= rows.scored[asked]
-        if not np.array_equal(told, rows.scored[asked]):
-            return None
-    places = asked[told]
+    places = _told(rows, metric, asked)
     if not len(places):
         return None
-    line = recipe(rows, metric.name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
+    line = _recipe_of(rows, metric.name, places)
     if metric.whole is not None:
         return untold(metric.why_none, line, metric.whole(*(column[places] for column in columns)), len(places))
     means, weights, queries = _units(rows, metric, places, columns)
@@ -100,8 +95,41 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     found = interval(
         values, sample.clusters, within=sample.within, weights=weights, limits=metric.limits, fold=metric.fold
     )
-    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if metric.partial and not told.all() else ""
+    missing = metric.partial and len(places) < len(asked)
+    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
     return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, sample, partial)
+
+
+def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Number] | None:
+    """The same number of other values, such as a baseline's, and metric − other with interval and p value.
+
+    :param others: of all predictions, as the metric's own column.
+    :param name: of the others, for the recipe.
+    :returns: None where one of either is not known.
+    """
+    places = _told(rows, metric, asked)
+    if not len(places) or np.isnan(others[places]).any():
+        return None
+    [values] = rows.columns(metric)
+    (other, further), weights, queries = _units(rows, metric, places, [others, values - others])
+    sample = rows.sample(queries.tolist())
+    found = interval(further, sample.clusters, within=sample.within, weights=weights, limits=(-1.0, 1.0))
+    line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
+    return float(np.average(other, weights=weights)), _tested(found, len(places), line, sample)
+
+
+def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
+    """Places of the predictions that tell a metric; none where it would flatter to leave the others out."""
+    told = np.logical_and.reduce([~np.isnan(column[asked]) for column in rows.columns(metric)])
+    if metric.partial is None:
+        told &= rows.scored[asked]
+        if not np.array_equal(told, rows.scored[asked]):
+            return asked[:0]
+    return asked[told]
+
+
+def _recipe_of(rows: Rows, name: str, places: Ints) -> str:
+    return recipe(rows, name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
 
 
 def _units(

@@ -58,6 +58,8 @@ class Rows:
         self.spaces: list[str | None] = asked["candidates"]
         self.groups = [dict(groups or {}) for groups in asked["groups"]]
         self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
+        self.filtered: list[int] = asked.get("filtered", [0] * len(queries))
+        """How many other right answers were taken out of each query's ranking."""
         self.cluster = cluster
         check_key(cluster, chain.from_iterable(self.groups))
         self.fact_ids: list[str | None] = asked["fact_id"]
