@@ -118,8 +118,8 @@ def test_headline_by_hand() -> None:
     # freedom: as 17/24 · 7/24 / 0.001875 = 110.2 tosses, and Student's quantile is 9.130.
     assert (line.accuracy.low, line.accuracy.high) == pytest.approx((0.30710, 0.93011), abs=1e-5)
     assert (line.accuracy.clusters, line.accuracy.n, line.accuracy.note) == (3, 5, "")
-    assert line.accuracy.sample == "query within relation"
-    assert "|cluster:query within relation" in line.accuracy.recipe
+    assert line.accuracy.sample == "fact within relation"
+    assert "|cluster:fact within relation" in line.accuracy.recipe
     assert values(Fake(ROWS)) == pytest.approx(
         {
             "accuracy": 17 / 24,
@@ -161,7 +161,7 @@ def test_breakdown_counts_a_query_in_all_its_domains() -> None:
     assert geo.accuracy is not None
     assert (art.queries, art.n, art.unscored, art.accuracy.value) == (2, 4, 0, pytest.approx(5 / 8))
     assert (geo.queries, geo.n, geo.unscored, geo.accuracy.value) == (3, 5, 1, pytest.approx(17 / 24))
-    assert (art.accuracy.note, art.accuracy.sample) == ("", "query within relation")
+    assert (art.accuracy.note, art.accuracy.sample) == ("", "fact within relation")
     assert art.accuracy.recipe.endswith("|domain:Art")
 
 

@@ -25,7 +25,7 @@ from fathom.probes.options import VocabularyOptions
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens
-from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
@@ -130,8 +130,10 @@ class Probe(ShardedProbe):
         for number, fault in zip(asked, states.faults, strict=True):
             reasons[number] = fault
         row_of = {number: row for row, number in enumerate(asked)}
+        others = digest_of_others(space, vocabulary.ranked)
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
-            one = Asked(query, template, _shown(prompt) if prompt.text else None, len(vocabulary))
+            shown = _shown(prompt) if prompt.text else None
+            one = Asked(query, template, shown, len(vocabulary), not_ranked=others)
             yield one, reason or [self._answer(query, space, vocabulary, scores[row_of[number]])]
 
     def _check_templates(self) -> None:

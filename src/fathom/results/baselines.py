@@ -174,8 +174,8 @@ def _asked_alike(rows: Rows, place: int) -> tuple[Any, ...]:
 
 
 def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]]) -> Floats:
-    """[2, n]. :param scores: [n, candidates]; NaN, which is not ranked, takes part nowhere. :param golds: of each."""
-    told = ~np.isnan(scores)
+    """[2, n]. :param scores: [n, candidates]; what is not finite is not ranked. :param golds: of each."""
+    told = np.isfinite(scores)
     filled = np.where(told, scores, 0.0)
     count = told.sum(axis=0) - told
     with np.errstate(invalid="ignore", divide="ignore"):

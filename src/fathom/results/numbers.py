@@ -5,7 +5,7 @@ templates of each template's mean over its scored predictions; where queries hav
 queries of each query's mean over its sentences. F1 is that of mean precision and mean recall.
 Perplexity is of every prompt whose probability was recorded: the mean over prompts, and that of all their tokens.
 Unscored predictions are left out of every mean and counted beside it.
-Intervals are at 95 %, of the values of queries, each averaged over its predictions (with the weight that these have in
+Intervals are at 95 %, of the values of facts, each averaged over its predictions (with the weight that these have in
 the number, so that the interval is around exactly that number). What they take the number for a sample of is said by
 :mod:`fathom.results.samples`, in every recipe and below every table.
 """
@@ -97,7 +97,8 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     )
     missing = metric.partial and len(places) < len(asked)
     partial = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
-    return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, sample, partial)
+    n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
+    return number_of(found, n, line, sample, partial)
 
 
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Number] | None:
@@ -132,23 +133,22 @@ def _recipe_of(rows: Rows, name: str, places: Ints) -> str:
     return recipe(rows, name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
 
 
-def _units(
-    rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]
-) -> tuple[list[Floats], Floats | None, Ints]:
-    """Of each query: its values, one array per column; their weight in the number; and which it is."""
-    queries, query = np.unique(rows.query[places], return_inverse=True)
+def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) -> tuple[list[Floats], Floats, Ints]:
+    """Of each fact (or query, where these were drawn for themselves): its values, one array per column; their weight in
+    the number; and its first query."""
+    firsts, unit = np.unique(rows.unit[rows.query[places]], return_inverse=True)
     weight = np.ones(len(places))
-    if metric.mean_over == "templates":
-        alike = rows.query if rows.natural else rows.template
+    if metric.mean_over != "predictions":
+        alike = rows.query if rows.natural or metric.mean_over == "queries" else rows.template
         _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
         weight = 1.0 / count[number]
-    weights = np.bincount(query, weight).astype(float)
+    weights = np.bincount(unit, weight).astype(float)
     means = []
     for values in columns:
-        mean = np.bincount(query, weight * values[places]) / weights
+        mean = np.bincount(unit, weight * values[places]) / weights
         # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
         means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
-    return means, None if metric.mean_over == "queries" else weights, queries
+    return means, weights, firsts
 
 
 # --- of values that a study has made
