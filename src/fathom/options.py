@@ -18,6 +18,9 @@ Given = dict[str, Any]
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
+LATER: JsonDict = {"later": True}
+"""Marks a field that runs were made without and whose default asks as they did: at its default it is no part of their
+identity, so that they can be resumed."""
 ASKING: JsonDict = {"asking": True}
 """Marks a field of a link predictor that may differ between training and asking."""
 

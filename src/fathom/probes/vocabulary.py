@@ -137,8 +137,8 @@ class Probe(ShardedProbe):
     def _check_templates(self) -> None:
         if self.causal and self.options.templates:
             raise BadInput("--templates: causal models are asked by few-shot prompts, not by templates; leave it out")
-        faults = self.queryset.lacking_templates(self.options.templates)
-        refuse(faults)
+        heads = [] if self.causal else self.queryset.heads_in_templates()
+        refuse(self.queryset.lacking_templates(self.options.templates) + heads)
 
     def _cut(self) -> Iterator[Shard]:
         """By candidate set, relation and template where there are any, in pieces of a size to lose."""
