@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
@@ -108,6 +109,17 @@ def test_heads_of_what_is_no_graph():
     with pytest.raises(BadInput, match=r"--directions tail,head: geography is no knowledge graph, .* give a folder"):
         asked(read("geography"), *BOTH)
     assert len(asked(read("geography"), "tail").queries) == len(read("geography").queries)
+
+
+@pytest.mark.parametrize("name", ["wn18rr", "fb15k237"])
+def test_heads_of_published_graphs_are_those_that_link_predictors_are_asked(name, shared_data):
+    data = read(shared_data / name)
+    here, there = asked(data, "head").queries, link_queryset(data, ("head",)).queries
+    named = set(data.candidates["entities"].ids)
+    assert len(here) == len(there)
+    for ours, theirs in zip(here, there, strict=True):
+        assert (ours.id, ours.fact_id, ours.gold, ours.groups) == (theirs.id, theirs.fact_id, theirs.gold, theirs.groups)
+        assert set(ours.known) == set(theirs.known) & named
 
 
 # --- prompts

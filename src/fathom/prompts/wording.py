@@ -129,7 +129,7 @@ class FewShot:
         return "\n".join([*lines, question + self.end])
 
     def _not_answering(self, query: Query, pool: Sequence[Shot]) -> list[Shot]:
-        """The first of *pool* that do, as many as are shown."""
+        """The first of *pool* that give no answer of *query* away, as many as are shown."""
         return list(islice((shot for shot in pool if not shot.answers(query)), self.shots))
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
