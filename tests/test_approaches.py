@@ -25,6 +25,7 @@ from fathom.metrics.uncertainty import interval
 from fathom.results.numbers import Number
 from fathom.results.outcomes import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
 from fathom.results.pairs import paired_table
+from fathom.results.samples import Sample
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
@@ -261,6 +262,43 @@ def test_rankings_by_hand(make: Make, tmp_path: Path) -> None:
     assert everyone.rho.value == pytest.approx(0.5)  # 1 − 6·2/(3·8)
     assert (general.group, general.models, general.tau.value) == ("general", 2, -1)
     assert everyone.tau.low <= everyone.tau.value <= everyone.tau.high
+
+
+def test_a_ranking_says_who_was_asked_differently(make: Make) -> None:
+    """Causal and masked models have other default scorings, and stand in one column."""
+    runs = [make("a", "D", FREE, [1, 2]), make("b", "D", FREE, [2, 1], scorings=("sum/full",))]
+    told = (
+        "asked in different ways, which the places cannot tell from the models: cloze mask-mean: a; cloze sum/full: b"
+    )
+    assert told in render(rankings_study.tables(rankings(runs)), "text")
+    alike = [runs[0], make("c", "D", FREE, [2, 1])]
+    assert "asked in different ways" not in render(rankings_study.tables(rankings(alike)), "text")
+
+
+def test_of_one_relation_the_facts_are_the_sample(make: Make) -> None:
+    """Not the whole scale: 5 of 20 is as Wilson with Student's quantile says, 4 of the same 20 fewer by (0.05 ± …)."""
+    hits = [1] * 5 + [11] * 15
+    runs = [make("a", "D", FREE, hits), make("b", "D", FREE, [1] * 9 + [11] * 11)]
+    for score in rankings(runs).columns[0].scores:
+        assert score.hits[0].high - score.hits[0].low < 0.45
+        assert score.hits[0].sample == "fact within relation"
+    wider = make("a", "D", FREE, [11] * 4 + [1] + [11] * 15, name="wider", candidates=[*TWENTY, "more"])
+    [pair] = pools([runs[0], wider])
+    found = pair.differences[0]
+    assert found.value == pytest.approx(-0.2)
+    assert found.p_value == pytest.approx(scipy.stats.ttest_1samp([-1] * 4 + [0] * 16, 0).pvalue, rel=0.2)
+    assert -0.42 < found.low < found.high < 0
+
+
+def test_resamples_draw_what_numbers_are_a_sample_of() -> None:
+    """Whole relations, or facts within each: so many of these as there are, in every resample."""
+    generator = np.random.default_rng(0)
+    together = rankings_study._counts(Sample("relation", list("aabbbc")), 6, generator)
+    assert (together[:, 0] == together[:, 1]).all()
+    assert (together[:, [0, 2, 5]].sum(axis=1) == 3).all()
+    within = rankings_study._counts(Sample("fact within relation", None, list("aabbbc")), 6, generator)
+    assert [within[:, part].sum(axis=1).tolist() for part in ([0, 1], [2, 3, 4], [5])] == [[n] * 50 for n in (2, 3, 1)]
+    assert (within[:, 0] != within[:, 1]).any()
 
 
 def test_rankings_do_not_depend_on_the_order_of_runs(make: Make) -> None:

@@ -96,7 +96,7 @@ def test_both_directions_of_a_triple_are_one_fact(tmp_path, monkeypatch):
 def test_one_cluster_has_no_interval(tmp_path):
     found = summarise(make_run(tmp_path / "run", 1), cluster="relation").headlines[0].accuracy
     assert (found.value, found.low, found.high) == (pytest.approx(0.5), None, None)
-    assert found.note == "all of one relation, which says nothing of others: no interval (--cluster query has one)"
+    assert found.note == "all of one relation, which says nothing of others: no interval"
 
 
 def test_a_key_that_the_data_lacks_is_refused_with_those_that_it_has(tmp_path, fathom):

@@ -141,10 +141,13 @@ def test_equal_differences_flip_signs():
 
 
 def test_two_ways_add_up():
-    """Means of rows 0 and 1, of columns 0.5 and 0.5: all the spread is between rows."""
+    """Means of rows 0 and 1: variance 0.5 / 2; of columns 0.5 and 0.5: none; of each value for itself 1/3 / 4. Together
+    0.25 + 0 − 1/12, less than the rows' own 0.25, so that; 0.25² / (0.25² / 1 + (1/12)² / 3) degrees of freedom."""
     values, rows, columns = [0, 0, 1, 1], list("aabb"), list("xyxy")
     both = interval(values, rows, also=columns)
-    assert both.high - both.low == pytest.approx(interval(values, rows).high - interval(values, rows).low)
+    degrees = 0.25**2 / (0.25**2 + (1 / 12) ** 2 / 3)
+    assert both.high - 0.5 == pytest.approx(stats.t.ppf(0.975, max(1.0, degrees)) * 0.5)
+    assert both.note == "only 2 of the second source: the interval is rough"
     crossed = interval([0, 1, 1, 2], rows, also=columns)
     assert crossed.high - crossed.low > interval([0, 1, 1, 2], rows).high - interval([0, 1, 1, 2], rows).low
 

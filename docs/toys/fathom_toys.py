@@ -99,16 +99,16 @@ METRIC = Metric("hits@2-or-half", lambda items: (items.hits(1) + items.hits(2)) 
 # --- a study: are some relations easier than others?
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = ()) -> list[tuple[str, str, Number]]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[tuple[str, str, Number]]:
     """Accuracy of each relation of each run."""
     found = []
-    for outcome in outcomes_of(runs, scoring):
+    for outcome in outcomes_of(runs, scoring, cluster):
         hits = outcome.hits(1)
         for relation in sorted(set(outcome.relations)):
             facts = [fact for fact, own in zip(outcome.facts, outcome.relations, strict=True) if own == relation]
             told = [fact for fact in facts if fact not in outcome.left_out]
             made = f"{outcome.recipe('accuracy')}|relation:{relation}"
-            found.append((outcome.model, relation, mean(hits[outcome.at(told)], None, made)))
+            found.append((outcome.model, relation, mean(hits[outcome.at(told)], outcome.sample(told), made)))
     return found
 
 

@@ -30,6 +30,8 @@ Fold = Callable[..., Any]
 
 ENOUGH = 10
 """So many clusters speak for others of their kind; intervals over fewer are rough."""
+FEWEST = 3
+"""So many of a second source, such as seeds, tell how much it matters."""
 RARE = 5
 """So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
 CONFIDENCE = 0.95
@@ -98,6 +100,8 @@ def interval(
     if also is not None:
         found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
     made = _between(found, limits)
+    if also is not None and len(set(also)) < FEWEST:
+        return made._replace(note=f"only {len(set(also))} of the second source: the interval is rough")
     return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
 
 
@@ -201,13 +205,13 @@ def _two_ways(
     first: Spread, table: Sequence[Floats], weights: Floats, ways: tuple[Labels | None, Labels], fold: Fold
 ) -> Spread:
     """The variance by either way, less that by both together (Cameron, Gelbach and Miller 2011, equation 2.11); where
-    this difference is less than one of the two, that one. Degrees of freedom are those of the way that has fewer."""
+    this difference is less than one of the two, that one. Degrees of freedom as Satterthwaite (1946)."""
     numbered = [_numbered(way, len(weights)) for way in ways]
     second = _spread_between(table, weights, numbered[1], fold)
     both = _spread_between(table, weights, numbered[0] * (numbered[1].max() + 1) + numbered[1], fold)
     together = max(first.variance + second.variance - both.variance, first.variance, second.variance)
-    fewer = min(first, second, key=lambda spread: spread.degrees)
-    return fewer._replace(variance=together)
+    parts = sum(one.variance**2 / one.degrees for one in (first, second, both) if one.degrees)
+    return first._replace(variance=together, degrees=max(1.0, together**2 / parts) if parts else first.degrees)
 
 
 # --- from a variance to an interval

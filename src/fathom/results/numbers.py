@@ -184,7 +184,7 @@ def number_of(found: Interval, n: int, recipe_: str, sample: Sample, partial: st
     """A mean whose weights the caller has chosen. :param partial: a note that stands before the interval's own."""
     own = found.note
     if sample.one_cluster and found.low is None:
-        own = f"all of one {sample.key}, which says nothing of others: no interval (--cluster query has one)"
+        own = f"all of one {sample.key}, which says nothing of others: no interval"
     notes = "; ".join(filter(None, (partial, own)))
     made = f"{_undrawn(recipe_)}|cluster:{sample.key}"
     return Number(found.estimate, found.low, found.high, found.units, notes, n, made, None, sample.key)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from fathom.errors import BadInput
-from fathom.results.samples import legend
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.numbers import Number
@@ -68,6 +67,8 @@ class Table:
             number of the column has an interval.
         :param formats: of a column of numbers that of its ends, too.
         """
+        from fathom.results.samples import legend
+
         formats = dict(formats or {})
         wide = [name for column in columns for name in (column, *numbers.get(column, ()))]
         for column, beside in numbers.items():

@@ -43,11 +43,13 @@ class PlacedModel(NamedTuple):
 
     :param place: 1 is the best; tied models share the mean of theirs.
     :param hits: Acc@1, Acc@5, Acc@10.
+    :param scoring: by which it was asked; "" for a mean over data sets.
     """
 
     model: str
     place: float
     hits: tuple[Number, ...]
+    scoring: str = ""
 
 
 class Column(NamedTuple):
@@ -180,6 +182,7 @@ def _column(grid: _ColumnHits) -> Column:
             model,
             place,
             tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
+            f"{outcome.probe} {outcome.scoring}",
         )
         for (model, outcome), place in zip(grid.outcomes.items(), places(means).tolist(), strict=True)
     ]
@@ -356,8 +359,17 @@ def _column_table(title: str, column: Column, found: Rankings) -> Table:
         title,
         {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
         dict.fromkeys(ACCURACIES, ".1%"),
-        [f"{column.facts:,} facts that all models ranked", *left_out],
+        [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column)],
     )
+
+
+def _asked_differently(column: Column) -> list[str]:
+    """Which models were asked by which probe and scoring, where these differ: places then tell of both."""
+    models = grouped((score.scoring, score.model) for score in column.scores)
+    if len(models) < 2:
+        return []
+    said = "; ".join(f"{scoring}: {', '.join(own)}" for scoring, own in models.items())
+    return [f"asked in different ways, which the places cannot tell from the models: {said}"]
 
 
 def _agreement_table(found: Rankings) -> Table:
