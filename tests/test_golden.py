@@ -27,45 +27,7 @@ KEPT = Path(__file__).parent / "golden" / "cases"
 OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
 WRITE = os.environ.get("FATHOM_GOLDEN") == "write"
 
-STOPPED = "a search that stopped is a miss, as for the probe, and not unscored (was 100 % of 5 beside 12.5 % of 40)"
-LIMITS = "an interval of a share ends at 0 and 1, that of a difference of shares at −1 and 1"
-COUNTED = "queries are counted and averaged, not their predictions"
-ONE_RELATION = "of one relation the queries are resampled, as in the probe's own table, instead of the whole scale"
-EVERY_NOTE = "the note of a row is that of all its numbers, not of one"
-NO_LIKELIHOOD = "confidence is told of likelihoods alone: a soft-max over distances is none"
-NEXT_TOKEN = "the token scored is the one that can come next, with its space (was the name alone, which cannot)"
-SUMMED = "what a search cost stands in its predictions alone: a kill could change the sums in the manifest"
-_DISTANCES = ("links-transe", "links-distmult")
-_TOLD_BY_CONFIDENCE = ("Results", "Reliability", "Surest wrong answers")
-_CONFIDENCE = ("confidence", "margin", "uncertainty", "brier", "ece")
-EXCEPTIONS: dict[tuple[str, str], str] = {
-    **{(case, "*/note/*"): EVERY_NOTE for case in ("ontology", "ontology-soft", "ontology-own", "old ontology")},
-    ("study-entailment", "*/note/*"): EVERY_NOTE,
-    **{(f"study-ablation{kind}", "*/low/*"): LIMITS for kind in ("", "-causal")},
-    ("study-ablation-causal", "*/high/*"): LIMITS,
-    ("study-kgc", "*/low/*"): LIMITS,
-    ("study-ablation-max-rank", "*/ablation.csv/*"): STOPPED,
-    ("study-ablation-max-rank", "*/ablation.json/*"): STOPPED,
-    ("study-sizes", "*/sizes-towns/sizes.csv/*"): COUNTED,
-    ("study-sizes", "*/sizes-towns/sizes.json/*"): COUNTED,
-    **{("study-rankings", f"*/{end}@*"): ONE_RELATION for end in ("low", "high")},
-    **{(f"study-{kind}", f"*/{end}/*"): ONE_RELATION for kind in ("readings", "pools") for end in ("low", "high", "p")},
-    **{(case, f"*/metrics/{name}"): NO_LIKELIHOOD for case in _DISTANCES for name in _CONFIDENCE},
-    **{(case, f"printed/metrics*/{name}*"): NO_LIKELIHOOD for case in _DISTANCES for name in _TOLD_BY_CONFIDENCE},
-    ("old link", "Results/*"): NO_LIKELIHOOD,
-    ("vocabulary-causal", "*"): NEXT_TOKEN,
-    ("study-sizes", "*vocabulary*"): NEXT_TOKEN,
-    **{
-        (case, "*/circumstances/tokens_*"): SUMMED
-        for case in (
-            "statement-causal-max-rank",
-            "statement-causal-graph",
-            "study-sizes",
-            "study-agreement",
-            "study-ablation-max-rank",
-        )
-    },
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(case, pattern of the path in its JSON) → why it differs from what is kept; the metrics of a run of version 0.1.0 are
 "old" and its name. An exception that fits nothing is a failure."""
 
@@ -219,6 +181,8 @@ def metrics(run: str | Path) -> list[str]:
 @pytest.mark.parametrize("name", OLD)
 def test_a_run_of_an_earlier_version_is_read(name, fathom):
     now = kept.tidy(json.loads(said(fathom, *metrics(OLD_RUNS / name))))
+    if WRITE:  # the run stays; what is said of it is of now
+        (OLD_RUNS / f"{name}.json").write_text(kept.dumped(now), encoding="utf-8")
     before = kept.loaded((OLD_RUNS / f"{name}.json").read_text(encoding="utf-8"))
     assert unexplained(f"old {name}", before, now) == []
 
