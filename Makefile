@@ -1,11 +1,12 @@
 # make demo: set up, then plant two small models and probe them. make test: set up, then lint, types and tests.
 PYTHON ?= python3
 VENV ?= .venv
+SAMPLE ?= 20
 BIN = $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test lint install install-test benchmark
+.PHONY: demo test lint install install-test benchmark mutation
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -38,3 +39,8 @@ test: lint
 benchmark: install-test
 	$(BIN)/python -m pip install -q -e '.[benchmark]'
 	$(BIN)/python benchmarks/speed.py
+
+# Two processes of two hours at most; SAMPLE: so many mutants of each module. ONLY=metrics/: of these modules.
+mutation: install-test
+	$(BIN)/python -m pip install -q -e '.[mutation]'
+	$(BIN)/python benchmarks/mutation.py --sample $(SAMPLE) $(if $(ONLY),--only $(ONLY))

@@ -1,0 +1,245 @@
+"""Do the tests notice a wrong number? Cosmic Ray's operators change one number, operator, comparison or condition of a
+module at a time, in a copy of the sources, and the tests of that module are run: a change that they pass has survived.
+
+    python benchmarks/mutation.py [--sample 20] [--only metrics/] [--jobs 2] [--minutes 120] [--out mutation.csv]
+
+Survivors stand in the file as they are found. Some change nothing that can be seen, such as ``<`` to ``<=`` where no
+two values are equal; each other one is a test to be written. *places* counts wherever operators fit; of these,
+annotations and what is raised are not changed. A change that makes tests run five times as long is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import importlib
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+SWAPS = "Add_Sub Sub_Add Mul_Div Div_Mul FloorDiv_Mul Mod_Mul Pow_Mul BitOr_BitAnd BitAnd_BitOr"
+COMPARED = "Eq_NotEq NotEq_Eq Lt_LtE Lt_Gt LtE_Lt LtE_Gt Gt_GtE Gt_Lt GtE_Gt GtE_Lt Is_IsNot IsNot_Is"
+KEYWORDS = "TrueWithFalse FalseWithTrue AndWithOr OrWithAnd BreakWithContinue ContinueWithBreak"
+OPERATORS = [
+    *(f"ReplaceBinaryOperator_{pair}" for pair in SWAPS.split()),
+    *(f"ReplaceComparisonOperator_{pair}" for pair in COMPARED.split()),
+    *(f"ReplaceUnaryOperator_Delete_{sign}" for sign in ("USub", "Invert", "Not")),
+    *(f"Replace{pair}" for pair in KEYWORDS.split()),
+    *("NumberReplacer", "AddNot", "ZeroIterationForLoop"),
+]
+KEPT = "golden::test_a_run_of_an_earlier_version_is_read"
+TESTS = {  # test files, the fastest first → modules; the slowest first, so that no process ends long before the others
+    "entailment": "studies/entailment",
+    "grid": "studies/memory",
+    "study_contract choice": "studies/choice",
+    "study_contract cli::test_masked_and_ablation "
+    "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
+    "report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
+    "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
+    "ontology::test_models_have_short_names_that_tell_them_apart": "results/tasks results/names",
+    "study_contract approaches": "studies/perplexity studies/pools studies/rankings studies/readings studies/relations "
+    "studies/repeated studies/templates results/pairs",
+    "study_contract studies approaches": "results/outcomes",
+    f"report studies study_contract approaches {KEPT}": "results/numbers",
+    "studies study_contract": "studies/agreement studies/compute_time studies/length_bias studies/sizes",
+    f"report approaches {KEPT}": "results/summary",
+    "report leakage study_contract": "results/tables",
+    f"rows report study_contract {KEPT}": "results/rows results/declared",
+    "leakage knowledge": "results/datasets",
+    f"report {KEPT}": "results/answers",
+    "build_cloze": "metrics/agreement",
+    "uncertainty studies approaches": "metrics/correlation",
+    "uncertainty metrics": "metrics/uncertainty metrics/bootstrap",
+    f"metrics_table metrics report {KEPT}": "metrics/confidence metrics/table",
+    "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
+    "approaches": "metrics/perplexity",
+    "metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand": "metrics/generation",
+    "grid::test_fences_by_hand": "metrics/outliers",
+}
+SLOW = "not killed and not learnt and not transformers_serve and not the_commands_print"
+WARM = ("torch._dynamo", "transformers.modeling_utils", "scipy.stats", "pyarrow.parquet", "pydantic", "pytest")
+"""Imported once, for the forks in which mutants are tested."""
+FORK = multiprocessing.get_context("fork")
+
+
+class Mutant(NamedTuple):
+    line: int
+    old: str
+    new: str
+    source: str
+
+
+class Tested(NamedTuple):
+    """:param seconds: of one mutant; NaN where the tests fail without a change."""
+
+    module: str
+    places: int
+    killed: int
+    survivors: list[Mutant]
+    seconds: float
+
+
+class Meaning(ast.NodeTransformer):
+    """Leaves what can change a number or a decision."""
+
+    def visit(self, node: ast.AST) -> Any:
+        match node:
+            case ast.Raise():
+                return ast.Raise()
+            case ast.keyword(arg="strict" | "frozen"):  # they only guard
+                return None
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(op=ast.BitOr() | ast.BitAnd())) if name[
+                0
+            ].isupper():  # alias of a type
+                return None
+            case ast.arguments():  # their defaults, not the markers among them
+                return super().visit(ast.Tuple([*node.defaults, *filter(None, node.kw_defaults)]))
+        for annotated in {"annotation", "returns"} & set(node._fields):
+            setattr(node, annotated, None)
+        return super().visit(node)
+
+
+def meaning(source: str) -> str:
+    """Equal of two sources that compute the same; empty of one that is no Python."""
+    try:
+        return ast.dump(Meaning().visit(ast.parse(source)))
+    except SyntaxError:
+        return ""
+
+
+def mutants(source: str, seed: str) -> tuple[int, Iterator[Mutant]]:
+    """Places where operators fit; in random order, mutants that mean something else than the source and each other."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    nodes, operators = list(ast_nodes(get_ast(source))), [get_operator(f"core/{name}")() for name in OPERATORS]
+    fits = [(one, sum(len(list(one.mutation_positions(node))) for node in nodes)) for one in operators]
+    places = [(one, number) for one, count in fits for number in range(count)]
+    random.Random(seed).shuffle(places)
+
+    def made() -> Iterator[Mutant]:
+        seen = {"", meaning(source)}
+        for operator, number in places:
+            changed = mutate_code(source, operator, number)
+            if (said := meaning(changed)) not in seen:
+                seen.add(said)
+                pairs = zip(source.splitlines(), changed.splitlines(), strict=True)
+                line, (old, new) = next((at, pair) for at, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
+                yield Mutant(line, " ".join(old.split()), " ".join(new.split()), changed)
+
+    return len(places), made()
+
+
+def prepare(folder: Path) -> None:
+    """A process with its own copy of the sources, which is what its forks import."""
+    copy = folder / str(os.getpid())
+    for part in ("src", "tests", "docs"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    os.environ.setdefault("FATHOM_DATA", str(ROOT.parent / "shared" / "data"))
+    os.environ |= {"PYTHONPATH": str(copy / "src"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    os.chdir(copy)
+    sys.path[:] = [str(copy / "src"), *(path for path in sys.path if Path(path) != Path(__file__).parent)]
+    for name in WARM:
+        importlib.import_module(name)
+
+
+def passes(tests: str, limit: float) -> bool:
+    """Whether all pass within so many seconds, in a process of their own."""
+    child = FORK.Process(target=_test, args=(tests,))
+    child.start()
+    child.join(limit)
+    if child.is_alive() and child.pid:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.join()
+    return child.exitcode == 0
+
+
+def _test(tests: str) -> None:
+    import pytest
+
+    os.setpgrp()  # so that what tests start can be ended with them
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    named = [name.partition("::") for name in tests.split()]
+    files = [f"tests/test_{file}.py{separator}{test}" for file, separator, test in named]
+    # Plain assertions: plugins that are imported already could not be rewritten, which is a warning and so an error.
+    how = ["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--basetemp=made", "-k", SLOW]
+    os._exit(pytest.main([*files, *how]))
+
+
+def examine(module: str, tests: str, sample: int | None, end: float) -> Tested:
+    """:param end: no mutant is begun later, by the clock."""
+    if time.time() > end:
+        return Tested(module, 0, 0, [], 0.0)
+    file = Path("src", "fathom", f"{module}.py")
+    source = file.read_text(encoding="utf-8")
+    places, found = mutants(source, seed=module)
+    sys.dont_write_bytecode, began = False, time.time()
+    if not passes(tests, limit=600):
+        return Tested(module, places, 0, [], float("nan"))
+    limit, done, survivors = 20 + 5 * (time.time() - began), 0, []
+    sys.dont_write_bytecode, began = True, time.time()  # two mutants of one second and size would be taken for one
+    for mutant in islice(found, sample):
+        if time.time() > end:
+            break
+        file.write_text(mutant.source, encoding="utf-8")
+        survivors += [mutant] if passes(tests, limit) else []
+        done += 1
+    file.write_text(source, encoding="utf-8")
+    return Tested(module, places, done - len(survivors), survivors, (time.time() - began) / max(done, 1))
+
+
+def show(one: Tested) -> None:
+    tested = one.killed + len(one.survivors)
+    share = f"{one.killed / tested:.0%}" if tested else "–"
+    seconds = f"{one.seconds:.1f}" if one.seconds == one.seconds else "its tests fail without a change"
+    numbers = f"{one.places:>6} {tested:>7} {one.killed:>6} {len(one.survivors):>8}"
+    print(f"{one.module:24} {numbers} {share:>6} {seconds:>8}", flush=True)
+
+
+def main() -> None:
+    said = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    said.add_argument("--sample", type=int, help="so many mutants of each module, the same each time; all without it")
+    said.add_argument("--only", default="", help="modules whose name begins so")
+    said.add_argument("--jobs", type=int, default=2)
+    said.add_argument("--minutes", type=float, default=120, help="no mutant is begun later")
+    said.add_argument("--out", default="mutation.csv")
+    given = said.parse_args()
+    of = {one: tests for tests, modules in TESTS.items() for one in modules.split() if one.startswith(given.only)}
+    print(f"a sample: at most {given.sample} mutants of each module" if given.sample else "all mutants")
+    print(f"{'module':24} {'places':>6} {'mutants':>7} {'killed':>6} {'survived':>8} {'share':>6} {'seconds each':>8}")
+    began, done = time.time(), []
+    with tempfile.TemporaryDirectory() as folder, open(given.out, "w", encoding="utf-8", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(("file:line", "old", "new"))
+        spawn, end = multiprocessing.get_context("spawn"), began + 60 * given.minutes
+        with ProcessPoolExecutor(given.jobs, spawn, initializer=prepare, initargs=(Path(folder),)) as pool:
+            for future in as_completed(pool.submit(examine, one, of[one], given.sample, end) for one in of):
+                done.append(future.result())
+                show(done[-1])
+                at = f"src/fathom/{done[-1].module}.py"
+                table.writerows((f"{at}:{mutant.line}", mutant.old, mutant.new) for mutant in done[-1].survivors)
+                out.flush()
+    tested = sum(one.killed + len(one.survivors) for one in done)
+    survivors = [mutant for one in done for mutant in one.survivors]
+    seconds = given.jobs * (time.time() - began) / max(tested, 1)
+    show(Tested("all", sum(one.places for one in done), tested - len(survivors), survivors, seconds))
+
+
+if __name__ == "__main__":
+    main()
