@@ -39,7 +39,7 @@ BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
 P, R = INITS
 NOT_YET = "not yet"
 
-ONE_TRAINING = "intervals: bootstraps over test facts, clustered by relation; the noise of training is not in them"
+ONE_TRAINING = "the noise of training is not in the intervals"
 FENCES = "fences and outliers describe the gaps of one model's worlds; they are no estimates and have no interval"
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
 FLAT = "no r: a curve that does not change"
