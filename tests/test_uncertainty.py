@@ -213,6 +213,49 @@ def test_pairs_drawn_for_themselves_have_the_textbooks_interval():
     assert found.p_value == stats.pearsonr(x, y).pvalue
 
 
+def z_of(x, y, weights) -> float:
+    """Fisher's z of a weighted correlation."""
+    covariance = np.cov(x, y, aweights=weights, ddof=0)
+    return float(np.arctanh(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])))
+
+
+def test_the_jackknife_of_correlations_between_clusters():
+    """Each cluster left out in turn, r computed anew by numpy: √(11/12 · Σ (z₍g₎ − z)²)."""
+    random = np.random.default_rng(5)
+    labels = np.repeat(np.arange(12), 4)
+    x = random.standard_normal(48) + 3
+    y = 0.5 * x + random.standard_normal(48)
+    found = correlate(x, y, clusters=labels)
+    z = [z_of(x[labels != left], y[labels != left], None) for left in range(12)]
+    error = np.sqrt(11 / 12 * ((np.array(z) - z_of(x, y, None)) ** 2).sum())
+    ends = np.tanh(z_of(x, y, None) + np.array([-1, 1]) * stats.t.ppf(0.975, 11) * error)
+    assert [found.low, found.high] == pytest.approx(ends.tolist())
+
+
+def test_the_jackknife_of_correlations_within_relations():
+    """Each pair left out in turn, the others of its relation taking its weight."""
+    random = np.random.default_rng(6)
+    labels = np.repeat([0, 1], [9, 6])
+    x = random.standard_normal(15) + 2 * labels
+    y = x + random.standard_normal(15)
+    z = np.array([z_of(x, y, [_left(labels, at, other) for other in range(15)]) for at in range(15)])
+    own = [np.var(z[labels == group]) * (labels == group).sum() for group in (0, 1)]
+    parts = [part * (count - 1) / count for part, count in zip(own, (9, 6), strict=True)]
+    degrees = sum(parts) ** 2 / (parts[0] ** 2 / 8 + parts[1] ** 2 / 5)
+    half = stats.t.ppf(0.975, degrees) * np.sqrt(sum(parts))
+    found = correlate(x, y, within=labels)
+    ends = np.tanh(z_of(x, y, None) + np.array([-half, half]))
+    assert [found.low, found.high] == pytest.approx(ends.tolist())
+
+
+def _left(labels, left: int, other: int) -> float:
+    """Weight of *other* where *left* is out."""
+    if labels[left] != labels[other]:
+        return 1.0
+    count = (labels == labels[left]).sum()
+    return 0.0 if left == other else count / (count - 1)
+
+
 def test_correlations_of_too_little():
     assert np.isnan(correlate([1, 1, 1, 1], [1, 2, 3, 4]).estimate)
 
