@@ -149,15 +149,23 @@ def never(query: Query, space: CandidateSet, template: int) -> list[float]:
     return [-1.0 if id_ in query.gold else 0.0 for id_ in space.ids]
 
 
-def knowing(facts: Container[str], otherwise: Answerer = never) -> Answerer:
-    """Puts what is right first in those *facts* (ids of queries), and answers the rest like another."""
+def at_rank(rank: int) -> Answerer:
+    """Puts what is right at that rank."""
 
     def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
-        if query.id not in facts:
-            return otherwise(query, space, template)
-        return [1000.0 if id_ in query.gold else 0.0 for id_ in space.ids]
+        others = iter(range(len(space)))
+        return [1.5 - rank if id_ in query.gold else -float(next(others)) for id_ in space.ids]
 
     return answer
+
+
+def knowing(facts: Container[str], otherwise: Answerer = never, well: Answerer | None = None) -> Answerer:
+    """Puts what is right first in those *facts* (ids of queries), and answers the rest like another.
+
+    :param well: answers those facts, if not with what is right first.
+    """
+    first = well or at_rank(1)
+    return lambda query, space, template: (first if query.id in facts else otherwise)(query, space, template)
 
 
 def known_of(data: QuerySet, shares: Sequence[float]) -> set[str]:
