@@ -204,7 +204,8 @@ def main() -> None:
     said.add_argument("--only", default="", help="quantities whose name begins so")
     given = said.parse_args()
     print(
-        f"coverage of 95 % intervals, in % of {given.replicates} draws (mean width); p < 0.05 where the truth is 0; rough: noted so"
+        f"coverage of 95 % intervals, in % of {given.replicates} draws (mean width); p < 0.05 "
+        "where the truth is 0; rough: noted so"
     )
     print(
         f"{'quantity':20} {'facts':>5} {'relations':>9} {'sizes':>8} {'likeness':>8}  "

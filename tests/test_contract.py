@@ -344,7 +344,7 @@ OTHER = {
     "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
     "allow_pickle": True, "relations": ("P1",), "split": "dev", "subset": "lite", "exclude_tails": ("Q1",),
     "tail_tokens": "2-4", "single_token": True, "tokens_after_space": True, "limit": 3, "seed": 7,
-    "candidates": "asked", "batch_tokens": 5, "bos": "none", "shots": 3, "per_query_shots": True,
+    "candidates": "asked", "batch_tokens": 5, "cluster": "query", "bos": "none", "shots": 3, "per_query_shots": True,
     "trailing_space": True, "describe_head": True, "templates": (1,), "reduction": ("mean",), "score": ("answer",),
     "pll": "original", "capitalize": False, "closing": True, "top_k": 3, "max_rank": 9, "prune": False,
     "tail_template": "A", "shorten": False, "pooling": "mean", "questions": "q.csv", "max_new_tokens": 3,
@@ -358,8 +358,8 @@ OTHER = {
 }  # fmt: skip
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {
-    "device", "allow_pickle", "batch_tokens", "questions", "add_candidates", "own_templates", "key_env", "concurrency",
-    "requests_per_minute", "timeout_s", "retries",
+    "device", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates", "key_env",
+    "concurrency", "requests_per_minute", "timeout_s", "retries",
 }  # fmt: skip
 DEFAULTS = {
     ("cloze", "reduction"): ("first",),

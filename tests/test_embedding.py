@@ -442,7 +442,7 @@ def test_descriptions_are_shortened_to_fit(tmp_path):
 def test_queries_that_cannot_be_asked_stay(tmp_path):
     source = data()
     odd = (
-        Query("head", "r1", "deer", "n1", ("n2",), "entities", direction="head"),
+        Query("nameless", "r1", "", "n1", ("n2",), "entities", unscored="the subject has no name"),
         Query("elsewhere", "r1", "deer", "n1", ("n99",), "entities"),
     )
     alone = CandidateSet("alone", ("n2",), ("mammal",))
@@ -452,7 +452,7 @@ def test_queries_that_cannot_be_asked_stay(tmp_path):
     rows = run("embedding", gpt2(), source, EmbeddingOptions(shots=1), tmp_path / "r").predictions().to_pylist()
     assert [row["unscored"] for row in rows] == [
         "there is one candidate: every answer is right",
-        "it asks for the head, but a few-shot prompt ends where the tail stands",
+        "the subject has no name",
         "the gold answer is not among the candidates",
     ]
 

@@ -21,7 +21,7 @@ from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
-from fathom.metrics.bootstrap import FEW_CLUSTERS, interval
+from fathom.metrics.uncertainty import ENOUGH, interval
 from fathom.models.base import Attention
 from fathom.probes.options import OntologyOptions
 from fathom.prompts.entailment import (
@@ -633,8 +633,8 @@ def test_effects_say_of_how_many_items(done):
     }
     assert {row[places["rule"]]: row[places["items"]] for row in table.rows} == asked_of
     notes = {row[places["items"]]: row[places["note"]] for row in table.rows}
-    assert all(notes[count] for count in notes if count < FEW_CLUSTERS)
-    assert min(notes) < FEW_CLUSTERS
+    assert all(notes[count] for count in notes if count < ENOUGH)
+    assert min(notes) < ENOUGH
 
 
 def test_artifacts_can_be_read_by_whom_the_umask_lets(done, tmp_path):

@@ -113,11 +113,13 @@ def test_headline_by_hand() -> None:
     assert line.accuracy is not None
     assert line.accuracy.value == pytest.approx(17 / 24)
     assert line.deviation == pytest.approx(1 / 12 / math.sqrt(2))
-    assert line.accuracy.low is not None
-    assert line.accuracy.high is not None
-    assert 0 <= line.accuracy.low <= 17 / 24 <= line.accuracy.high <= 1
-    assert (line.accuracy.clusters, line.accuracy.n) == (2, 5)
-    assert line.accuracy.note == "only 2 clusters: the interval is rough"
+    # Two queries of R1, weights 1/3 + 1/2 each, with means 0.7 and 0.6; one of R2, weight 1/3, taken to vary as those.
+    # Variance (5/6)² · 0.005 / 2 + (1/6)² · 0.005 = 0.001875 with 0.001875² / ((5/6)² · 0.0025)² = 1.1664 degrees of
+    # freedom: as 17/24 · 7/24 / 0.001875 = 110.2 tosses, and Student's quantile is 9.130.
+    assert (line.accuracy.low, line.accuracy.high) == pytest.approx((0.30710, 0.93011), abs=1e-5)
+    assert (line.accuracy.clusters, line.accuracy.n, line.accuracy.note) == (3, 5, "")
+    assert line.accuracy.sample == "fact within relation"
+    assert "|cluster:fact within relation" in line.accuracy.recipe
     assert values(Fake(ROWS)) == pytest.approx(
         {
             "accuracy": 17 / 24,
@@ -159,7 +161,7 @@ def test_breakdown_counts_a_query_in_all_its_domains() -> None:
     assert geo.accuracy is not None
     assert (art.queries, art.n, art.unscored, art.accuracy.value) == (2, 4, 0, pytest.approx(5 / 8))
     assert (geo.queries, geo.n, geo.unscored, geo.accuracy.value) == (3, 5, 1, pytest.approx(17 / 24))
-    assert art.accuracy.note == "only 2 clusters: the interval is rough; of one relation, whose queries were resampled"
+    assert (art.accuracy.note, art.accuracy.sample) == ("", "fact within relation")
     assert art.accuracy.recipe.endswith("|domain:Art")
 
 

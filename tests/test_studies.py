@@ -16,16 +16,17 @@ from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
-from fathom.metrics.correlation import fit_line, pearson
+from fathom.metrics.correlation import fit_line
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
-from fathom.results.numbers import Number, untold
+from fathom.results.numbers import Number
+from fathom.results.outcomes import every_scoring
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import compute_time
 from fathom.studies.length_bias import ask as length_bias
 from fathom.studies.options import SizesOptions
-from fathom.studies.sizes import AskedProbe, Growth, rises
+from fathom.studies.sizes import AskedProbe
 
 CANDIDATES = [f"e{number}" for number in range(100)]
 
@@ -86,16 +87,6 @@ def make_run(
     ]
     folder.add_shard("0", rows)
     return folder
-
-
-def test_pearson_by_hand() -> None:
-    # x = 1, 2, 3; y = 1, 3, 2: covariance 1/3 · (0 + 0 + 1)·… = (−1)(−1) + 0·1 + 1·0 = 1; sums of squares 2 and 2.
-    found = pearson([1, 2, 3], [1, 3, 2])
-    assert found.r == pytest.approx(0.5)
-    # t = r √(n − 2) / √(1 − r²) = 0.5 / √0.75 with one degree of freedom: p = 1 − 2/π · arctan t = 2/3.
-    assert found.p_value == pytest.approx(2 / 3)
-    assert math.isnan(pearson([1, 1, 1], [1, 2, 3]).r)
-    assert math.isnan(pearson([1, 2], [1, 2]).r)
 
 
 def test_a_line_by_hand() -> None:
@@ -206,19 +197,67 @@ def silent(_: str) -> Callable[[int, int], None]:
 
 def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
     options = SizesOptions(probes=("statement",), max_rank=None)
-    lines, growth = sizes.ask([("a/small", model), ("b/small", model)], data, options, tmp_path, silent)
+    lines, steps = sizes.ask([("a/small", model), ("b/small", model)], data, options, tmp_path, silent)
     assert {line.name for line in lines} == {"a-small", "b-small"}  # one name would be one folder
     # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
     assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
     assert [line.hits[1].value for line in lines] == pytest.approx([1, 1])
-    assert growth == {"statement sum/full": Growth([], [1, 10, 100])}  # equal is not rising
-    assert rises(lines[:1]) == Growth([], [])  # one model says nothing of growth
-    low, high = lines[0].hits[0], lines[0].hits[1]
-    nothing = untold("a search stopped too early to tell")
-    rising = [lines[0]._replace(hits=hits) for hits in ((low, low, nothing), (high, low, nothing))]
-    assert rises(rising) == Growth([1], [10])
+    assert [line.candidates for line in lines] == [3, 3]
+    assert [(step.k, step.difference.value, step.verdict) for step in steps] == [(k, 0, "tie") for k in (1, 10, 100)]
     with pytest.raises(BadInput, match="a model stands twice"):
         sizes.ask([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
+
+
+TOWNS = 12
+
+
+def knowing(first: int, last: int, words: int) -> Callable[[], ScriptedModel]:
+    """A model of as many *words* that knows the capitals of the countries from *first* to *last*."""
+    names = [f"{kind}{n}" for n in range(TOWNS) for kind in ("Country", "town")]
+    told = {f"Country{n}": {f"town{n}": 9.0} for n in range(first, last)}
+    return lambda: ScriptedModel([*names, *(f"more{n}" for n in range(words))], told)
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict", "value"),
+    [
+        ((0, 2), (0, 12), "rise", 10),
+        ((0, 12), (0, 2), "drop", -10),
+        ((0, 6), (6, 12), "tie", 0),
+        ((0, 6), (0, 7), "tie", 1),
+    ],
+)
+def test_a_step_rises_drops_or_ties_by_its_paired_interval(
+    tmp_path: Path, small: tuple[int, int], large: tuple[int, int], verdict: str, value: int
+) -> None:
+    """The larger is given first. Who knows nothing of a capital draws one of twelve: Hits@1 = (known + others / 12) /
+    12, so that ten more known ones are worth 10/12 · 11/12."""
+    space = CandidateSet("capital", tuple(f"t{n}" for n in range(TOWNS)), tuple(f"town{n}" for n in range(TOWNS)))
+    queries = tuple(
+        Query(f"capital/{n}", "capital", f"Country{n}", f"c{n}", (f"t{n}",), "capital") for n in range(TOWNS)
+    )
+    relation = Relation("capital", "capital", (Template("[X] [Y]"),), "1:1")
+    towns = QuerySet("towns", queries, {"capital": space}, {"capital": relation})
+    models = [("large", knowing(*large, words=9)), ("small", knowing(*small, words=1))]
+    found = sizes.ask(models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
+    assert [line.name for line in found.lines] == ["small", "large"]
+    step = found.steps[0]
+    assert (step.smaller, step.larger, step.k, step.verdict) == ("small", "large", 1, verdict)
+    assert step.difference.value == pytest.approx(value / 12 * 11 / 12)
+    [table] = [one for one in sizes.tables(found) if one.title == "from each size to the next"]
+    assert table.rows[0][table.columns.index("verdict")] == verdict
+
+
+def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
+    """What one model cannot rank, the other should not be compared on."""
+    small, large = (
+        make_run(tmp_path / name, "statement", {"e1": 1, "e2": 2}, CANDIDATES[:size])
+        for name, size in (("small", 9), ("large", 8))
+    )
+    outcomes = [every_scoring(run, run.path.name)[0] for run in (small, large)]
+    steps = list(sizes.steps_between("statement", *outcomes))
+    assert [step.verdict for step in steps] == [None] * 3
+    assert "large ranked s|r|e1 among 0 candidates" in steps[0].difference.note  # the run does not say how many
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:

@@ -99,6 +99,18 @@ def test_one_value_or_one_cluster_has_no_interval():
     )
 
 
+def test_few_clusters_and_rare_outcomes_are_said_to_be_rough():
+    """Of 20 clusters of ten, two have hits: 10 of 10 and 2 of 10. Their shares 1, 0.2 and 18 zeros, mean 0.06, have the
+    variance (0.94² + 0.14² + 18 · 0.06²) / 19 / 20 = 0.00255: as 0.06 · 0.94 / 0.00255 = 22 tosses, 1.3 of them hits.
+    """
+    rare = [1] * 10 + [1, 1] + [0] * 188
+    found = interval(rare, np.repeat(np.arange(20), 10), limits=SHARE)
+    assert found.note == "one outcome is too rare among these clusters: the interval is rough"
+    spread = interval([1, 0, 0, 0] * 50, np.repeat(np.arange(20), 10), limits=SHARE)
+    assert spread.note == ""
+    assert interval(rare, within=np.repeat(np.arange(20), 10), limits=SHARE).note == ""
+
+
 def test_ranks_are_taken_by_their_logarithm():
     """Mean 2, error 1: from 2 / e^t to 2 · e^t with t(1 degree) = 12.7 halves; cut at 1."""
     found = interval([1, 3], limits=(1.0, np.inf))
@@ -112,6 +124,14 @@ def test_p_and_interval_agree():
         a, b = random.random((2, 30)) < random.random((2, 1))
         found = difference(a, b, random.integers(0, 12, 30), limits=(-1.0, 1.0))
         assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)
+
+
+def test_without_clusters_a_difference_is_students_paired_test():
+    random = np.random.default_rng(4)
+    one, other = random.standard_normal((2, 30))
+    found, theirs = difference(one, other), stats.ttest_rel(one, other)
+    assert found.p_value == pytest.approx(theirs.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval()))
 
 
 def test_equal_differences_flip_signs():
@@ -166,7 +186,7 @@ def test_correlations_know_their_clusters():
     random = np.random.default_rng(3)
     x = random.standard_normal(12)
     y = x + random.standard_normal(12)
-    once = correlate(x, y)
+    once = correlate(x, y, clusters=np.arange(12))
     copies = [np.tile(side, 10) for side in (x, y)]
     kept = correlate(*copies, clusters=np.tile(np.arange(12), 10))
     assert kept.estimate == pytest.approx(stats.pearsonr(x, y).statistic)
@@ -176,8 +196,21 @@ def test_correlations_know_their_clusters():
     assert kept.units >= ENOUGH
 
 
+def test_pairs_drawn_for_themselves_have_the_textbooks_interval():
+    """x = 1, 2, 3, y = 1, 3, 2: 1 / √(2 · 2) = 0.5; t = 0.5 / √0.75 of one degree of freedom: p = 1 − 2/π · arctan t =
+    2/3. Of 12 pairs z ± 1.96 / √9."""
+    three = correlate([1, 2, 3], [1, 3, 2])
+    assert three == (pytest.approx(0.5), None, None, 3, pytest.approx(2 / 3), "three points have no interval")
+    random = np.random.default_rng(3)
+    x = random.standard_normal(12)
+    y = x + random.standard_normal(12)
+    found = correlate(x, y)
+    ends = [float(np.tanh(np.arctanh(found.estimate) + sign * NORMAL / 3)) for sign in (-1, 1)]
+    assert [found.low, found.high] == pytest.approx(ends)
+    assert found.p_value == stats.pearsonr(x, y).pvalue
+
+
 def test_correlations_of_too_little():
-    assert correlate([1, 2, 3], [1, 2, 3]).low is None
     assert np.isnan(correlate([1, 1, 1, 1], [1, 2, 3, 4]).estimate)
 
 

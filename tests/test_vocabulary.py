@@ -191,8 +191,26 @@ def test_templates_are_for_masked_models(causal, tmp_path):
 
 
 def test_a_word_that_the_vocabulary_does_not_know(bert_cased):
-    assert single_tokens(bert_cased, ["deer", "☃", "Ouagadougou"], leading_space=False).tolist()[1:] == [-1, -1]
-    assert single_tokens(bert_cased, ["deer"], leading_space=True)[0] == bert_cased.convert_tokens_to_ids("deer")
+    alone = name_tokens(bert_cased, ["deer", "☃", "Ouagadougou"], leading_space=False)
+    assert single_tokens(bert_cased, alone).tolist()[1:] == [-1, -1]
+    spaced = name_tokens(bert_cased, ["deer"], leading_space=True)
+    assert single_tokens(bert_cased, spaced)[0] == bert_cased.convert_tokens_to_ids("deer")
+
+
+@pytest.mark.parametrize(("after_space", "times"), [(True, 1), (False, 2)])
+def test_every_name_is_tokenised_once_in_each_way_that_counts(after_space, times, causal, tmp_path, monkeypatch):
+    """Causal models: as it stands behind the space, and alone where names are counted so."""
+    read_names: list[str] = []
+
+    def counting(tokenizer, names, **way):
+        read_names.extend(names)
+        return name_tokens(tokenizer, names, **way)
+
+    monkeypatch.setattr("fathom.probes.vocabulary.name_tokens", counting)
+    monkeypatch.setattr("fathom.scoring.names.name_tokens", counting)
+    options = VocabularyOptions(shots=2, tokens_after_space=after_space)
+    run("vocabulary", causal, data(), options, tmp_path / "r")
+    assert sorted(read_names) == sorted(NAMES * times)
 
 
 def test_a_space_before_a_name(gpt2):
@@ -205,7 +223,7 @@ def test_the_paper_s_counts(folder, queries, candidates, shared_data: Path, gpt2
     """Table 1 of Jinno et al.: test queries whose answer is one token, and for WN18RR the entities that are."""
     source = read(shared_data / folder)
     space = source.candidates["entities"]
-    one = single_tokens(gpt2, space.names, leading_space=False) >= 0
+    one = single_tokens(gpt2, name_tokens(gpt2, space.names, leading_space=False)) >= 0
     places = [space.position[answer] for query in source.queries for answer in query.gold]
     assert len(places) == len(source.queries)
     assert int(one[places].sum()) == queries

@@ -151,6 +151,11 @@ def _pool(data: QuerySet) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
+def _filtered(data: QuerySet) -> list[int]:
+    """Of each query: how many other right answers are taken out of the ranking."""
+    return [len(data.candidates[query.candidates].places(query.known)) for query in data.queries]
+
+
 def _tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
     """queries.parquet and candidates.parquet."""
     used = list(dict.fromkeys(query.candidates for query in data.queries))
@@ -167,6 +172,7 @@ def _tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
                 [list(query.groups.items()) for query in data.queries], pa.map_(pa.string(), pa.string())
             ),
             "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
+            "filtered": pa.array(_filtered(data), pa.int64()),
         }
     )
     spaces = [data.candidates[name] for name in used]

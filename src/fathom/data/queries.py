@@ -185,6 +185,21 @@ class QuerySet:
                 faults += [f"relation {relation} has no template {n}: it has 0 to {count - 1}" for n in missing]
         return faults
 
+    def heads_in_templates(self) -> list[str]:
+        """One line where heads are asked of relations whose templates or sentences ask for tails."""
+        worded = [
+            relation
+            for relation, queries in self.by_relation().items()
+            if any(query.direction == "head" and self.phrasings(query) for query in queries)
+        ]
+        if not worded:
+            return []
+        shown = ", ".join(worded[:5]) + (f", … ({len(worded)} in all)" if len(worded) > 5 else "")
+        return [
+            f"--directions head: the templates of {shown} ask for tails, only few-shot lines ask for heads: choose "
+            "relations without templates (--relations), use the embedding probe, or leave --directions out"
+        ]
+
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:
         """Queries by the numbers of their phrasings, those without any under :data:`NO_TEMPLATE`.
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.models.options import ServerOptions
-from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, marked, separated
-from fathom.probes.options import AskingOptions
+from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, marked
+from fathom.probes.options import DIRECTIONS, AskingOptions, Directions
 
 
 class LinkOptions(AskingOptions):
@@ -22,9 +22,7 @@ class LinkOptions(AskingOptions):
     group: ClassVar = Group.SELECTION
 
     limit: int | None = Field(None, ge=1, description="Ask at most this many triples, drawn at random by --seed.")
-    directions: Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated)] = Field(
-        ("tail", "head"), min_length=1, description="Ask (head, relation, ?), (?, relation, tail), or both."
-    )
+    directions: Directions = Field(("tail", "head"), description=DIRECTIONS)
     top_k: int = Field(
         10, ge=1, description="How many of the best answers to record.", json_schema_extra=Group.OUTPUT.mark
     )

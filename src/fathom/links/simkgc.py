@@ -29,6 +29,7 @@ from fathom.links.encoding import Framed, Framing, Ids, Pool, encode, first_pool
 from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
+from fathom.prompts.wording import inverse
 from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
 from fathom.scoring.trie import Lookup
@@ -192,7 +193,7 @@ class Predictor(TextPredictor):
         self.framing = Framing(self.tokenizer, options.max_tokens)
         self.entities = EntityTexts(self.texts, self.triples, self.framing, options.neighbour_names)
         names = self.texts.relations
-        self.relation_ids = self.framing.ids([*names, *(f"inverse {name}" for name in names)])
+        self.relation_ids = self.framing.ids([*names, *(inverse(name) for name in names)])
         self._queue: deque[tuple[Tensor, Tensor]] = deque(maxlen=options.pre_batches)
         """Answers of earlier batches: their vectors of length 1, shape (n, d), and the entities' places, shape (n,)."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fathom.metrics.uncertainty import Floats, Interval, Labels, interval
+from fathom.metrics.uncertainty import CONFIDENCE, Floats, Interval, Labels, interval
 
 
 class FittedLine(NamedTuple):
@@ -25,7 +25,10 @@ class FittedLine(NamedTuple):
 def correlate(
     x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, *, within: Labels | None = None
 ) -> Interval:
-    """Pearson's r of pairs, [n] each, that share clusters or were drawn within groups; by Fisher's z.
+    """Pearson's r of pairs, [n] each, with an interval by Fisher's z.
+
+    Pairs that were drawn each for itself have the usual standard error of z, 1 / √(n − 3), and Student's p value
+    (:func:`scipy.stats.pearsonr`); those that share clusters, or were drawn within groups, the jackknife's of z.
 
     :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
     :param within: likewise.
@@ -35,8 +38,13 @@ def correlate(
     n, nan = len(sides[0]), float("nan")
     if n < 3 or any(np.ptp(side) == 0 for side in sides):
         return Interval(nan, None, None, n, nan, "fewer than three points, or points that do not vary, have no r")
-    if n == 3:
-        return Interval(float(np.corrcoef(*sides)[0, 1]), None, None, n, nan, "three points have no interval")
+    if n == 3 or (clusters is None and within is None):
+        plain = stats.pearsonr(*sides)
+        r, p_value = float(plain.statistic), float(plain.pvalue)
+        if n == 3:
+            return Interval(r, None, None, n, p_value, "three points have no interval")
+        ends = plain.confidence_interval(CONFIDENCE)
+        return Interval(r, float(ends.low), float(ends.high), n, p_value)
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
     found = interval(columns, clusters, within=within, fold=_fishers_z)

@@ -22,7 +22,19 @@ SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
 """What shares, and what ranks and perplexities, cannot leave."""
 
 
-class Items(Protocol):
+class Ranking(Protocol):
+    """Where right answers stand, an entry per prediction, shape [n], NaN where there is none."""
+
+    def hits(self, k: int) -> Floats:
+        """Expected Hits@k."""
+        ...
+
+    def reciprocal(self) -> Floats:
+        """1 / rank."""
+        ...
+
+
+class Items(Ranking, Protocol):
     """What a step may look at: arrays with an entry per prediction, shape [n], NaN where there is no number.
 
     See :class:`fathom.results.rows.Rows`, which is one.
@@ -37,14 +49,6 @@ class Items(Protocol):
     @property
     def confidence(self) -> Confidence:
         """Of predictions by log-likelihoods of which all candidates' scores were kept."""
-        ...
-
-    def hits(self, k: int) -> Floats:
-        """Expected Hits@k."""
-        ...
-
-    def reciprocal(self) -> Floats:
-        """1 / rank."""
         ...
 
     def reciprocal_of_all(self) -> Floats:
@@ -75,6 +79,8 @@ class Metric:
     :param whole: in place of a fold, what makes the number of all the values at once; such a number has no interval,
         and *why_none* is the reason.
     :param further: shown only of probes that ask for it by name.
+    :param beside_baselines: shown beside what answering without knowledge would score; its step looks at ``hits`` and
+        ``reciprocal`` alone.
     """
 
     name: str
@@ -87,16 +93,17 @@ class Metric:
     whole: Callable[..., float] | None = None
     why_none: str = ""
     further: bool = False
+    beside_baselines: bool = False
 
-    def columns(self, items: Items) -> tuple[Floats, ...]:
-        """The step's values, one array [n] or several."""
+    def columns(self, items: Ranking) -> tuple[Floats, ...]:
+        """The step's values, one array [n] or several. :param items: :class:`Items`, unless it needs ranks alone."""
         found = self.step(items)
         return found if isinstance(found, tuple) else (found,)
 
 
 def hits(k: int) -> Metric:
     """Hits@k; accuracy is Hits@1."""
-    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%")
+    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", beside_baselines=True)
 
 
 def _perplexity(log_prob: Floats, tokens: Floats) -> Floats:
@@ -108,8 +115,8 @@ METRICS: Door[Metric] = Door(
     "metric",
     "fathom.metrics",
     (
-        Metric("accuracy", lambda items: items.hits(1), ".1%"),
-        Metric("mrr", lambda items: items.reciprocal()),
+        Metric("accuracy", lambda items: items.hits(1), ".1%", beside_baselines=True),
+        Metric("mrr", lambda items: items.reciprocal(), beside_baselines=True),
         Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
         Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),
         Metric("precision", lambda items: items.precision, ".1%"),

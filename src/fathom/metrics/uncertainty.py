@@ -220,7 +220,7 @@ def _caution(found: Spread, limits: tuple[float, float]) -> str:
     if np.isfinite(limits).all():
         share, tosses = _tosses(found, limits)
         if min(share, 1 - share) * tosses < RARE:
-            return "near an end and unlike from cluster to cluster: the interval is rough"
+            return "one outcome is too rare among these clusters: the interval is rough"
     return ""
 
 

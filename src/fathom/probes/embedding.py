@@ -21,7 +21,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import EmbeddingOptions
 from fathom.prompts.wording import FewShot
-from fathom.scoring.rows import Asked, Columns, Found, of_found
+from fathom.scoring.rows import Asked, Columns, Found, digest, of_found
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
@@ -168,8 +168,10 @@ class Probe(ShardedProbe):
         ranked = [queries[asked[row]] for row in good]
         found = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
         count = len(candidates) - len(self._without.get(shard.space, ()))
+        without = digest(self._without.get(shard.space, ()))
         for query, question, reason in zip(queries, questions, reasons, strict=True):
-            one = Asked(query, NO_TEMPLATE, question.prompt + "[Y]" if question.prompt else None, count)
+            prompt = question.prompt + "[Y]" if question.prompt else None
+            one = Asked(query, NO_TEMPLATE, prompt, count, not_ranked=without)
             yield one, reason or [self._answer(query, candidates, next(found))]
 
     def _cut(self) -> Iterator[Shard]:

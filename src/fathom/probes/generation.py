@@ -57,6 +57,7 @@ class Probe(ShardedProbe):
         self.questions: Questions = {
             relation: questions for relation, questions in (built_in | self.own).items() if questions
         }
+        refuse(self._heads_in_questions())
         self.shots = QuestionShots(
             queryset.graph,
             list(self.questions),
@@ -84,6 +85,15 @@ class Probe(ShardedProbe):
             **super().circumstances(),
             "engine": "packed branches" if refusal is None else f"one prompt at a time, because {refusal}",
         }
+
+    def _heads_in_questions(self) -> list[str]:
+        """One line where heads are to be asked of relations with questions, which ask for tails."""
+        if "head" not in self.options.directions or not self.questions:
+            return []
+        return [
+            f"--directions head: the questions of {', '.join(list(self.questions)[:5])} ask for tails, only few-shot "
+            "lines ask for heads: leave --questions or --directions out"
+        ]
 
     def _answered(self, shard: Shard) -> Answered:
         number, queries = shard

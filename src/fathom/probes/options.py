@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, CLUSTER, Group, marked, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, LATER, Group, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
@@ -20,8 +21,10 @@ if TYPE_CHECKING:  # not needed to show --help
 
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
+Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
 
 ALREADY_LOADED = "{}: the model is loaded already; give its name or folder to have it loaded so"
+DIRECTIONS = "Of a knowledge graph: ask (head, relation, ?), (?, relation, tail), or both; --limit then counts triples."
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
 
@@ -64,7 +67,9 @@ class AskingOptions(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
-        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
+        fields = type(self).model_fields
+        unsaid = {name for name in marked(type(self), "later") if getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance") | unsaid)
 
 
 class ProbeOptions(AskingOptions):
@@ -186,15 +191,22 @@ class FewShotOptions(ProbeOptions):
 
     group: ClassVar = Group.PROMPTS
 
+    directions: Directions = Field(("tail",), description=DIRECTIONS, json_schema_extra=LATER | Group.SELECTION.mark)
     shots: int = Field(8, ge=0, description="Lines (head, relation, tail) before the question, drawn by --seed.")
     per_query_shots: bool = Field(False, description="Draw new lines for each query instead of the same for all.")
     trailing_space: bool = Field(False, description="End the prompt with a space, as the reference code does.")
     describe_head: bool = Field(
-        False, description='Put a line "head - description" before the question, as the reference code can.'
+        False,
+        description='Put a line "head - description" before the question, as the reference code can; where the head is '
+        "asked for, of the tail.",
     )
     bos: Literal["auto", "add", "none"] = Field(
         "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
     )
+
+    def selection(self) -> Selection:
+        """Which queries and candidates."""
+        return replace(super().selection(), directions=self.directions)
 
     def few_shot(self, data: QuerySet) -> FewShot:
         """:raises BadInput: the data has no graph to draw from, or one with too few triples."""

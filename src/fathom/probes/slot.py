@@ -20,7 +20,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import ClozeOptions
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
-from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.slots import (
     Masks,
     Names,
@@ -123,10 +123,11 @@ class SlotProbe(ShardedProbe):
         asked, reasons = self._sentences(shard.queries, number, space)
         found = self._scores(asked, space.name)
         likelihoods = self._likelihoods(asked, number, space)
-        count = int((self._names(space.name, " ").lengths > 0).sum())
+        ranked = self._names(space.name, " ").lengths > 0
+        count, others = int(ranked.sum()), digest_of_others(space, ranked)
         for query in shard.queries:
             prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
-            one = Asked(query, number, prompt, count, likelihoods.get(query.id))
+            one = Asked(query, number, prompt, count, likelihoods.get(query.id), others)
             yield one, reasons.get(query.id) or self._answers(query, space, found[query.id])
 
     def _check_sentences(self) -> None:

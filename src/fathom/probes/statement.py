@@ -106,8 +106,7 @@ class Probe(ShardedProbe):
         return self.options.few_shot(self.queryset)
 
     def _check_templates(self) -> None:
-        faults = self.queryset.lacking_templates(self.options.templates)
-        refuse(faults)
+        refuse(self.queryset.lacking_templates(self.options.templates) + self.queryset.heads_in_templates())
 
     def _cut(self) -> Iterator[Shard]:
         """By relation, candidate set and template: what shares a trie stays together, up to a size to lose."""

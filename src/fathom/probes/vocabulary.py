@@ -25,7 +25,7 @@ from fathom.probes.options import VocabularyOptions
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens
-from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
@@ -43,13 +43,16 @@ class _Vocabulary:
     :param ranked: whether each candidate is one token, shape (candidates,).
     :param tokens: these tokens, distinct, shape (t,).
     :param column: for each ranked candidate the column of its token in *tokens*.
-    :param spaced: names count as they stand behind a space.
+    :param lengths: tokens of each candidate's name, shape (candidates,): as it stands where it is scored, or as it is
+        counted, whichever is more. Few-shot prompts of causal models count names alone, as the paper does, or after a
+        space, as ``--tokens-after-space`` says; a name that is one token so and several where it stands cannot be
+        scored.
     """
 
     ranked: NDArray[np.bool_]
     tokens: NDArray[np.int64]
     column: NDArray[np.int64]
-    spaced: bool
+    lengths: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.column)
@@ -93,13 +96,18 @@ class Probe(ShardedProbe):
         lines = ["set\tleading_space\tid\tname\ttokens"]
         for name, spaced in self._used():
             space = self.queryset.candidates[name]
-            out = np.flatnonzero(~self._vocabulary(name, spaced).ranked).tolist()
-            counts = self._token_counts([space.names[place] for place in out], spaced)
+            vocabulary = self._vocabulary(name, spaced)
             lines += [
                 "\t".join(
-                    (name, str(spaced).lower(), space.ids[place], " ".join(space.names[place].split()), str(count))
+                    (
+                        name,
+                        str(spaced).lower(),
+                        space.ids[place],
+                        " ".join(space.names[place].split()),
+                        str(vocabulary.lengths[place]),
+                    )
                 )
-                for place, count in zip(out, counts, strict=True)
+                for place in np.flatnonzero(~vocabulary.ranked).tolist()
             ]
         write_text(artifacts / "excluded.tsv", "\n".join(lines) + "\n")
 
@@ -130,15 +138,17 @@ class Probe(ShardedProbe):
         for number, fault in zip(asked, states.faults, strict=True):
             reasons[number] = fault
         row_of = {number: row for row, number in enumerate(asked)}
+        others = digest_of_others(space, vocabulary.ranked)
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
-            one = Asked(query, template, _shown(prompt) if prompt.text else None, len(vocabulary))
+            shown = _shown(prompt) if prompt.text else None
+            one = Asked(query, template, shown, len(vocabulary), not_ranked=others)
             yield one, reason or [self._answer(query, space, vocabulary, scores[row_of[number]])]
 
     def _check_templates(self) -> None:
         if self.causal and self.options.templates:
             raise BadInput("--templates: causal models are asked by few-shot prompts, not by templates; leave it out")
-        faults = self.queryset.lacking_templates(self.options.templates)
-        refuse(faults)
+        heads = [] if self.causal else self.queryset.heads_in_templates()
+        refuse(self.queryset.lacking_templates(self.options.templates) + heads)
 
     def _cut(self) -> Iterator[Shard]:
         """By candidate set, relation and template where there are any, in pieces of a size to lose."""
@@ -164,23 +174,15 @@ class Probe(ShardedProbe):
 
     def _vocabulary(self, name: str, spaced: bool) -> _Vocabulary:
         if (name, spaced) not in self._vocabularies:
-            names = self.queryset.candidates[name].names
-            found = single_tokens(self.model.tokenizer, names, leading_space=spaced)
-            counts = np.array(self._token_counts(names, spaced))
-            found[counts != 1] = -1
+            names, tokenizer = self.queryset.candidates[name].names, self.model.tokenizer
+            ways = {spaced} | ({self.options.tokens_after_space} if self.causal else set())
+            tokens_of = {way: name_tokens(tokenizer, names, leading_space=way) for way in ways}
+            lengths = np.array([max(map(len, same)) for same in zip(*tokens_of.values(), strict=True)], dtype=np.int64)
+            found = single_tokens(tokenizer, tokens_of[spaced])
+            found[lengths != 1] = -1
             tokens, column = np.unique(found[found >= 0], return_inverse=True)
-            self._vocabularies[name, spaced] = _Vocabulary(found >= 0, tokens, column.reshape(-1), spaced)
+            self._vocabularies[name, spaced] = _Vocabulary(found >= 0, tokens, column.reshape(-1), lengths)
         return self._vocabularies[name, spaced]
-
-    def _token_counts(self, names: Sequence[str], spaced: bool) -> list[int]:
-        """As the name stands where it is scored, or as it is counted, whichever is more.
-
-        Few-shot prompts of causal models count names alone, as the paper does, or after a space, as
-        ``--tokens-after-space`` says; a name that is one token so and several where it stands cannot be scored.
-        """
-        ways = {spaced} | ({self.options.tokens_after_space} if self.causal else set())
-        found = [name_tokens(self.model.tokenizer, names, leading_space=way) for way in sorted(ways)]
-        return [max(map(len, tokens)) for tokens in zip(*found, strict=True)]
 
     def _prompts(self, queries: Sequence[Query], template: int) -> tuple[list[Prompt], list[str | None]]:
         """Each query in words, the answer's place (or the mask in it) marked, and why it cannot be asked."""
@@ -204,8 +206,8 @@ class Probe(ShardedProbe):
             return reason
         if vocabulary.ranked[space.places(query.gold)].any():
             return "there is one candidate: every answer is right" if len(vocabulary) == 1 else None
-        counts = self._token_counts([space.name_of(answer) for answer in query.gold], vocabulary.spaced)
-        return f"the gold answer is not {'in the vocabulary' if min(counts) == 1 else 'one token'}"
+        shortest = vocabulary.lengths[space.places(query.gold)].min()
+        return f"the gold answer is not {'in the vocabulary' if shortest == 1 else 'one token'}"
 
     def _states(self, prompts: Sequence[Prompt]) -> _States:
         if self.causal:
@@ -232,7 +234,7 @@ class Probe(ShardedProbe):
     ) -> Columns:
         scores = np.full(len(space), np.nan)
         scores[vocabulary.ranked] = token_scores[vocabulary.column]
-        gold_tokens = self._token_counts([space.name_of(answer) for answer in query.gold], vocabulary.spaced)
+        gold_tokens = vocabulary.lengths[space.places(query.gold)].tolist()
         one_each = vocabulary.ranked.astype(np.int64)
         return of_scores(query, space, scores, gold_tokens, one_each, top_k=TOP, ranked=vocabulary.ranked)
 

@@ -3,6 +3,10 @@
 Few-shot prompts are made from a knowledge graph: lines "(head, relation, tail)", then "(head, relation," as the
 question, as in figure 4 of Jinno et al. (DEER). The reference code ends the question with a space and can put a line
 "head - description" before it; both are options here, as the paper's figure shows neither.
+
+The paper asks for tails alone. To ask for a head, every line is turned round, "(tail, inverse relation, head)", and the
+question is "(tail, inverse relation,": the answer stands last in both directions, as a causal model and the vector of
+the last token need it. "inverse" is the word of SimKGC (Wang et al. 2022).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,17 +22,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import Query, QuerySet, Relation
+from fathom.data.queries import Direction, Query, QuerySet, Relation
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 
 
+def inverse(relation: str) -> str:
+    """Name of the relation from tail to head."""
+    return f"inverse {relation}"
+
+
+def question_line(given: str, relation: str, direction: Direction) -> str:
+    """ "(head, relation," or, where the head is asked for, "(tail, inverse relation,".
+
+    :param given: name of the known entity.
+    """
+    return f"({given}, {relation if direction == 'tail' else inverse(relation)},"
+
+
 class Shot(NamedTuple):
-    """A triple in words, with the ids that tell whose answer it gives away."""
+    """A triple to show: ids, which tell whose answer it gives away, and names."""
 
     head_id: str
     relation_id: str
-    text: str
+    tail_id: str
+    head: str
+    relation: str
+    tail: str
+
+    def answers(self, query: Query) -> bool:
+        """Whether it gives an answer of *query* away."""
+        given = self.head_id if query.direction == "tail" else self.tail_id
+        return (given, self.relation_id) == (query.subject_id, query.relation)
+
+    def line(self, direction: Direction) -> str:
+        """As a question of that direction with its answer."""
+        given, answer = (self.head, self.tail) if direction == "tail" else (self.tail, self.head)
+        return f"{question_line(given, self.relation, direction)} {answer})"
 
 
 class FewShotQuestion(NamedTuple):
@@ -48,7 +79,7 @@ class FewShot:
     :param shots: how many lines.
     :param per_query: other lines for each query, instead of the same for all.
     :param trailing_space: end the prompt with a space.
-    :param description: a line on the head before the question.
+    :param description: a line on the known entity before the question.
     :raises BadInput: fewer triples to draw from than lines asked for.
     """
 
@@ -84,42 +115,32 @@ class FewShot:
             return FewShotQuestion("", str(error))
 
     def prompt(self, query: Query) -> str:
-        """:raises BadInput: it asks for the head, or too few lines can be drawn that do not answer it."""
-        if query.direction == "head":
-            raise BadInput("it asks for the head, but a few-shot prompt ends where the tail stands")
+        """:raises BadInput: too few lines can be drawn that do not answer it."""
         pool = self._draw(f"{self.seed}|{query.id}", 2 * self.shots + 16) if self.per_query else self.shared
-        fit = _not_answering(query, pool)
+        fit = self._not_answering(query, pool)
         if len(fit) < self.shots:
-            fit = _not_answering(query, self._draw(f"{self.seed}|{query.id}", len(self.pool)))
+            fit = self._not_answering(query, self._draw(f"{self.seed}|{query.id}", len(self.pool)))
         if len(fit) < self.shots:
             raise BadInput(f"{self.shots} few-shot lines asked for, {len(fit)} found that do not answer the query")
-        lines = fit[: self.shots]
+        lines = [shot.line(query.direction) for shot in fit]
         if query.subject_id in self.descriptions:
             lines.append(f"{query.subject} - {self.descriptions[query.subject_id]}")
-        return "\n".join([*lines, f"({query.subject}, {self.relations[query.relation].name},{self.end}"])
+        question = question_line(query.subject, self.relations[query.relation].name, query.direction)
+        return "\n".join([*lines, question + self.end])
+
+    def _not_answering(self, query: Query, pool: Sequence[Shot]) -> list[Shot]:
+        """The first of *pool* that give no answer of *query* away, as many as are shown."""
+        return list(islice((shot for shot in pool if not shot.answers(query)), self.shots))
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
-        """So many lines, or all there are; less those of entities without a name."""
+        """So many triples, or all there are; less those of entities without a name."""
         rows = np.array(random.Random(seed).sample(self.pool, min(len(self.pool), count)), dtype=np.int64)
         graph = self.graph
         heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
         relations = graph.relations.take(graph.relation[rows])
-        columns = (
-            heads.column("id"),
-            relations.column("id"),
-            heads.column("name"),
-            relations.column("name"),
-            tails.column("name"),
-        )
-        return tuple(
-            Shot(head_id, relation_id, f"({head}, {relation}, {tail})")
-            for head_id, relation_id, head, relation, tail in zip(*(c.to_pylist() for c in columns), strict=True)
-            if head.strip() and relation.strip() and tail.strip()
-        )
-
-
-def _not_answering(query: Query, pool: Sequence[Shot]) -> list[str]:
-    return [shot.text for shot in pool if (shot.head_id, shot.relation_id) != (query.subject_id, query.relation)]
+        columns = [side.column(name).to_pylist() for name in ("id", "name") for side in (heads, relations, tails)]
+        shots = (Shot(*row) for row in zip(*columns, strict=True))
+        return tuple(shot for shot in shots if shot.head.strip() and shot.relation.strip() and shot.tail.strip())
 
 
 def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, str]:
@@ -131,7 +152,7 @@ def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, 
 
 
 def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
-    """A few-shot prompt, which ends "(head, relation,", with a space and its answer.
+    """A few-shot prompt, which ends "(head, relation," or "(tail, inverse relation,", with a space and its answer.
 
     :param closing: and ")".
     """
@@ -179,7 +200,7 @@ class TemplateWording(Wording):
 
 @dataclass(frozen=True)
 class FewShotWording(Wording):
-    """Few-shot lines, "(head, relation," and the answer: figure 11 of the DEER paper.
+    """Few-shot lines, "(head, relation," and the answer: figure 11 of the DEER paper (and its inverse for heads).
 
     :param closing: end with ")", as the lines do; the figure as published shows the answer's name last.
     """

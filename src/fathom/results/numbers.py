@@ -5,7 +5,7 @@ templates of each template's mean over its scored predictions; where queries hav
 queries of each query's mean over its sentences. F1 is that of mean precision and mean recall.
 Perplexity is of every prompt whose probability was recorded: the mean over prompts, and that of all their tokens.
 Unscored predictions are left out of every mean and counted beside it.
-Intervals are at 95 %, of the values of queries, each averaged over its predictions (with the weight that these have in
+Intervals are at 95 %, of the values of facts, each averaged over its predictions (with the weight that these have in
 the number, so that the interval is around exactly that number). What they take the number for a sample of is said by
 :mod:`fathom.results.samples`, in every recipe and below every table.
 """
@@ -83,15 +83,10 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
         search has no rank.
     """
     columns = rows.columns(metric)
-    told = np.logical_and.reduce([~np.isnan(column[asked]) for column in columns])
-    if metric.partial is None:
-        told &= rows.scored[asked]
-        if not np.array_equal(told, rows.scored[asked]):
-            return None
-    places = asked[told]
+    places = _told(rows, metric, asked)
     if not len(places):
         return None
-    line = recipe(rows, metric.name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
+    line = _recipe_of(rows, metric.name, places)
     if metric.whole is not None:
         return untold(metric.why_none, line, metric.whole(*(column[places] for column in columns)), len(places))
     means, weights, queries = _units(rows, metric, places, columns)
@@ -100,27 +95,60 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     found = interval(
         values, sample.clusters, within=sample.within, weights=weights, limits=metric.limits, fold=metric.fold
     )
-    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if metric.partial and not told.all() else ""
-    return number_of(found, len(queries) if metric.mean_over == "queries" else len(places), line, sample, partial)
+    missing = metric.partial and len(places) < len(asked)
+    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
+    n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
+    return number_of(found, n, line, sample, partial)
 
 
-def _units(
-    rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]
-) -> tuple[list[Floats], Floats | None, Ints]:
-    """Of each query: its values, one array per column; their weight in the number; and which it is."""
-    queries, query = np.unique(rows.query[places], return_inverse=True)
+def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Number] | None:
+    """The same number of other values, such as a baseline's, and metric − other with interval and p value.
+
+    :param others: of all predictions, as the metric's own column.
+    :param name: of the others, for the recipe.
+    :returns: None where one of either is not known.
+    """
+    places = _told(rows, metric, asked)
+    if not len(places) or np.isnan(others[places]).any():
+        return None
+    [values] = rows.columns(metric)
+    (other, further), weights, queries = _units(rows, metric, places, [others, values - others])
+    sample = rows.sample(queries.tolist())
+    found = interval(further, sample.clusters, within=sample.within, weights=weights, limits=(-1.0, 1.0))
+    line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
+    return float(np.average(other, weights=weights)), _tested(found, len(places), line, sample)
+
+
+def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
+    """Places of the predictions that tell a metric; none where it would flatter to leave the others out."""
+    told = np.logical_and.reduce([~np.isnan(column[asked]) for column in rows.columns(metric)])
+    if metric.partial is None:
+        told &= rows.scored[asked]
+        if not np.array_equal(told, rows.scored[asked]):
+            return asked[:0]
+    return asked[told]
+
+
+def _recipe_of(rows: Rows, name: str, places: Ints) -> str:
+    return recipe(rows, name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
+
+
+def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) -> tuple[list[Floats], Floats, Ints]:
+    """Of each fact (or query, where these were drawn for themselves): its values, one array per column; their weight in
+    the number; and its first query."""
+    firsts, unit = np.unique(rows.unit[rows.query[places]], return_inverse=True)
     weight = np.ones(len(places))
-    if metric.mean_over == "templates":
-        alike = rows.query if rows.natural else rows.template
+    if metric.mean_over != "predictions":
+        alike = rows.query if rows.natural or metric.mean_over == "queries" else rows.template
         _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
         weight = 1.0 / count[number]
-    weights = np.bincount(query, weight).astype(float)
+    weights = np.bincount(unit, weight).astype(float)
     means = []
     for values in columns:
-        mean = np.bincount(query, weight * values[places]) / weights
+        mean = np.bincount(unit, weight * values[places]) / weights
         # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
         means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
-    return means, None if metric.mean_over == "queries" else weights, queries
+    return means, weights, firsts
 
 
 # --- of values that a study has made

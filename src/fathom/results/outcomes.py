@@ -17,7 +17,7 @@ from fathom.errors import BadInput, refuse
 from fathom.results import numbers
 from fathom.results.names import short_names
 from fathom.results.numbers import MINUS, NOTHING, Number, combined, recipe, untold
-from fathom.results.rows import Floats, Ints, Rows
+from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.store.folder import RunFolder
 
@@ -104,12 +104,14 @@ class Outcome:
 
     @cached_property
     def spaces(self) -> list[str]:
-        """Digest of the candidates of each fact, whatever their order."""
+        """Digest of the candidates of each fact that were ranked, whatever their order."""
         digests = {
             name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
             for name, (ids, _) in self.rows.candidates.items()
         }
-        return [digests.get(self.rows.spaces[query] or "", "") for query in self._queries]
+        named = [digests.get(self.rows.spaces[query] or "", "") for query in self._queries]
+        lacking = grouped(zip(self._fact.tolist(), (self.rows.not_ranked[place] for place in self.places), strict=True))
+        return [" without ".join([name, *sorted(filter(None, set(lacking[fact])))]) for fact, name in enumerate(named)]
 
     @cached_property
     def sizes(self) -> Floats:
@@ -175,7 +177,8 @@ class Outcome:
 def difference(
     name: str, signed: Sequence[tuple[int, Outcome]], values: Sequence[Floats], facts: Sequence[str]
 ) -> Number:
-    """Σ sign · value over facts that all have, paired by fact, with interval and p value.
+    """Σ sign · value over facts that all have, paired by fact, with interval and p value; without a value where that of
+    one cannot be told.
 
     :param name: of the number, for its recipe.
     :param signed: +1 or −1 and the outcome.
@@ -186,6 +189,8 @@ def difference(
     plus = sum(sign > 0 for sign, _ in signed)
     between = MINUS if (len(signed), plus) == (2, 1) else " and "
     made = combined(name, [outcome.recipe("") for _, outcome in signed], between)
+    if np.isnan(terms).any():
+        return untold(STOPPED, made)
     limits = (float(plus - len(signed)), float(plus))
     sample = signed[0][1].sample(facts)
     return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), sample, made, limits)
@@ -298,7 +303,7 @@ def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> l
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
                     f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "
-                    "and selection (fathom study pools compares answer pools)"
+                    "and selection, of names that both can rank (fathom study pools compares answer pools)"
                 )
     return both
 

@@ -15,7 +15,7 @@ from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 from fathom.metrics.table import Metric
 from fathom.results.declared import NATS, declared
-from fathom.results.samples import RELATION, Sample, check_key, drawn
+from fathom.results.samples import QUERY, RELATION, Sample, check_key, drawn
 from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
@@ -58,6 +58,8 @@ class Rows:
         self.spaces: list[str | None] = asked["candidates"]
         self.groups = [dict(groups or {}) for groups in asked["groups"]]
         self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
+        self.filtered: list[int] = asked.get("filtered", [0] * len(queries))
+        """How many other right answers were taken out of each query's ranking."""
         self.cluster = cluster
         check_key(cluster, chain.from_iterable(self.groups))
         self.fact_ids: list[str | None] = asked["fact_id"]
@@ -73,6 +75,8 @@ class Rows:
         self.correct, self.precision, self.recall = map(self._number, ("correct", "precision", "recall"))
         self.prompt_log_prob, self.prompt_tokens = map(self._number, ("prompt_log_prob", "prompt_tokens"))
         self.prompt_log_prob[~(np.isfinite(self.prompt_log_prob) & (self.prompt_tokens > 0))] = np.nan
+        lacking = "not_ranked" in table.column_names  # not in a run of an earlier version
+        self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if lacking else [None] * len(table)
         self.reason = self._reasons()
         self._columns: dict[str, tuple[Floats, ...]] = {}
 
@@ -98,6 +102,15 @@ class Rows:
     def by_relation(self) -> dict[str, list[int]]:
         """Numbers of the queries of each relation, in order."""
         return grouped((relation, query) for query, relation in enumerate(self.relations))
+
+    @cached_property
+    def unit(self) -> Ints:
+        """Of each query the first one of its fact, with which it was drawn; itself where queries are the clusters."""
+        keys = [fact or id_ for fact, id_ in zip(self.fact_ids, self.query_ids, strict=True)]
+        if self.cluster == QUERY:
+            keys = self.query_ids
+        first: dict[str, int] = {}
+        return np.array([first.setdefault(key, place) for place, key in enumerate(keys)], dtype=np.int64)
 
     def sample(self, queries: Sequence[int]) -> Sample:
         """How these queries were drawn."""

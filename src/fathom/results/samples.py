@@ -1,8 +1,9 @@
 """What a number is taken for a sample of: which of its values were drawn together.
 
-By default relations, where there are enough of them to speak for others; else the queries within each relation, the
-relations being what they are. ``benchmarks/coverage.py`` simulates that these intervals hold. ``--cluster`` names
-another key: what repeats in a data set is often its subjects, answers or documents.
+By default relations, where there are enough of them to speak for others; else the facts within each relation, the
+relations being what they are. Queries of one fact, such as both directions of a triple, were drawn together.
+``benchmarks/coverage.py`` simulates that these intervals hold. ``--cluster`` names another key: what repeats in a data
+set is often its subjects, answers or documents.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from fathom.errors import BadInput
 from fathom.metrics.uncertainty import ENOUGH
 
-QUERY, RELATION = "query", "relation"
+QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, RELATION, "subject", "answer")
 """Keys that queries have besides their groups."""
 _WITHIN = " within "
@@ -22,7 +23,7 @@ _WITHIN = " within "
 class Sample(NamedTuple):
     """How values were drawn.
 
-    :param key: as recipes name it: "relation", or "query within relation".
+    :param key: as recipes name it: "relation", or "fact within relation".
     :param clusters: label of each value, [n]; None: each was drawn for itself.
     :param within: label of each, [n]: groups that are taken as they are.
     """
@@ -51,7 +52,7 @@ def drawn(cluster: str, relations: Sequence[str], labels: Iterable[str | None]) 
     return Sample(cluster, [f"{cluster} {label}" if label else f"alone {at}" for at, label in enumerate(labels)])
 
 
-def by_default(groups: Sequence[str], unit: str = QUERY, group: str = RELATION) -> Sample:
+def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -> Sample:
     """Whole groups where there are ten or more, else units within them.
 
     :param groups: label of each value, [n].

@@ -14,6 +14,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
+from fathom.results.baselines import LEGEND, NAMES, Beside, ByLot, Ranked, baselines, beside
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.samples import legend
@@ -39,6 +40,7 @@ class Headline:
     :param reasons: why, and how often each.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param numbers: by name, as METRICS has them: those that the run's predictions can tell.
+    :param beside: of each of them the baselines that can be told, see :mod:`fathom.results.baselines`.
     """
 
     scoring: str
@@ -49,11 +51,19 @@ class Headline:
     reasons: Mapping[str, int]
     deviation: float | None
     numbers: Mapping[str, Number]
+    beside: Mapping[str, tuple[Beside, ...]]
 
     @property
     def accuracy(self) -> Number | None:
         """None where nothing was scored."""
         return self.numbers.get("accuracy")
+
+    def verdict(self, name: str) -> str | None:
+        """Whether that number is above what answering without knowledge would score; None where nobody knows."""
+        if not self.beside.get(name):
+            return None
+        below = [one.baseline for one in self.beside[name] if not one.above]
+        return f"not above {', '.join(below)}" if below else "above"
 
 
 class BreakdownPart(NamedTuple):
@@ -156,6 +166,7 @@ class RunNumbers:
                 "reasons": dict(line.reasons),
                 "accuracy_deviation_over_templates": line.deviation,
                 "metrics": {name: number.plain() for name, number in line.numbers.items()},
+                "baselines": {name: {one.baseline: one.plain() for one in own} for name, own in line.beside.items()},
                 "by": {},
             }
             for line in self.headlines
@@ -178,13 +189,19 @@ class RunNumbers:
             self._numbers[key] = measure(self.rows, wanted, asked)
         return self._numbers[key]
 
+    @cached_property
+    def _baselines(self) -> dict[str, Ranked | ByLot]:
+        return baselines(self.rows)
+
     def _headline(self, scoring: str) -> Headline:
         rows = self.rows
         asked = rows.of(scoring)
         scored = asked[rows.scored[asked]]
         reasons = Counter(reason for place in asked.tolist() if (reason := rows.reason[place]) is not None)
         per_template = self._template_means(scored)
-        found = ((wanted.name, self.number(wanted, asked)) for wanted in self._shown())
+        shown = {wanted.name: wanted for wanted in self._shown()}
+        numbers = {name: told for name, wanted in shown.items() if (told := self.number(wanted, asked)) is not None}
+        beside_each = ((name, beside(rows, shown[name], asked, self._baselines)) for name in numbers)
         return Headline(
             scoring=scoring,
             templates=tuple(sorted(set(rows.template[asked].tolist()))),
@@ -193,7 +210,8 @@ class RunNumbers:
             unscored=len(asked) - len(scored),
             reasons=dict(reasons.most_common()),
             deviation=float(np.std(per_template, ddof=1)) if len(per_template) > 1 and not rows.natural else None,
-            numbers={name: number for name, number in found if number is not None},
+            numbers=numbers,
+            beside={name: found for name, found in beside_each if found},
         )
 
     def _shown(self) -> list[Metric]:
@@ -272,22 +290,34 @@ def _headline_table(summary: Summary) -> Table:
     formats, notes = [], []
     for line in summary.headlines:
         if line.accuracy is None:
-            body.append((line.scoring, "accuracy", None, None, None, None, 0, line.unscored, NOTHING, None))
+            body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *(None,) * 4, NOTHING, None))
             formats.append(".4g")
         for name, number in line.numbers.items():
             told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
-            body.append((line.scoring, name, *told, number.n, line.unscored, number.note, number.recipe))
+            others = {one.baseline: one.value for one in line.beside.get(name, ())}
+            compared = (*map(others.get, NAMES), line.verdict(name))
+            body.append((line.scoring, name, *told, number.n, line.unscored, *compared, number.note, number.recipe))
             formats.append(metric(name).shown)
         notes += _notes(line, summary.queries)
     deviation = "deviation: sample standard deviation over templates"
     drawn = dict.fromkeys(number.sample for line in summary.headlines for number in line.numbers.values())
+    compared_with = [LEGEND] if any(line.beside for line in summary.headlines) else []
     return Table(
-        ("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", "note", "recipe"),
+        (
+            *("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", *NAMES, "verdict"),
+            *("note", "recipe"),
+        ),
         tuple(body),
         "Results",
         row_formats=tuple(formats),
         hidden=frozenset({"note", "recipe"}),
-        notes=(f"{summary.queries:,} queries; {deviation}", *map(legend, filter(None, drawn)), *summary.notes, *notes),
+        notes=(
+            f"{summary.queries:,} queries; {deviation}",
+            *map(legend, filter(None, drawn)),
+            *compared_with,
+            *summary.notes,
+            *notes,
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.metrics.table import SHARE, Metric, hits, metric
 from fathom.metrics.uncertainty import interval
-from fathom.results.numbers import NOTHING, Number, combined, mean, measure, number_of, recipe, untold
+from fathom.results.numbers import NOTHING, Number, combined, difference, mean, measure, number_of, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
@@ -35,7 +35,8 @@ LEGEND = (
     "95 %; MRRₐ: 1 / mean unfiltered rank of all right answers"
 )
 _BY = (
-    "frequency: the baseline, the answers of the training items, the most frequent first; n: items with a rank; "
+    "frequency: the baseline, the answers of the training items, the most frequent first; verdict: above it where the "
+    "95 % interval of the paired difference in MRR is above 0; n: items with a rank; "
     "intervals of all numbers: metrics.json"
 )
 
@@ -144,10 +145,33 @@ def _wording(rows: Rows, places: Ints) -> str:
     return text if SUBJECT in text and ANSWER in text else EACH_ITEM
 
 
-def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, tuple[dict[str, Number], int]]:
+class ByFrequency(NamedTuple):
+    """The frequency baseline of one task.
+
+    :param items: how many its numbers are of.
+    :param reciprocal: 1 / rank of each item, by the id of its query.
+    """
+
+    numbers: dict[str, Number]
+    items: int
+    reciprocal: Mapping[str, float]
+
+    def verdict(self, line: TaskLine) -> str | None:
+        """Whether the MRR of a model's line is above the baseline's, by the interval of their paired difference; None
+        where nothing was scored."""
+        places = line.places[line.rows.scored[line.places]]
+        ids = [line.rows.query_ids[query] for query in line.rows.query[places].tolist()]
+        if not line.numbers or not all(id_ in self.reciprocal for id_ in ids):
+            return None
+        others = [self.reciprocal[id_] for id_ in ids]
+        further = difference(line.rows.reciprocal()[places], others, Sample("item", ids), "MRR − frequency")
+        return "above" if further.low is not None and further.low > 0 else "not above frequency"
+
+
+def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:
     """Answering every item of a task with the training answers by frequency, then the others by lot.
 
-    :returns: of each task of which the run says what there was to learn from: its numbers, and of how many items.
+    :returns: of each task of which the run says what there was to learn from.
     """
     found = {}
     training = run.path / "artifacts" / "training.json"
@@ -158,14 +182,17 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, tuple[d
             continue
         order = by_frequency((gold for golds in seen[task] for gold in golds), rows.candidates[space][0], seed)
         place = {id_: float(number) for number, id_ in enumerate(order, start=1)}
-        golds = ([place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries)
-        ranks = [of_item for of_item in golds if of_item]
+        golds = {query: [place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries}
+        told = [query for query in queries if golds[query]]
+        ranks = [golds[query] for query in told]
         best = [min(of_item) for of_item in ranks]
         values = [*(hits_at_k(best, best, k) for k in CUTS), reciprocal_rank(best), reciprocal_mean_rank(ranks)]
         data = recipe(rows, "", "", ()).split("|")[1]
         made = f"|{data}|answers:training items' by frequency, others by lot {seed}|relation:{task}"
         named = zip(MEASURED, values, strict=True)
-        found[task] = {name: mean(of_item, Sample("item"), name + made) for name, of_item in named}, len(best)
+        numbers = {name: mean(of_item, Sample("item"), name + made) for name, of_item in named}
+        reciprocal = zip((rows.query_ids[query] for query in told), reciprocal_rank(best).tolist(), strict=True)
+        found[task] = ByFrequency(numbers, len(best), dict(reciprocal))
     return found
 
 
@@ -186,12 +213,14 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
     for task in tasks:
         for line in (one for one in lines if one.setting.task == task):
             own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
-            body.append((task, "model", *map(own.get, told), *measured(line.numbers), line.items, line.unscored))
+            verdict = baselines[task].verdict(line) if task in baselines else None
+            about = (task, "model", *map(own.get, told))
+            body.append((*about, *measured(line.numbers), line.items, line.unscored, verdict))
         if task in baselines:
-            numbers, items = baselines[task]
-            body.append((task, "frequency", *(None for _ in told), *measured(numbers), items, None))
+            found = baselines[task]
+            body.append((task, "frequency", *(None for _ in told), *measured(found.numbers), found.items, None, None))
     return Table.of_numbers(
-        ("task", "by", *told, *MEASURED, "n", "unscored"),
+        ("task", "by", *told, *MEASURED, "n", "unscored", "verdict"),
         body,
         "Results",
         BOUNDS,

@@ -59,18 +59,13 @@ def said_unknown(tokenizer: PreTrainedTokenizerBase) -> str:
     return f"tokenises to {tokenizer.unk_token} only"
 
 
-def single_tokens(
-    tokenizer: PreTrainedTokenizerBase, names: Sequence[str], *, leading_space: bool
-) -> NDArray[np.int64]:
-    """The token of each name that is one, −1 for the others: longer ones, and those the vocabulary does not know."""
+def single_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """The token of each name that is one, −1 for the others: longer ones, and those the vocabulary does not know.
+
+    :param tokens: of each name, see :func:`name_tokens`.
+    """
     unknown = tokenizer.unk_token_id
-    return np.array(
-        [
-            ids[0] if len(ids) == 1 and ids[0] != unknown else -1
-            for ids in name_tokens(tokenizer, names, leading_space=leading_space)
-        ],
-        dtype=np.int64,
-    )
+    return np.array([ids[0] if len(ids) == 1 and ids[0] != unknown else -1 for ids in tokens], dtype=np.int64)
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

@@ -3,7 +3,8 @@ row (columns and their meaning: :mod:`fathom.store.predictions`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -96,6 +97,7 @@ class Asked(NamedTuple):
     :param template: which one, :data:`~fathom.store.predictions.NO_TEMPLATE` for none.
     :param prompt: the text asked, ``[Y]`` at the answer's place; None where the query could not be put into words.
     :param num_candidates: how many are ranked; None where there are none.
+    :param not_ranked: :func:`digest` of the candidates that cannot be; None where all are.
     :param likelihood: of the prompt with its (first) gold answer, in nats, and of how many tokens; None where that was
         not asked for.
     """
@@ -105,6 +107,7 @@ class Asked(NamedTuple):
     prompt: str | None
     num_candidates: int | None = None
     likelihood: tuple[float, int] | None = None
+    not_ranked: str | None = None
 
     def rows(self, scorings: Sequence[Scoring], answers: Sequence[Columns] | str) -> list[Columns]:
         """A prediction for each scoring.
@@ -122,10 +125,22 @@ class Asked(NamedTuple):
             "subject": self.query.subject,
             "prompt": self.prompt,
             "num_candidates": self.num_candidates,
+            "not_ranked": self.not_ranked,
         }
         if self.likelihood is not None:
             about["prompt_log_prob"], about["prompt_tokens"] = self.likelihood
         return about | answer
+
+
+def digest(ids: Iterable[str]) -> str | None:
+    """Of candidates, whatever their order; None of none."""
+    told = "\n".join(sorted(ids))
+    return hashlib.sha256(told.encode()).hexdigest()[:16] if told else None
+
+
+def digest_of_others(space: CandidateSet, ranked: NDArray[np.bool_]) -> str | None:
+    """:func:`digest` of the candidates that are not *ranked*, shape (candidates,)."""
+    return digest(space.ids[place] for place in np.flatnonzero(~ranked).tolist())
 
 
 def unscored(reason: str) -> Columns:

@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         ("rank_pessimistic", pa.int64()),
         ("rank_above", pa.int64()),
         ("num_candidates", pa.int64()),
+        ("not_ranked", pa.string()),
         ("gold_scores", pa.list_(pa.float64())),
         ("gold_tokens", pa.list_(pa.int64())),
         ("gold_ranks", pa.list_(pa.float64())),
@@ -58,6 +59,7 @@ SCHEMA = pa.schema(
 
 ``template``: its index, −1 for none. ``rank``: of the best gold answer, 1-based, other known answers filtered, the mean
 of optimistic and pessimistic; null where there is none. ``rank_above``: the search stopped, the rank is greater.
+``num_candidates``: how many were ranked; ``not_ranked``: digest of those that could not be, null where all were.
 ``gold_*``: lists in gold order, ranks unfiltered. ``scores``: all candidates in their order, kept up to 1,000.
 ``scored_tokens``: tokens summed over in the best gold answer's statement. ``mixed_tokens``: tokens of that statement
 that hold letters from inside and outside the answer. ``tokens_*``, where the exact search was used: tokens the query

@@ -23,6 +23,7 @@ from fathom.results.tasks import (
     LEGEND,
     MEASURED,
     OUT_OF_SIGHT,
+    ByFrequency,
     Setting,
     TaskLine,
     baselines_of,
@@ -72,12 +73,12 @@ class Example(NamedTuple):
 class Ontology:
     """What runs remember.
 
-    :param baselines: numbers and count of items of each task for which a run says what there was to learn from.
+    :param baselines: of each task for which a run says what there was to learn from.
     :param best: (task, model, soft or not) → the line of the highest MRR.
     """
 
     lines: list[TaskLine]
-    baselines: dict[str, tuple[dict[str, Number], int]]
+    baselines: dict[str, ByFrequency]
     best: dict[tuple[str, str, bool], TaskLine]
     comparisons: list[Comparison]
     examples: list[Example]
@@ -102,7 +103,7 @@ def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0) 
     _check_settings(lines)
     scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
     best = {about: max(own, key=lambda line: line.mrr) for about, own in scored.items()}
-    baselines: dict[str, tuple[dict[str, Number], int]] = {}
+    baselines: dict[str, ByFrequency] = {}
     for one in read:
         baselines = baselines_of(one.run, one.rows, seed) | baselines
     compared = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
@@ -276,18 +277,23 @@ def _best(found: Ontology) -> Table:
     body: list[tuple[Cell | Number, ...]] = []
     for task in found.tasks:
         if task in found.baselines:
-            numbers, items = found.baselines[task]
-            body.append((task, BASELINE, None, None, *measured(numbers), items))
+            baseline = found.baselines[task]
+            body.append((task, BASELINE, None, None, *measured(baseline.numbers), baseline.items, None))
         for (own, model, soft), line in found.best.items():
             if own == task:
                 about = (task, model, "learnt" if soft else "words", _said(line.setting))
-                body.append((*about, *measured(line.numbers), line.items))
-    notes = [LEGEND, "the best setting of each model by MRR, chosen on the items it is shown for, as in the paper"]
+                verdict = found.baselines[task].verdict(line) if task in found.baselines else None
+                body.append((*about, *measured(line.numbers), line.items, verdict))
+    notes = [
+        LEGEND,
+        "the best setting of each model by MRR, chosen on the items it is shown for, as in the paper: the "
+        "verdict, from the paired difference of its MRR, flatters it",
+    ]
     missing = [task for task in found.tasks if task not in found.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: no run of the ontology probe asked it")
     return Table.of_numbers(
-        ("task", "model", "template", "setting", *MEASURED, "items"),
+        ("task", "model", "template", "setting", *MEASURED, "items", "verdict"),
         body,
         "the best of each model and task (table 4)",
         BOUNDS,
@@ -300,8 +306,8 @@ def _best(found: Ontology) -> Table:
 def _task(found: Ontology, task: str) -> Table:
     body: list[tuple[Cell | Number, ...]] = []
     if task in found.baselines:
-        numbers, items = found.baselines[task]
-        body.append((BASELINE, *(None,) * 5, *measured(numbers), items, 0))
+        baseline = found.baselines[task]
+        body.append((BASELINE, *(None,) * 5, *measured(baseline.numbers), baseline.items, 0))
     body += [
         (*_setting(line.setting), *measured(line.numbers), line.items or None, line.unscored)
         for line in sorted((line for line in found.lines if line.setting.task == task), key=_order)

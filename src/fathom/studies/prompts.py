@@ -8,21 +8,22 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
+from fathom.results.outcomes import every_scoring
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
-from fathom.studies.sizes import HitsLine, hits_lines, hits_table
+from fathom.studies.sizes import HitsLine, hits_line, hits_table
 
 TAIL_TEMPLATES = ("deer", "A", "B", "C")
 
 
 def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
     """The embedding probe with each published tail template, a run each below *out*."""
-    found = []
+    found: list[HitsLine] = []
     for template in TAIL_TEMPLATES:
         name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
         folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
-        found += hits_lines(folder, name, options.cluster)
+        found += map(hits_line, every_scoring(folder, name, options.cluster))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -15,11 +15,12 @@ from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.options import AskingOptions
 from fathom.results.names import folder_names
-from fathom.results.numbers import Number
-from fathom.results.outcomes import every_scoring
+from fathom.results.numbers import Number, untold
+from fathom.results.outcomes import Outcome, common_facts, difference, every_scoring
+from fathom.results.pairs import pool_size
+from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.run import run
-from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.options import SeveralProbesOptions, SizesOptions
 
@@ -34,6 +35,7 @@ class HitsLine(NamedTuple):
     :param probe: with the scoring.
     :param parameters: of the model, None where they do not matter.
     :param hits: Hits@k for each of :data:`CUTS`; without a value where the search stopped before k.
+    :param candidates: mean number that were ranked; NaN where there are none.
     :param queries: how many were asked; of a fact that several ask, one.
     :param unscored: queries without a rank, counted and left out.
     """
@@ -42,15 +44,32 @@ class HitsLine(NamedTuple):
     name: str
     parameters: int | None
     hits: tuple[Number, ...]
+    candidates: float
     queries: int
     unscored: int
 
 
-class Growth(NamedTuple):
-    """The k of Hits@k that rise from each size to the next, and those that do not."""
+class Step(NamedTuple):
+    """From one size to the next.
 
-    rising: list[int]
-    not_rising: list[int]
+    :param smaller: a model.
+    :param larger: the next in order of size.
+    :param k: of Hits@k.
+    :param difference: larger − smaller, paired by fact; without a value where their candidates or facts are not alike.
+    """
+
+    probe: str
+    smaller: str
+    larger: str
+    k: int
+    difference: Number
+
+    @property
+    def verdict(self) -> str | None:
+        """Whether Hits@k rises or drops, or whether these facts cannot tell (tie); None where nothing is known."""
+        if self.difference.low is None or self.difference.high is None:
+            return None
+        return "rise" if self.difference.low > 0 else "drop" if self.difference.high < 0 else "tie"
 
 
 class AskedProbe(NamedTuple):
@@ -61,10 +80,10 @@ class AskedProbe(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """Models in order of size, and of each probe and scoring what grows."""
+    """Models in order of size, and of each probe and scoring the steps from each to the next."""
 
     lines: list[HitsLine]
-    growth: dict[str, Growth]
+    steps: list[Step]
 
 
 def ask(
@@ -81,15 +100,17 @@ def ask(
     asked = asked_of(options, {"max_rank": MAX_RANK})
     names = folder_names([name for name, _ in models])
     queryset = data if isinstance(data, QuerySet) else read(data)
-    found: list[HitsLine] = []
+    found: list[tuple[HitsLine, Outcome]] = []
     for (name, load), short in zip(models, names, strict=True):
         model = load()
         for probe, chosen in asked:
             folder = run(probe, model, queryset, chosen, out / f"{probe}-{short}", announce(f"{probe} {name}"))
-            found += hits_lines(folder, short, options.cluster, model.parameters)
-    found.sort(key=lambda line: (line.probe, line.parameters or 0))
-    probes = dict.fromkeys(line.probe for line in found)
-    return Sizes(found, {probe: rises([line for line in found if line.probe == probe]) for probe in probes})
+            outcomes = every_scoring(folder, short, options.cluster)
+            found += [(hits_line(outcome, model.parameters), outcome) for outcome in outcomes]
+    found.sort(key=lambda one: (one[0].probe, one[0].parameters or 0))
+    by_probe = grouped((line.probe, outcome) for line, outcome in found)
+    next_to = ((probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes))
+    return Sizes([line for line, _ in found], [step for pair in next_to for step in steps_between(*pair)])
 
 
 def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = None) -> list[AskedProbe]:
@@ -114,51 +135,57 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     ]
 
 
-def rises(lines: Sequence[HitsLine]) -> Growth:
-    """Of the k that every run tells. :param lines: in order of size; equal is not rising."""
-    growth = Growth([], [])
-    for place, k in enumerate(CUTS):
-        values = [hit.value for line in lines if (hit := line.hits[place]).n]
-        if len(values) > 1 and len(values) == len(lines):
-            growth[0 if all(small < large for small, large in pairwise(values)) else 1].append(k)
-    return growth
+def steps_between(probe: str, smaller: Outcome, larger: Outcome) -> Iterator[Step]:
+    """One for each cut, of one probe and scoring."""
+    for k in CUTS:
+        try:
+            facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
+            number = difference(f"hits@{k}", [(1, larger), (-1, smaller)], hits, facts)
+        except BadInput as error:
+            number = untold(str(error))
+        yield Step(probe, smaller.model, larger.model, k, number)
 
 
 def tables(found: Sizes) -> list[Table]:
-    """One; what rises with size and what does not stands below it, where there is something to compare."""
-    notes = []
-    for probe, (rising, not_rising) in found.growth.items():
-        said = ((rising, "rises from each size to the next"), (not_rising, "does not rise at every step"))
-        notes += [f"{probe}: hits@{', @'.join(map(str, cuts))} {verdict}" for cuts, verdict in said if cuts]
-    return [hits_table("growth with the size of the model", found.lines, notes)]
+    """Every run, then what each step to the next size changes."""
+    made = [hits_table("growth with the size of the model", found.lines)]
+    if found.steps:
+        made.append(
+            Table.of_numbers(
+                ("probe", "from", "to", "of", "difference", "verdict"),
+                [(*step[:3], f"hits@{step.k}", step.difference, step.verdict) for step in found.steps],
+                "from each size to the next",
+                {"difference": ("low", "high", "p")},
+                {"difference": "+.1%"},
+                ("paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",),
+            )
+        )
+    return made
 
 
 # --- Hits@1, 10 and 100 of runs that a study has made, one line per run and scoring
 
 
-def hits_lines(run: RunFolder, name: str, cluster: str, parameters: int | None = None) -> list[HitsLine]:
-    """One line per scoring."""
-    return [
-        HitsLine(
-            f"{outcome.probe} {outcome.scoring}",
-            name,
-            parameters,
-            tuple(outcome.mean(f"hits@{k}", outcome.hits(k)) for k in CUTS),
-            len(outcome.facts),
-            len(outcome.left_out),
-        )
-        for outcome in every_scoring(run, name, cluster)
-    ]
+def hits_line(outcome: Outcome, parameters: int | None = None) -> HitsLine:
+    """Of one run in one scoring."""
+    return HitsLine(
+        f"{outcome.probe} {outcome.scoring}",
+        outcome.model,
+        parameters,
+        tuple(outcome.mean(f"hits@{k}", outcome.hits(k)) for k in CUTS),
+        pool_size(outcome),
+        len(outcome.facts),
+        len(outcome.left_out),
+    )
 
 
-def hits_table(title: str, lines: Sequence[HitsLine], notes: Iterable[str] = ()) -> Table:
+def hits_table(title: str, lines: Sequence[HitsLine]) -> Table:
     """With intervals."""
     columns = [f"hits@{k}" for k in CUTS]
     return Table.of_numbers(
-        ("probe", "model or prompt", "parameters", *columns, "queries", "unscored"),
-        [(*line[:3], *line.hits, line.queries, line.unscored) for line in lines],
+        ("probe", "model or prompt", "parameters", *columns, "candidates", "queries", "unscored"),
+        [(*line[:3], *line.hits, *line[4:]) for line in lines],
         title,
         {f"hits@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
-        dict.fromkeys(columns, ".1%"),
-        notes,
+        dict.fromkeys(columns, ".1%") | {"candidates": ",.0f"},
     )

@@ -26,7 +26,8 @@ BLOCK = 1 << 16
 class TripleQueries(Sequence[Query]):
     """(head, relation, ?) for rows of a graph; a :class:`Query` is made when it is looked at.
 
-    A query's other right answers are the tails of the same head and relation in *all* splits.
+    A query's other right answers are the tails of the same head and relation in *all* splits, or the heads of the same
+    relation and tail.
 
     :param rows: which triples, shape (triples,).
     :param split: their split, "" for all triples.
@@ -47,6 +48,15 @@ class TripleQueries(Sequence[Query]):
         self._prefix, self._first = split or "triple", graph.splits[split].start if split else 0
         self.cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
         """Among these queries, of each relation of the graph."""
+
+    def asked(self, directions: tuple[Direction, ...]) -> TripleQueries:
+        """The same triples in other directions."""
+        return TripleQueries(self.graph, self.rows, self.split, directions, self.everybody)
+
+    def answers(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Places of the gold answers of some of :attr:`rows` among the entities, shape (directions, rows)."""
+        ends = {"tail": self.graph.tail, "head": self.graph.head}
+        return np.stack([ends[direction][rows] for direction in self.directions])
 
     def __len__(self) -> int:
         return len(self.rows) * len(self.directions)

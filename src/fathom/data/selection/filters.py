@@ -1,7 +1,7 @@
 """Which part of a data set is asked: filters in a fixed order, and how much each of them left out.
 
-Order: split, reading, relations, subset, tails, tokens, limit, and then the candidates. On a graph everything happens
-on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
+Order: split, directions, reading, relations, subset, tails, tokens, limit, and then the candidates. On a graph
+everything happens on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fathom.data.graph.queries import (
     candidate_set,
     graph_queryset,
 )
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
 from fathom.data.selection.pools import moved, pooled
 from fathom.data.selection.readings import Reading, lacking_reading, read_as
 from fathom.data.statistics import CountTokens
@@ -42,6 +42,8 @@ class Selection:
     """What to keep; by default everything (of a graph with splits: the ``test`` split).
 
     :param split: a split of a graph, or "all" of its triples.
+    :param directions: what is asked of each triple of a graph; a triple that the filters by gold answers or by number
+        keep is asked in all of them, so that they are compared on the same facts. Empty: as *data* ask.
     :param relations: ids.
     :param subset: a named part of the data.
     :param ids: ids of queries.
@@ -60,6 +62,7 @@ class Selection:
     """
 
     split: str | None = None
+    directions: tuple[Direction, ...] = ()
     relations: Collection[str] = ()
     subset: str | None = None
     ids: Collection[str] | None = None
@@ -180,13 +183,14 @@ class _Rows:
         return replace(self, rows=self.rows[np.isin(self.rows, self.triples.rows_of(ids))])
 
     def golds(self) -> tuple[list[str], list[str]]:
-        graph = self.triples.graph
-        entities = graph.entities.take(np.unique(graph.tail[self.rows]))
+        entities = self.triples.graph.entities.take(np.unique(self.triples.answers(self.rows)))
         return entities.column("id").to_pylist(), entities.column("name").to_pylist()
 
     def with_golds(self, keep: NDArray[np.bool_]) -> _Rows:
-        _, place = np.unique(self.triples.graph.tail[self.rows], return_inverse=True)
-        return replace(self, rows=self.rows[keep[place]])
+        """Triples all of whose gold answers are kept: the heads, too, where these are asked for."""
+        answers = self.triples.answers(self.rows)
+        _, place = np.unique(answers, return_inverse=True)
+        return replace(self, rows=self.rows[keep[place].reshape(answers.shape).all(axis=0)])
 
     def take(self, places: Sequence[int]) -> _Rows:
         return replace(self, rows=self.rows[np.array(places, dtype=np.int64)])
@@ -215,6 +219,8 @@ def _narrow(
     data: QuerySet, selection: Selection, count_tokens: CountTokens | None
 ) -> tuple[QuerySet, _Left, dict[str, int]]:
     data, faults = _of_split(data, selection)
+    data, one_way = _in_directions(data, selection.directions)
+    faults += one_way
     faults += _faults(data, selection)
     if selection.reading != "auto":
         faults += lacking_reading(data, selection.reading)
@@ -294,6 +300,20 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
     if isinstance(data.queries, TripleQueries):
         about |= {"directions": data.queries.directions, "everybody": data.queries.everybody}
     return graph_queryset(data.graph, wanted, **about), []
+
+
+def _in_directions(data: QuerySet, directions: tuple[Direction, ...]) -> tuple[QuerySet, list[str]]:
+    """The queries in these directions; as they are where none are named."""
+    if isinstance(data.queries, TripleQueries):
+        if directions in ((), data.queries.directions):
+            return data, []
+        return replace(data, queries=data.queries.asked(directions)), []
+    if "head" not in directions or {query.direction for query in data.queries} == set(directions):
+        return data, []
+    return data, [
+        f"--directions {','.join(directions)}: {data.name} is no knowledge graph, its questions ask for tails alone: "
+        "give a folder with train.tsv or a file of triples, or leave --directions out"
+    ]
 
 
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:

@@ -1,0 +1,193 @@
+"""What answering without knowledge would score on the same predictions, and whether a model scores more.
+
+- *random*: any order of the candidates, each as likely;
+- *majority*: always the relation's most frequent right answers, counted over the queries of the run;
+- *names*: what the model itself says of the names without the subject: each candidate's mean score over the *other*
+  queries of the same relation, template and scoring. A model that is not above it does not use the subject.
+
+All in expectation over ties. A model is *above* a baseline where the 95 % interval of the paired difference is above 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.metrics.ranking import hits_at_k
+from fathom.metrics.table import Metric
+from fathom.results.numbers import Number, against
+from fathom.results.rows import Floats, Ints, Rows, grouped
+
+NAMES = ("random", "majority", "names")
+LEGEND = (
+    "random, majority, names: what answering by lot, always with the relation's most frequent answers, and by the "
+    "model's own scores of the names over other subjects would score; above: the 95 % interval of the paired "
+    "difference is above 0"
+)
+
+
+class Beside(NamedTuple):
+    """A number of a model beside that of a baseline, over the same predictions.
+
+    :param baseline: one of :data:`NAMES`.
+    :param value: of the baseline.
+    :param difference: model − baseline, paired by query.
+    """
+
+    baseline: str
+    value: float
+    difference: Number
+
+    @property
+    def above(self) -> bool:
+        """Whether the model is."""
+        return self.difference.low is not None and self.difference.low > 0
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"value": self.value, "difference": self.difference.plain(), "above": self.above}
+
+
+class Ranked:
+    """Optimistic and pessimistic rank of each prediction's best gold answer, [n]; NaN where it has none."""
+
+    def __init__(self, optimistic: Floats, pessimistic: Floats) -> None:
+        self._ranks = optimistic, pessimistic
+
+    def hits(self, k: int) -> Floats:
+        """Expected Hits@k."""
+        told = ~np.isnan(self._ranks[0])
+        found = np.full(len(told), np.nan)
+        found[told] = hits_at_k(self._ranks[0][told], self._ranks[1][told], k)
+        return found
+
+    def reciprocal(self) -> Floats:
+        """1 / realistic rank."""
+        return np.asarray(2 / (self._ranks[0] + self._ranks[1]))
+
+
+class ByLot:
+    """Random orders of *others* + *golds* candidates, [n] each; without candidates NaN."""
+
+    def __init__(self, others: Floats, golds: Floats) -> None:
+        self._pairs, self._pair = np.unique(np.stack([others, golds]), axis=1, return_inverse=True)
+
+    def hits(self, k: int) -> Floats:
+        """Chance that a gold answer is among the first *k*."""
+        return self._each(lambda beyond: 1 - float(beyond[min(k, len(beyond) - 1)]))
+
+    def reciprocal(self) -> Floats:
+        """Expectation of 1 / rank of the best gold answer."""
+        return self._each(lambda beyond: float((-np.diff(beyond) / np.arange(1, len(beyond))).sum()))
+
+    def _each(self, told: Callable[[Floats], float]) -> Floats:
+        found = [told(_beyond(int(m), int(g))) if m + g > 0 else np.nan for m, g in self._pairs.T]
+        return np.array(found)[self._pair.reshape(-1)]
+
+
+def _beyond(others: int, golds: int) -> Floats:
+    """Chance that the first r hold no gold answer, r = 0 … others + 1: ∏ (others − j) / (others + golds − j)."""
+    left = np.arange(others, -1, -1, dtype=float)
+    return np.concatenate([[1.0], np.cumprod(left / (left + golds))])
+
+
+def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
+    """By name; those of which nothing can be told are NaN throughout."""
+    golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
+    filtered = np.array(rows.filtered, dtype=float)[rows.query]
+    asked = rows.number_of_candidates > 0
+    others = np.where(asked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
+    return {
+        "random": ByLot(others, np.where(asked, golds, 0)),
+        "majority": Ranked(*(ranks[rows.query] for ranks in _by_majority(rows))),
+        "names": Ranked(*_by_names(rows)),
+    }
+
+
+def beside(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Beside, ...]:
+    """A metric of a model beside each baseline that can tell it of all predictions.
+
+    :param asked: places of predictions of one scoring.
+    :param found: of :func:`baselines`.
+    """
+    if not metric.beside_baselines:
+        return ()
+    each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in found.items())
+    return tuple(Beside(name, *told) for name, told in each if told is not None)
+
+
+class _Counts:
+    """How often each candidate of a space is right. :param spaces: None where there are no candidates."""
+
+    def __init__(self, counts: Mapping[str, int], space: Sequence[str] | None) -> None:
+        self.of = {answer: counts[answer] for answer in space or () if answer in counts} or dict(counts)
+        self._sorted = np.sort(np.fromiter(self.of.values(), float))
+
+    def ranks(self, golds: Sequence[str], left_out: Iterable[str]) -> tuple[float, float]:
+        """Of the most frequent of *golds*, before and after all that are as frequent. :param left_out: not ranked."""
+        best = max((self.of[answer] for answer in golds if answer in self.of), default=None)
+        if best is None:
+            return np.nan, np.nan
+        gone = [self.of[answer] for answer in left_out if answer in self.of]
+        below, within = (int(np.searchsorted(self._sorted, best, side)) for side in ("left", "right"))
+        first = 1 + len(self._sorted) - within - sum(count > best for count in gone)
+        return first, first + within - below - sum(count == best for count in gone)
+
+
+def _by_majority(rows: Rows) -> tuple[Floats, Floats]:
+    """Ranks of each query's best gold answer by how often answers are right in its relation and direction. Another
+    right answer of the same subject is filtered, where the run asks for it."""
+    ranks = np.full((2, len(rows.gold)), np.nan)
+    keys = zip(rows.relations, rows.directions, strict=True)
+    for queries in grouped((key, query) for query, key in enumerate(keys)).values():
+        counts = Counter(answer for query in queries for answer in rows.gold[query])
+        spaces = dict.fromkeys(rows.spaces[query] for query in queries)
+        of_space = {space: _Counts(counts, rows.candidates.get(space or "", (None,))[0]) for space in spaces}
+        alike = grouped((rows.subjects[query], answer) for query in queries for answer in rows.gold[query])
+        for query in queries:
+            subject, golds = rows.subjects[query], rows.gold[query]
+            ranks[:, query] = of_space[rows.spaces[query]].ranks(golds, {*golds, *(alike[subject] if subject else ())})
+    return ranks[0], ranks[1]
+
+
+def _by_names(rows: Rows) -> tuple[Floats, Floats]:
+    """Ranks by each candidate's mean score over the other queries; NaN where a query is alone, its scores were not
+    kept, or it was asked by a sentence of its own."""
+    ranks = np.full((2, len(rows.query)), np.nan)
+    if rows.natural:
+        return ranks[0], ranks[1]
+    scored = np.flatnonzero(rows.scored).tolist()
+    for places in grouped((_asked_alike(rows, place), place) for place in scored if len(rows.scores(place))).values():
+        scores = np.stack([rows.scores(place) for place in places])
+        if len(places) > 1:
+            ranks[:, places] = _ranks_of_means(scores, [rows.gold_places(place) for place in places])
+    return ranks[0], ranks[1]
+
+
+def _asked_alike(rows: Rows, place: int) -> tuple[Any, ...]:
+    query = int(rows.query[place])
+    about = rows.relations[query], rows.directions[query], rows.spaces[query]
+    return (*about, int(rows.template[place]), rows.scoring[place])
+
+
+def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]]) -> Floats:
+    """[2, n]. :param scores: [n, candidates]; what is not finite is not ranked. :param golds: of each."""
+    told = np.isfinite(scores)
+    filled = np.where(told, scores, 0.0)
+    count = told.sum(axis=0) - told
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(told & (count > 0), (filled.sum(axis=0) - filled) / count, np.nan)
+    ranks = np.full((2, len(scores)), np.nan)
+    for place, (own, gold) in enumerate(zip(means, golds, strict=True)):
+        best = max((own[at] for at in gold if not np.isnan(own[at])), default=None)
+        if best is None:
+            continue
+        others = np.delete(own, gold)
+        # Sums in another order differ in their last bits, and would break a tie.
+        near = 1e-9 * max(1.0, abs(best))
+        ranks[0, place] = 1 + (others > best + near).sum()
+        ranks[1, place] = 1 + (others >= best - near).sum()
+    return ranks

@@ -1,0 +1,152 @@
+"""Baselines beside results: by hand, against all orders, and what their verdict says of answerers that know nothing."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fathom.results.baselines import ByLot, Ranked, baselines
+from fathom.results.summary import summarise
+from tests.test_report import ROWS, Fake, scored
+
+
+@pytest.mark.parametrize(("others", "golds"), [(3, 1), (3, 2), (1, 3), (0, 2), (4, 1)])
+def test_by_lot_is_the_mean_over_all_orders(others, golds):
+    """The best gold answer's rank counts those that are not gold before it."""
+    orders = permutations(range(others + golds))  # the first of them are gold
+    ranks = [1 + min(map(order.index, range(golds))) for order in orders]
+    found = ByLot(np.array([others, others]), np.array([golds, golds]))
+    for k in (1, 2, 10):
+        assert found.hits(k).tolist() == pytest.approx([np.mean([rank <= k for rank in ranks])] * 2)
+    assert found.reciprocal()[0] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+
+
+def test_without_candidates_nothing_is_by_lot():
+    assert np.isnan(ByLot(np.array([0.0, 1.0]), np.array([0.0, 1.0])).hits(1)).tolist() == [True, False]
+
+
+def rows(**more):
+    """Relation r: right answers a, a, b, and of subject s4 both a and c; x of another relation."""
+    about = {
+        "relations": ["r"] * 5 + ["t"],
+        "directions": ["tail"] * 6,
+        "gold": [["a"], ["a"], ["b"], ["a"], ["c"], ["x"]],
+        "subjects": ["s1", "s2", "s3", "s4", "s4", "s5"],
+        "spaces": ["r"] * 5 + ["t"],
+        "candidates": {"r": (["a", "b", "c", "d"], ["A", "B", "C", "D"]), "t": (["x", "y"], ["X", "Y"])},
+        "query": np.arange(6),
+        "filtered": [0, 0, 0, 1, 1, 0],
+        "number_of_candidates": np.array([4.0] * 5 + [2.0]),
+        "natural": False,
+        "scored": np.ones(6, dtype=bool),
+        "scores": lambda place: np.array([]),
+    }
+    return SimpleNamespace(**about | more)
+
+
+def test_majority_by_hand():
+    """a is right three times, b and c once. a stands first; b behind a and tied with c: ranks 2 and 3; c of s4, whose
+    other right answer a is filtered, tied with b alone: 1 and 2. d is never right and never before another."""
+    found = baselines(rows())["majority"]
+    assert found.hits(1).tolist() == [1, 1, 0, 1, 0.5, 1]
+    assert found.hits(2).tolist() == [1, 1, 0.5, 1, 1, 1]
+    assert found.reciprocal().tolist() == pytest.approx([1, 1, 1 / 2.5, 1, 1 / 1.5, 1])
+
+
+def test_by_lot_leaves_out_what_is_filtered():
+    assert baselines(rows())["random"].hits(1).tolist() == pytest.approx([1 / 4] * 3 + [1 / 3] * 2 + [1 / 2])
+
+
+def test_names_by_hand():
+    """Scores of a, b, c of three queries. Without the first the means are 1, 2, 0.5: its gold answer a is second.
+    Without the second 3, 1, 0.5: b is second; without the third 2, 2, 1: c is third. A query alone has no other."""
+    scores = [[4.0, 1.0, 1.0], [0.0, 3.0, 1.0], [2.0, 1.0, 0.0], [1.0, 2.0]]
+    alike = rows(
+        relations=["r", "r", "r", "t"],
+        directions=["tail"] * 4,
+        gold=[["a"], ["b"], ["c"], ["x"]],
+        subjects=["s1", "s2", "s3", "s4"],
+        spaces=["r", "r", "r", "t"],
+        candidates={"r": (["a", "b", "c"], ["A", "B", "C"]), "t": (["x", "y"], ["X", "Y"])},
+        query=np.arange(4),
+        filtered=[0] * 4,
+        number_of_candidates=np.array([3.0, 3.0, 3.0, 2.0]),
+        scored=np.ones(4, dtype=bool),
+        template=np.zeros(4, dtype=int),
+        scoring=["sum/full"] * 4,
+        scores=lambda place: np.array(scores[place]),
+        gold_places=lambda place: [[0], [1], [2], [0]][place],
+    )
+    found = baselines(alike)["names"]
+    assert found.reciprocal().tolist() == pytest.approx([1 / 2, 1 / 2, 1 / 3, np.nan], nan_ok=True)
+    scores[0][2] = -np.inf  # not ranked: it takes no part
+    assert baselines(alike)["names"].hits(2)[0] == 1
+
+
+def test_ranks_of_ties():
+    found = Ranked(np.array([1.0, np.nan]), np.array([4.0, np.nan]))
+    assert found.hits(1).tolist() == pytest.approx([1 / 4, np.nan], nan_ok=True)
+    assert found.reciprocal().tolist() == pytest.approx([1 / 2.5, np.nan], nan_ok=True)
+
+
+def test_they_stand_beside_the_numbers_with_a_verdict():
+    """Random: 1/3, 1/3 of R1 and 1/2 of R2. By template (1/3 + 1/3 + 1/2) / 3 and 1/3: mean 13/36. Majority: a and b
+    are right once each, and one subject has both, so the other is filtered: all are first."""
+    [line] = summarise(Fake(ROWS)).headlines
+    told = {one.baseline: one for one in line.beside["accuracy"]}
+    assert told["random"].value == pytest.approx(13 / 36)
+    assert told["random"].difference.value == pytest.approx(17 / 24 - 13 / 36)
+    assert told["random"].difference.recipe.startswith("accuracy − random|data:Mini@3f2a|")
+    assert told["majority"].value == 1
+    assert line.verdict("accuracy").startswith("not above")
+    assert line.verdict("mean_rank") is None
+    table = summarise(Fake(ROWS)).tables[0]
+    verdicts = {row[1]: row[table.columns.index("verdict")] for row in table.rows}
+    assert verdicts["accuracy"] == line.verdict("accuracy")
+    assert verdicts["brier"] is None
+
+
+def many(answer):
+    """Thirty queries of R1 by one template: gold is a, b or c in turn, and *answer* says what stands first."""
+    golds = ["a", "b", "c"] * 10
+    queries = [(f"q{n}", "R1", gold, {}) for n, gold in enumerate(golds)]
+    made = []
+    for n, gold in enumerate(golds):
+        first = answer(n, gold)
+        probabilities = [0.8 if name == first else 0.1 for name in "abc"]
+        rank = 1 if first == gold else 2
+        made.append(scored(f"q{n}", 0, probabilities, rank, rank if rank == 1 else 3))
+    fake = Fake(made)
+    fake.queries_table = queries
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        (lambda n, gold: gold, "above"),
+        (lambda n, gold: "a", "not above random, majority, names"),
+        (lambda n, gold: "abc"[(n * 7 + n // 3) % 3], "not above random, majority, names"),
+    ],
+    ids=["knowing", "constant", "by lot"],
+)
+def test_who_knows_nothing_is_not_above(answer, verdict, monkeypatch):
+    fake = many(answer)
+    monkeypatch.setattr("tests.test_report.QUERIES", fake.queries_table)
+    monkeypatch.setattr(Fake, "queries", _each_of_its_own_subject(Fake.queries))
+    [line] = summarise(fake).headlines
+    assert line.verdict("accuracy") == verdict
+
+
+def _each_of_its_own_subject(queries):
+    def made(self):
+        table = queries(self)
+        for name in ("subject_id", "fact_id"):
+            place = table.schema.get_field_index(name)
+            table = table.set_column(place, name, [[f"{name}{n}" for n in range(len(table))]])
+        return table
+
+    return made
