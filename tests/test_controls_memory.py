@@ -56,17 +56,20 @@ class TestOntology:
         )
         assert len(found.lines) == 4
         for line in found.lines:
-            numbers, items = found.baselines[line.setting.task]
-            assert items == line.items == 30
+            baseline = found.baselines[line.setting.task]
+            assert baseline.items == line.items == 30
+            assert baseline.verdict(line) == "not above frequency"
             for name in MEASURED:
-                assert line.numbers[name].value == pytest.approx(numbers[name].value), name
+                assert line.numbers[name].value == pytest.approx(baseline.numbers[name].value), name
 
     def test_answers_by_lot_and_constant_ones_do_not_beat_it(self, tmp_path: Path) -> None:
         """What is right most often in training is right more often than any other in the items, too."""
         for number, answer in enumerate((at_random(0), at_random(1), lambda *asked: constant(*asked)[::-1])):
             found = self.asked(tmp_path / str(number), answer)
             for line in found.lines:
-                assert line.mrr < found.baselines[line.setting.task][0]["MRR"].value
+                baseline = found.baselines[line.setting.task]
+                assert line.mrr < baseline.numbers["MRR"].value
+                assert baseline.verdict(line) == "not above frequency"
 
     def test_one_who_knows_beats_it_by_the_template_that_it_understands(self, tmp_path: Path) -> None:
         """By the first template 0.4 of the facts stand first and the others second, by the second all at rank 4: MRR
@@ -77,7 +80,7 @@ class TestOntology:
             assert line.template == 0
             assert line.mrr == pytest.approx(0.7)
             assert line.numbers["R@1"].value == pytest.approx(0.4)
-            assert line.mrr > found.baselines[task][0]["MRR"].value
+            assert found.baselines[task].verdict(line) == "above"
         assert [line.mrr for line in found.lines if line.template == 1] == pytest.approx([0.25, 0.25])
 
 

@@ -1,5 +1,5 @@
-"""What the studies that start their own runs conclude of answerers that lack the property asked for, and of one that has
-it (see tests/test_controls.py)."""
+"""What studies that start their own runs conclude of answerers that lack the property asked for, and of one that has it
+(see tests/test_controls.py)."""
 
 from __future__ import annotations
 
@@ -200,53 +200,57 @@ def model(parameters: int, facts: Iterable[int], offset: int = 0) -> ScriptedMod
     return made
 
 
-def rising(found: sizes.Sizes) -> list[int]:
-    """The k of which it is said that Hits@k rise with size."""
-    [growth] = found.growth.values()
-    return growth.rising
+def steps(found: sizes.Sizes, k: int) -> list[tuple[str | None, float]]:
+    """Verdict and difference of each step in Hits@k."""
+    return [(step.verdict, round(step.difference.value, 9)) for step in found.steps if step.k == k]
 
 
 class TestSizes:
-    def asked(self, models: Mapping[str, ScriptedModel], out: Path) -> sizes.Sizes:
-        loading = [(name, partial(models.get, name)) for name in models]
+    def asked(self, facts: Mapping[int, Iterable[int]], out: Path, offset: int = 0) -> sizes.Sizes:
+        """:param facts: number of parameters → what a model of that size knows, in the order in which it is named."""
+        named = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
+        loading = [(name, partial(named.get, name)) for name in named]
         return sizes.ask(loading, capitals(), SizesOptions(probes=("statement",)), out, silent)
 
-    @pytest.mark.parametrize(
-        "order", [("small", "middle", "large"), ("large", "middle", "small"), ("middle", "large", "small")]
-    )
-    def test_models_stand_by_size_however_they_are_named(self, order: Sequence[str], tmp_path: Path) -> None:
-        """4, 11 and 18 of 20 facts are known; of the others each town is as likely: 1/20 first, 10/20 among ten."""
-        knowing_more = {"small": model(10, range(4)), "middle": model(200, range(11)), "large": model(3000, range(18))}
-        found = self.asked({name: knowing_more[name] for name in order}, tmp_path)
-        assert [(line.name, line.parameters) for line in found.lines] == [
-            ("small", 10),
-            ("middle", 200),
-            ("large", 3000),
+    @pytest.mark.parametrize("listed", [(10, 200, 3000), (3000, 200, 10), (200, 3000, 10)])
+    def test_models_stand_by_size_however_they_are_listed(self, listed: Sequence[int], tmp_path: Path) -> None:
+        """4, 11 and 18 of 20 facts are known; of the others each town is as likely: 1/20 first, 10/20 among ten. Each
+        step is 7/20 · 19/20, or 7/20 · 1/2; among a hundred stand all towns."""
+        known = {10: 4, 200: 11, 3000: 18}
+        found = self.asked({size: range(known[size]) for size in listed}, tmp_path)
+        assert [(line.name, line.parameters) for line in found.lines] == [("m10", 10), ("m200", 200), ("m3000", 3000)]
+        for line, number in zip(found.lines, known.values(), strict=True):
+            expected = (number + (20 - number) / 20) / 20, (number + (20 - number) / 2) / 20, 1
+            assert values(line.hits) == pytest.approx(expected)
+        assert [(step.smaller, step.larger) for step in found.steps if step.k == 1] == [
+            ("m10", "m200"),
+            ("m200", "m3000"),
         ]
-        assert [values(line.hits[:2]) for line in found.lines] == [
-            pytest.approx([(known + (20 - known) / 20) / 20, (known + (20 - known) / 2) / 20]) for known in (4, 11, 18)
-        ]
-        assert rising(found) == [1, 10]  # among a hundred stand all twenty towns
+        assert steps(found, 1) == [("rise", 0.3325)] * 2
+        assert steps(found, 10) == [("rise", 0.175)] * 2
+        assert steps(found, 100) == [("tie", 0)] * 2
 
     @pytest.mark.parametrize(
-        "facts",
+        ("known", "expected"),
         [
-            (range(9), range(9), range(9)),
-            (range(9), range(5, 14), range(11, 20)),  # others, as many
-            (range(18), range(11), range(4)),
+            ((range(9), range(9), range(9)), [("tie", 0)] * 2),
+            ((range(9), range(5, 14), range(11, 20)), [("tie", 0)] * 2),  # others, as many
+            ((range(18), range(11), range(4)), [("drop", -0.3325)] * 2),
+            ((range(4), range(18), range(11)), [("rise", 0.665), ("drop", -0.3325)]),
         ],
     )
-    def test_where_larger_models_hold_no_more_nothing_rises(self, facts: Sequence[range], tmp_path: Path) -> None:
-        named = {f"m{n}": model(10 ** (n + 1), own) for n, own in enumerate(facts)}
-        assert rising(self.asked(named, tmp_path)) == []
-        assert rising(self.asked(dict(reversed(named.items())), tmp_path / "again")) == []
+    def test_where_larger_models_hold_no_more_nothing_rises(
+        self, known: Sequence[range], expected: list[tuple[str, float]], tmp_path: Path
+    ) -> None:
+        of_size = {10 ** (n + 1): own for n, own in enumerate(known)}
+        assert steps(self.asked(of_size, tmp_path), 1) == expected
+        assert steps(self.asked(dict(reversed(of_size.items())), tmp_path / "again"), 1) == expected
 
     def test_being_surer_of_what_is_wrong_is_no_knowledge(self, tmp_path: Path) -> None:
-        """Each larger model has an opinion on more facts, the wrong one."""
-        named = {f"m{n}": model(10 ** (n + 1), range(6 * n + 2), offset=1) for n in range(3)}
-        found = self.asked(named, tmp_path)
-        assert rising(found) == []
-        assert found.lines[0].hits[0].value > found.lines[-1].hits[0].value
+        """Each larger model has an opinion on six more facts, the wrong one: 6/20 · 1/20 less at the first place."""
+        found = self.asked({10 ** (n + 1): range(6 * n + 2) for n in range(3)}, tmp_path, offset=1)
+        assert [difference for _, difference in steps(found, 1)] == [-0.015] * 2
+        assert "rise" not in {verdict for k in (1, 10, 100) for verdict, _ in steps(found, k)}
 
 
 # --- compute time: each query takes as long as the others
