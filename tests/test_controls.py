@@ -42,14 +42,14 @@ from tests.answerers import (
 )
 
 
+Made = Callable[..., RunFolder]
+
+
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[..., RunFolder]:
+def made(tmp_path: Path) -> Made:
     """Runs, each in a folder of its own."""
     count = iter(range(10_000))
     return lambda answer, data, **more: answered(tmp_path / f"run{next(count)}", answer, data, **more)
-
-
-Made = Callable[..., RunFolder]
 
 
 def values(numbers: Iterable[Number]) -> list[float]:
@@ -325,8 +325,9 @@ class TestRelations:
     falling = (1, 0.8, 0.6, 0.4, 0.2)
 
     def test_the_same_knowledge_makes_no_difference(self, made: Made) -> None:
-        """However many facts of each relation were drawn: over facts, the second data set would be at 0.68."""
-        runs = [of_shares(made, self.falling, (10,) * 5, "D"), of_shares(made, self.falling, (30, 20, 10, 10, 10), "E")]
+        """However many facts of each relation were drawn: over facts, shares would be 32/60 and 58/80."""
+        drawn = {"D": (10, 10, 10, 10, 20), "E": (30, 20, 10, 10, 10)}
+        runs = [of_shares(made, self.falling, each, name) for name, each in drawn.items()]
         [found] = relations(runs).models
         assert values(found.scores) == pytest.approx([0.6, 0.6])
         assert found.difference.value == pytest.approx(0)

@@ -51,6 +51,7 @@ class TestOntology:
             task: by_frequency((id_ for golds in SEEN[task] for id_ in golds), self.data.candidates["all"].ids, seed)
             for task in SEEN
         }
+        assert [orders[task][:3] for task in SEEN] == [["c03", "c01", "c08"], ["c02", "c00", "c09"]]
         found = self.asked(
             tmp_path / "run", lambda query, *more: frequent_first(orders[query.relation])(query, *more), seed
         )
