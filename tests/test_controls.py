@@ -41,7 +41,6 @@ from tests.answerers import (
     world,
 )
 
-
 Made = Callable[..., RunFolder]
 
 
