@@ -131,22 +131,6 @@ class Outcome:
         # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
         return FREE if natural[self.rows.scored[self.places]].all() else BOTH
 
-    @cached_property
-    def gold_tokens(self) -> list[int | None]:
-        """Of each fact: tokens of its best gold answer's name; None where the run does not say."""
-        columns = self.rows.table.select(["gold_scores", "gold_tokens"]).take(self.places).to_pydict()
-        found: list[int | None] = [None] * len(self.facts)
-        for fact, scores, tokens in zip(self._fact.tolist(), *columns.values(), strict=True):
-            whole = bool(tokens and scores) and len(scores) == len(tokens)
-            found[fact] = tokens[int(np.argmax(scores)) if whole else 0] if tokens else None
-        return found
-
-    @cached_property
-    def gold_names(self) -> list[str]:
-        """Of each fact: the name of its first gold answer."""
-        names = {space: dict(zip(*pair, strict=True)) for space, pair in self.rows.candidates.items()}
-        return [names[self.rows.spaces[query] or ""][self.rows.gold[query][0]] for query in self._queries]
-
     def at(self, facts: Iterable[str]) -> Ints:
         """Where these facts stand in the arrays of facts."""
         return np.array([self.place[fact] for fact in facts], dtype=np.int64)

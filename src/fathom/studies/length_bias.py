@@ -89,15 +89,40 @@ def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
 
 
 def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> list[int]:
-    places = outcome.at(facts).tolist()
+    golds = _golds(outcome)
     if count is not None:
-        return count([outcome.gold_names[place] for place in places])
-    recorded = [tokens for place in places if (tokens := outcome.gold_tokens[place]) is not None]
+        return count([golds[fact].name for fact in facts])
+    recorded = [tokens for fact in facts if (tokens := golds[fact].tokens) is not None]
     if len(recorded) < len(facts):
         raise BadInput(
             f"{outcome.path} does not say how many tokens its answers have: give --tokenizer (a model's folder)"
         )
     return recorded
+
+
+class _Gold(NamedTuple):
+    """The right answer whose rank is a fact's: its best. :param tokens: None where the run does not say."""
+
+    name: str
+    tokens: int | None
+
+
+def _golds(outcome: Outcome) -> dict[str, _Gold]:
+    """Of each fact; of one that several templates ask, by the last of them."""
+    rows = outcome.rows
+    names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
+    columns = rows.table.select(["gold_scores", "gold_tokens"]).take(outcome.places).to_pydict()
+    found = {}
+    for query, scores, tokens in zip(rows.query[outcome.places].tolist(), *columns.values(), strict=True):
+        gold, best = rows.gold[query], _best(scores or [])
+        name = names[rows.spaces[query] or ""][gold[best]]
+        found[rows.fact_ids[query] or rows.query_ids[query]] = _Gold(name, tokens[best] if tokens else None)
+    return found
+
+
+def _best(scores: Sequence[float]) -> int:
+    """The place of the highest score that is a number, the first where none was recorded."""
+    return max(range(len(scores)), key=lambda place: (not np.isnan(scores[place]), scores[place]), default=0)
 
 
 def _counter(tokenizer: str) -> Counter:

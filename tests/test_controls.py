@@ -1,0 +1,450 @@
+"""What studies of finished runs conclude of answerers that lack the property asked for, and of one that has it.
+
+A conclusion is worth what its control is worth: an answerer without the property, asked the same way, must not show it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.data.queries import CandidateSet, Query
+from fathom.results.numbers import Number
+from fathom.results.outcomes import BY_TEMPLATE, FREE
+from fathom.store.folder import RunFolder
+from fathom.studies import agreement, rankings
+from fathom.studies.length_bias import ask as length_bias
+from fathom.studies.perplexity import ask as perplexity
+from fathom.studies.pools import ask as pools
+from fathom.studies.readings import ask as readings
+from fathom.studies.relations import ask as relations
+from fathom.studies.repeated import ask as repeated
+from fathom.studies.templates import ask as templates
+from tests.answerers import (
+    EVEN,
+    Answerer,
+    answered,
+    at_random,
+    by_frequency_in,
+    constant,
+    knowing,
+    known_of,
+    long_names_first,
+    never,
+    short_names_first,
+    some_of,
+    tossed,
+    world,
+)
+
+Made = Callable[..., RunFolder]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """Runs, each in a folder of its own."""
+    count = iter(range(10_000))
+    return lambda answer, data, **more: answered(tmp_path / f"run{next(count)}", answer, data, **more)
+
+
+def values(numbers: Iterable[Number]) -> list[float]:
+    return [number.value for number in numbers]
+
+
+def holds_zero(number: Number) -> bool:
+    assert number.low is not None
+    assert number.high is not None
+    return number.low <= 0 <= number.high
+
+
+def significant(number: Number) -> bool:
+    assert number.p_value is not None
+    return number.p_value < 0.05
+
+
+def rarely(found: Sequence[bool]) -> bool:
+    """Whether that is about one in twenty of many: at most three times as often."""
+    return sum(found) <= 3 * len(found) / 20
+
+
+# --- agreement: two probes rank the same facts well, and the same facts badly
+
+
+class TestAgreement:
+    def test_answerers_by_lot_do_not_agree(self, made: Made) -> None:
+        """Ten answerers, each by a lot of its own: of their 45 pairs about 2 have an interval without zero."""
+        runs = [made(at_random(seed), world(EVEN)) for seed in range(10)]
+        found = [agreement.ask([one, other]) for place, one in enumerate(runs) for other in runs[:place]]
+        for numbers in ([one.log_ranks for one in found], [one.ranks for one in found]):
+            assert rarely([significant(number) for number in numbers])
+            assert rarely([not holds_zero(number) for number in numbers])
+            assert abs(np.mean(values(numbers))) < 0.05
+
+    def test_knowing_as_much_is_not_agreeing(self, made: Made) -> None:
+        """Each knows half of each relation, drawn by lot: the same accuracy, other facts."""
+        data = world(EVEN)
+        runs = [made(knowing(some_of(data, 0.5, seed), at_random(seed)), data) for seed in range(8)]
+        found = [agreement.ask([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
+        assert rarely([not holds_zero(one.log_ranks) for one in found])
+        assert rarely([significant(one.log_ranks) for one in found])
+        # 28 pairs of halves meet in a quarter of the facts.
+        assert np.mean([one.both_hit.value for one in found]) == pytest.approx(0.25, abs=0.03)
+
+    def test_the_same_answers_agree_and_opposite_ones_do_the_opposite(self, made: Made) -> None:
+        """Right answers stand at ranks 1 to 20, and from the other end at 20 to 1."""
+        one, same = made(constant, world(EVEN)), made(constant, world(EVEN))
+        opposite = made(lambda *asked: [-score for score in constant(*asked)], world(EVEN))
+        found, other = agreement.ask([one, same]), agreement.ask([one, opposite])
+        assert values([found.ranks, found.log_ranks]) == pytest.approx([1, 1])
+        ranks = np.arange(1, 21)
+        logs = np.corrcoef(np.log10(ranks), np.log10(ranks[::-1]))[0, 1]
+        assert values([other.ranks, other.log_ranks]) == pytest.approx([-1, logs])
+        assert significant(other.log_ranks)
+        # Within 10: the first ten for the one, the last ten for the other.
+        assert values(found[5:9]) == [0.5, 0.5, 0, 0]
+        assert values(other[5:9]) == [0, 0, 0.5, 0.5]
+
+    def test_quadrants_tell_who_hits(self, made: Made) -> None:
+        """The first knows all; the second has five of twenty within 5, rank 5 itself among them."""
+        found = agreement.ask(
+            [made(knowing({f"q{n:03}" for n in range(100)}), world(EVEN)), made(constant, world(EVEN))], k=5
+        )
+        assert values([found.both_hit, found.both_miss, found.only_first, found.only_second]) == [0.25, 0, 0.75, 0]
+
+
+# --- length bias: the rank of the right answer follows the length of its name
+
+
+TWO_GOLDS = [[place, place + 1] for place in range(20) if place % 5 != 4] * 5
+"""Two right answers to each fact, of n and n + 1 words; in half of the facts the shorter stands second."""
+
+
+class TestLengthBias:
+    def test_an_answerer_by_lot_has_none(self, made: Made) -> None:
+        """Of twenty answerers about one has an interval without zero."""
+        found = length_bias([made(at_random(seed), world(EVEN), model=f"m{seed}") for seed in range(20)])
+        for numbers in ([bias.ranks for bias in found], [bias.log_ranks for bias in found]):
+            assert rarely([not holds_zero(number) for number in numbers])
+            assert rarely([significant(number) for number in numbers])
+
+    def test_a_constant_answerer_has_none(self, made: Made) -> None:
+        """It has its favourites, but they are as long as the others: r = 0."""
+        [found] = length_bias([made(constant, world(EVEN))])
+        assert found.ranks.value == pytest.approx(0, abs=1e-9)
+        assert holds_zero(found.ranks)
+
+    def test_it_has_the_sign_of_what_is_favoured(self, made: Made) -> None:
+        """Four names of each length are tied: ranks 2.5, 6.5, 10.5, 14.5, 18.5 on a line, up or down."""
+        runs = [made(short_names_first, world(EVEN), model="short"), made(long_names_first, world(EVEN), model="long")]
+        short, long = length_bias(runs)
+        assert values([short.ranks, long.ranks]) == pytest.approx([1, -1])
+        assert [box.median for box in short.boxes] == [2.5, 6.5, 10.5, 14.5, 18.5]
+        assert [box.median for box in long.boxes] == [18.5, 14.5, 10.5, 6.5, 2.5]
+        lengths, ranks = [1, 2, 3, 4, 5], np.log10([2.5, 6.5, 10.5, 14.5, 18.5])
+        assert short.log_ranks.value == pytest.approx(np.corrcoef(lengths, ranks)[0, 1])
+
+    @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
+    def test_the_length_is_that_of_the_answer_that_was_ranked(
+        self, made: Made, count: Callable[[list[str]], list[int]] | None
+    ) -> None:
+        """A fact with several right answers has the rank of the best one. Led by length, that is the shortest: r = 1,
+        which the length of the first, or of the longest, would not give."""
+        data = world(TWO_GOLDS)
+        space = data.candidates["all"]
+        words = [[len(space.name_of(id_).split()) for id_ in query.gold] for query in data.queries]
+        assert [one - other for one, other in words] == [*[-1] * 4, *[1] * 4] * 10
+        [found] = length_bias([made(short_names_first, data)], count_tokens=count)
+        assert [tokens for _, tokens, _ in found.points] == [min(pair) for pair in words]
+        assert found.ranks.value == pytest.approx(1)
+
+    @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
+    def test_an_answer_that_cannot_be_scored_is_not_the_one_that_was_ranked(
+        self, made: Made, count: Callable[[list[str]], list[int]] | None
+    ) -> None:
+        """As where a probe scores names of one token alone: here all but those of one word are left out of the ranks,
+        and every fact has a right answer of one word and one of three."""
+        data = world([[[0, 9, 10, 19][n % 4], 2] if n % 2 else [2, [0, 9, 10, 19][n % 4]] for n in range(40)])
+
+        def one_word(query: Query, space: CandidateSet, template: int) -> list[float]:
+            scores = at_random(0)(query, space, template)
+            return [score if " " not in name else math.nan for score, name in zip(scores, space.names, strict=True)]
+
+        [found] = length_bias([made(one_word, data)], count_tokens=count)
+        assert {tokens for _, tokens, _ in found.points} == {1}
+
+
+# --- repeated: the same answers to everything
+
+
+class TestRepeated:
+    def test_a_constant_answerer_repeats_itself_throughout(self, made: Made) -> None:
+        """A hundred prompts have 1, 5 and 10 distinct answers among 100, 500 and 1000."""
+        [found] = repeated([made(constant, world(EVEN))])
+        assert found.distinct == (1, 5, 10)
+        assert values(found.shares) == pytest.approx([1 / 100, 5 / 500, 10 / 1000])
+        shares = [values(entity.shares) for entity in found.entities]
+        assert shares == [[1, 1, 1], *[[0, 1, 1]] * 4, *[[0, 0, 1]] * 5]
+
+    def test_an_answerer_by_lot_repeats_nothing(self, made: Made) -> None:
+        """Every candidate is first in about a twentieth of the prompts, and among ten in about half of them."""
+        [found] = repeated([made(at_random(0), world(EVEN))])
+        assert found.distinct == (20, 20, 20)
+        for place, expected in enumerate((1 / 20, 5 / 20, 10 / 20)):
+            told = [entity.shares[place].value for entity in found.entities]
+            assert np.mean(told) == pytest.approx(expected)
+            assert max(told) < expected + 0.2
+
+    def test_one_who_knows_says_something_else_each_time(self, made: Made) -> None:
+        """Twenty facts with an answer each: no first answer repeats another."""
+        data = world(EVEN[:20])
+        [found] = repeated([made(knowing({query.id for query in data.queries}), data)])
+        assert found.distinct[0] == 20
+        assert found.shares[0].value == 1
+
+
+# --- pools: a larger answer pool costs accuracy
+
+
+def crowded(answer: Answerer, score: float) -> Answerer:
+    """Answers among the first ten candidates like another, and gives all further ones one *score*."""
+
+    def crowd(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [*answer(query, space.keep(range(10)), template), *[score] * (len(space) - 10)]
+
+    return crowd
+
+
+class TestPools:
+    few, many = (world([[number % 10] for number in range(100)], size=size) for size in (10, 20))
+
+    @pytest.mark.parametrize("answer", [constant, at_random(1)])
+    def test_candidates_that_are_never_chosen_cost_nothing(self, made: Made, answer: Answerer) -> None:
+        [found] = pools([made(crowded(answer, -1000), data) for data in (self.few, self.many)])
+        assert found.sizes == (20, 10)
+        assert values(found.differences) == [0, 0, 0]
+        assert [number.p_value for number in found.differences] == [1, 1, 1]
+
+    def test_candidates_that_beat_the_answer_cost_it(self, made: Made) -> None:
+        """Right answers at ranks 1 to 10 come to stand at 11 to 20, in whatever order the runs are named."""
+        runs = [made(crowded(constant, 1000), data) for data in (self.few, self.many)]
+        for order in (runs, runs[::-1]):
+            [found] = pools(order)
+            assert values(found.second) == pytest.approx([0.1, 0.5, 1])
+            assert values(found.first) == [0, 0, 0]
+            assert values(found.differences) == pytest.approx([-0.1, -0.5, -1])
+            assert all(significant(number) for number in found.differences)
+
+
+# --- readings: the same facts asked by sentences and by templates differ
+
+
+class TestReadings:
+    data = world(EVEN)
+
+    def asked(self, made: Made, free: Answerer, based: Answerer) -> tuple[Number, ...]:
+        runs = [made(based, self.data, reading=BY_TEMPLATE), made(free, self.data, reading=FREE)]
+        [found] = readings(runs)
+        return found.differences
+
+    @pytest.mark.parametrize("answer", [constant, at_random(0), by_frequency_in(world(EVEN))])
+    def test_one_who_does_not_heed_the_wording_shows_none(self, made: Made, answer: Answerer) -> None:
+        found = self.asked(made, answer, answer)
+        assert values(found) == [0, 0, 0]
+        assert [number.p_value for number in found] == [1, 1, 1]
+
+    def test_answers_by_lot_differ_by_chance_alone(self, made: Made) -> None:
+        found = [self.asked(made, at_random(seed), at_random(100 + seed)) for seed in range(20)]
+        for numbers in zip(*found, strict=True):
+            assert rarely([significant(number) for number in numbers])
+            assert rarely([not holds_zero(number) for number in numbers])
+
+    def test_the_reading_that_is_answered_better_is_told(self, made: Made) -> None:
+        """By sentences 12 of 20 facts of each relation, by templates 7 of them: 0.6 − 0.35, and the other way round."""
+        more, less = (knowing(known_of(self.data, [share])) for share in (0.6, 0.35))
+        assert values(self.asked(made, more, less)) == pytest.approx([0.25] * 3)
+        found = self.asked(made, less, more)
+        assert values(found) == pytest.approx([-0.25] * 3)
+        assert all(significant(number) and not holds_zero(number) for number in found)
+
+
+# --- templates: some are answered, others are not
+
+
+def by_template(*answers: Answerer) -> Answerer:
+    """Answers each template like another."""
+    return lambda query, space, template: answers[template](query, space, template)
+
+
+class TestTemplates:
+    data = world(EVEN, templates=3)
+
+    def test_one_who_does_not_heed_the_wording_answers_all_alike(self, made: Made) -> None:
+        """Two models that know 8 of 20 facts of each relation, whatever the template: 0.4 each, deviation 0."""
+        answer = knowing(known_of(self.data, [0.4]))
+        found = templates([made(answer, self.data, model=model) for model in "ab"])
+        assert [(line.relation, line.template) for line in found] == [(f"r{n}", t) for n in range(5) for t in range(3)]
+        assert len({line.wording for line in found}) == 3
+        assert all(line.hits[0].value == pytest.approx(0.4) for line in found)
+        assert [line.deviation for line in found] == [0] * 15
+
+    def test_templates_that_are_answered_are_told_from_others(self, made: Made) -> None:
+        """One model knows 0.8, 0.4 and 0 of the facts by the three templates, another none: means 0.4, 0.2 and 0;
+        deviations (n − 1) 0.8/√2, 0.4/√2 and 0."""
+        heeding = by_template(knowing(known_of(self.data, [0.8])), knowing(known_of(self.data, [0.4])), never)
+        found = templates([made(heeding, self.data, model="heeding"), made(never, self.data, model="never")])
+        for line in found:
+            mean = (0.4, 0.2, 0)[line.template]
+            assert line.hits[0].value == pytest.approx(mean)
+            assert line.deviation == pytest.approx(mean * math.sqrt(2))
+            assert line.prompts == 40
+
+    def test_answers_by_lot_differ_between_templates_by_chance_alone(self, made: Made) -> None:
+        """Every interval of a model alone is of what all its answers are, one in twenty at the first place: of 75 about
+        4 lack it."""
+        data = world([[n % 20] for n in range(300)], templates=5, relations=3)
+        found = [line.hits[0] for seed in range(5) for line in templates([made(at_random(seed), data)])]
+        assert rarely([not number.low <= 0.05 <= number.high for number in found])
+        assert np.mean(values(found)) == pytest.approx(0.05, abs=0.01)
+
+
+# --- relations: two data sets are as hard, and the same relations are
+
+
+def of_shares(made: Made, shares: Sequence[float], each: Sequence[int], name: str) -> RunFolder:
+    """The run of a model that knows such shares of the relations of a data set."""
+    data = world([[number % 20] for number in range(sum(each))], each=each, name=name)
+    return made(knowing(known_of(data, shares)), data)
+
+
+class TestRelations:
+    falling = (1, 0.8, 0.6, 0.4, 0.2)
+
+    def test_the_same_knowledge_makes_no_difference(self, made: Made) -> None:
+        """However many facts of each relation were drawn: over facts, shares would be 32/60 and 58/80."""
+        drawn = {"D": (10, 10, 10, 10, 20), "E": (30, 20, 10, 10, 10)}
+        runs = [of_shares(made, self.falling, each, name) for name, each in drawn.items()]
+        [found] = relations(runs).models
+        assert values(found.scores) == pytest.approx([0.6, 0.6])
+        assert found.difference.value == pytest.approx(0)
+        assert holds_zero(found.difference)
+        assert not significant(found.difference)
+        assert found.correlation.value == pytest.approx(1)
+
+    def test_relations_known_by_lot_do_not_agree_and_are_as_hard(self, made: Made) -> None:
+        """Twelve relations of which each data set's model knows shares of its own: of fifteen pairs about one differs,
+        or correlates."""
+        lot = np.random.default_rng(0)
+        found = []
+        for _ in range(15):
+            runs = [of_shares(made, lot.uniform(size=12).tolist(), (10,) * 12, name) for name in "DE"]
+            found += relations(runs).models
+        assert rarely([significant(model.difference) for model in found])
+        assert rarely([not holds_zero(model.difference) for model in found])
+        assert rarely([significant(model.correlation) for model in found])
+        assert rarely([not holds_zero(model.correlation) for model in found])
+
+    def test_the_harder_data_set_is_told(self, made: Made) -> None:
+        """D is 0.2 better in each relation: D − E is 0.2, E − D −0.2, and the relations are as hard: r = 1."""
+        easy = of_shares(made, self.falling, (10,) * 5, "D")
+        hard = of_shares(made, [share - 0.2 for share in self.falling], (10,) * 5, "E")
+        [found], [other] = relations([easy, hard]).models, relations([hard, easy]).models
+        assert (found.difference.value, other.difference.value) == pytest.approx((0.2, -0.2))
+        assert found.correlation.value == pytest.approx(1)
+
+    def test_where_other_relations_are_hard_the_correlation_says_so(self, made: Made) -> None:
+        """Shares in steps of 0.2 around their mean: turned round r = −1 and no difference; with the first two exchanged
+        r = (0.4·0.2 + 0.2·0.4 + 0 + 0.2·0.2 + 0.4·0.4) / (2·0.4² + 2·0.2²) = 0.36 / 0.4."""
+        first = of_shares(made, self.falling, (10,) * 5, "D")
+        for shares, r in ((self.falling[::-1], -1), ((0.8, 1, 0.6, 0.4, 0.2), 0.9)):
+            [found] = relations([first, of_shares(made, shares, (10,) * 5, "E")]).models
+            assert found.correlation.value == pytest.approx(r)
+            assert found.difference.value == pytest.approx(0)
+
+
+# --- rankings: templates and sentences rank models alike
+
+
+class TestRankings:
+    data = world(EVEN)
+
+    def ranked(self, made: Made, based: Sequence[Answerer], free: Sequence[Answerer]) -> rankings.Rankings:
+        return rankings.ask(
+            [
+                made(answer, self.data, model=f"m{number}", reading=reading)
+                for reading, answers in ((BY_TEMPLATE, based), (FREE, free))
+                for number, answer in enumerate(answers)
+            ]
+        )
+
+    def test_equal_models_share_a_place_and_have_no_ranking(self, made: Made) -> None:
+        found = self.ranked(made, [constant] * 3, [at_random(0)] * 3)
+        assert [[score.place for score in column.scores] for column in found.columns] == [[2, 2, 2], [2, 2, 2]]
+        [agreed] = found.agreements
+        assert math.isnan(agreed.tau.value)
+        assert math.isnan(agreed.rho.value)
+        assert agreed.tau.low is None
+
+    def test_rankings_by_lot_do_not_agree(self, made: Made) -> None:
+        """Models of which each knows every fact by the toss of a coin are as good as one another: how they rank is
+        chance, by template and by sentence, and the interval of their agreement says so."""
+        for seed in range(6):
+            sides = ([knowing(tossed(self.data, seed, side, model)) for model in range(3)] for side in (0, 1))
+            [agreed] = self.ranked(made, *sides).agreements
+            assert holds_zero(agreed.tau)
+            assert holds_zero(agreed.rho)
+
+    def test_rankings_that_are_alike_or_opposite_are_told(self, made: Made) -> None:
+        """Shares of 0.8, 0.6, 0.4 and 0.2 keep their order in nearly every resample of a hundred facts."""
+        models = [knowing(some_of(self.data, share, 7)) for share in (0.8, 0.6, 0.4, 0.2)]
+        alike, opposite = self.ranked(made, models, models), self.ranked(made, models, models[::-1])
+        assert [[score.place for score in column.scores] for column in opposite.columns] == [[1, 2, 3, 4], [4, 3, 2, 1]]
+        for found, sign in ((alike, 1), (opposite, -1)):
+            [agreed] = found.agreements
+            assert values([agreed.tau, agreed.rho]) == pytest.approx([sign, sign])
+            assert not holds_zero(agreed.tau)
+
+
+# --- perplexity: what is foreseen better is answered better
+
+
+class TestPerplexity:
+    data = world(EVEN)
+
+    def related(self, made: Made, points: Sequence[tuple[float, float]]) -> Number:
+        """:param points: perplexity of a model, and its accuracy."""
+        runs = [
+            made(knowing(known_of(self.data, [accuracy])), self.data, model=f"m{number}", perplexity=told)
+            for number, (told, accuracy) in enumerate(points)
+        ]
+        found = perplexity(runs)
+        assert [p.perplexity.value for p in found.points] == pytest.approx([told for told, _ in points])
+        assert [p.accuracy.value for p in found.points] == pytest.approx([accuracy for _, accuracy in points])
+        return found.related[0].correlation
+
+    def test_accuracy_that_has_nothing_to_do_with_it_is_not_related(self, made: Made) -> None:
+        """Perplexities 2 to 5 of models as good in the middle as they are bad at the ends, and the other way round:
+        r = 0. Of perplexities and accuracies by lot, about one in twenty is significant."""
+        for accuracies in ((0.2, 0.8, 0.8, 0.2), (0.8, 0.2, 0.2, 0.8)):
+            found = self.related(made, list(zip((2, 3, 4, 5), accuracies, strict=True)))
+            assert found.value == pytest.approx(0, abs=1e-9)
+            assert holds_zero(found)
+        lot = np.random.default_rng(0)
+        found = [
+            self.related(made, [(one, round(other * 20) / 20) for one, other in lot.uniform((2, 0), (9, 1), (8, 2))])
+            for _ in range(10)
+        ]
+        assert rarely([significant(number) for number in found])
+
+    @pytest.mark.parametrize(("accuracies", "sign"), [((0.8, 0.6, 0.4, 0.2), -1), ((0.2, 0.4, 0.6, 0.8), 1)])
+    def test_accuracy_that_falls_with_it_has_the_negative_sign(
+        self, made: Made, accuracies: Sequence[float], sign: int
+    ) -> None:
+        """On the line of perplexities 2, 3, 4, 5 r is −1; of perplexities themselves, not of their logarithms: with 2,
+        4, 8, 16 the deviations −5.5, −3.5, 0.5, 8.5 and 1.5, 0.5, −0.5, −1.5 have r = −23 / √(115 · 5)."""
+        assert self.related(made, list(zip((2, 3, 4, 5), accuracies, strict=True))).value == pytest.approx(sign)
+        curved = self.related(made, list(zip((2, 4, 8, 16), accuracies, strict=True)))
+        assert curved.value == pytest.approx(sign * 23 / math.sqrt(115 * 5))
