@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fathom.data.queries import CandidateSet, Query
+from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.results.numbers import Number
 from fathom.results.outcomes import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
@@ -29,6 +30,7 @@ from tests.answerers import (
     Answerer,
     answered,
     at_random,
+    at_rank,
     by_frequency_in,
     constant,
     knowing,
@@ -105,15 +107,55 @@ class TestAgreement:
         assert values([other.ranks, other.log_ranks]) == pytest.approx([-1, logs])
         assert significant(other.log_ranks)
         # Within 10: the first ten for the one, the last ten for the other.
-        assert values(found[5:9]) == [0.5, 0.5, 0, 0]
-        assert values(other[5:9]) == [0, 0, 0.5, 0.5]
+        assert quadrants(found) == [0.5, 0.5, 0, 0]
+        assert quadrants(other) == [0, 0, 0.5, 0.5]
 
     def test_quadrants_tell_who_hits(self, made: Made) -> None:
         """The first knows all; the second has five of twenty within 5, rank 5 itself among them."""
         found = agreement.ask(
             [made(knowing({f"q{n:03}" for n in range(100)}), world(EVEN)), made(constant, world(EVEN))], k=5
         )
-        assert values([found.both_hit, found.both_miss, found.only_first, found.only_second]) == [0.25, 0, 0.75, 0]
+        assert quadrants(found) == [0.25, 0, 0.75, 0]
+
+    def test_finding_the_same_relations_easy_is_not_knowing_the_same_facts(self, made: Made) -> None:
+        """Each knows 0 to all of five relations, which facts of these by lot: the ranks correlate over all relations,
+        and not within them."""
+        data = world(EVEN)
+        shares = [0, 0.25, 0.5, 0.75, 1]
+        runs = [made(knowing(shuffled_part(data, shares, seed)), data) for seed in range(8)]
+        found = [agreement.ask([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
+        assert np.mean([one.log_ranks.value for one in found]) > 0.3
+        assert rarely([significant(one.within) for one in found])
+        assert np.mean([one.within.value for one in found]) == pytest.approx(0, abs=0.05)
+
+    def test_within_relations_by_hand(self, made: Made) -> None:
+        """Ranks 1, 10 and 10, 100 of two relations by the one, 1, 10 and 1, 10 by the other: as far from the means of
+        their relations, so r = 1; over all the logarithms 0, 1, 1, 2 and 0, 1, 0, 1 have r = √(1/2)."""
+        data = world([[0]] * 4, relations=2, size=100)
+        first, second = (made(by_ranks(ranks), data) for ranks in ((1, 10, 10, 100), (1, 10, 1, 10)))
+        found = agreement.ask([first, second])
+        assert found.within.value == pytest.approx(1)
+        assert found.log_ranks.value == pytest.approx(0.5**0.5)
+
+
+def quadrants(found: agreement.Agreement) -> list[float]:
+    return values([found.both_hit, found.both_miss, found.only_first, found.only_second])
+
+
+def shuffled_part(data: QuerySet, shares: Sequence[float], seed: int) -> set[str]:
+    """Ids of queries: of each relation its share, drawn by lot."""
+    relations = dict.fromkeys(query.relation for query in data.queries)
+    parts = ([query for query in data.queries if query.relation == relation] for relation in relations)
+    return {
+        id_
+        for part, share in zip(parts, shares, strict=True)
+        for id_ in some_of(replace(data, queries=tuple(part)), share, seed)
+    }
+
+
+def by_ranks(ranks: Sequence[int]) -> Answerer:
+    """Puts what is right of each fact at its rank."""
+    return lambda query, space, template: at_rank(ranks[int(query.id[1:])])(query, space, template)
 
 
 # --- length bias: the rank of the right answer follows the length of its name

@@ -1,7 +1,8 @@
 """Do two probes agree? Pearson's correlation of their ranks, and quadrants of hits and misses.
 
 Section 5.2 and figure 7 of Jinno et al. (DEER): correlation on decimal logarithms of ranks, "since the significance of
-a difference diminishes at higher ranks", and the linear one beside it.
+a difference diminishes at higher ranks", and the linear one beside it. Its control is the correlation within relations:
+two probes that know other facts agree, too, where both find the same relations easy.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from fathom.results.rows import Floats
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
+WITHIN = "log10 rank, within relations"
+
 
 class Agreement(NamedTuple):
     """Two probes on the facts that both ranked.
 
     :param log_ranks: correlation of log10 ranks; without a value where a search stopped.
+    :param within: of log10 ranks less the mean of their relation: what is left where both only find the same relations
+        easy.
     :param ranks: of the ranks themselves.
     :param both_hit: share of facts that both rank within *k*; likewise the other quadrants.
     :param left_out: facts that only one of them, or neither, could rank.
@@ -38,6 +43,7 @@ class Agreement(NamedTuple):
     second: str
     k: int
     log_ranks: Number
+    within: Number
     ranks: Number
     both_hit: Number
     both_miss: Number
@@ -74,11 +80,13 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, clu
     stopped = (one.stopped | other.stopped).intersection(facts)
     ranks = [side.per_fact(side.ranks)[side.at(facts)] for side in (one, other)]
     logs = [side.per_fact(np.log10(side.ranks))[side.at(facts)] for side in (one, other)]
+    centred = logs if stopped else _less_their_means(one, facts, logs)
     return Agreement(
         first,
         second,
         k,
         _correlation("correlation of log10 ranks", (one, other), facts, logs, len(stopped)),
+        _correlation(f"correlation of {WITHIN}", (one, other), facts, centred, len(stopped)),
         _correlation("correlation of ranks", (one, other), facts, ranks, len(stopped)),
         *_quadrants((one, other), facts, ranks[0] <= k, ranks[1] <= k, k),
         len(set(one.facts).union(other.facts)) - len(facts),
@@ -94,6 +102,14 @@ def _correlation(
     if stopped:
         return untold("some ranks are only known to lie beyond --max-rank: no correlation", made)
     return correlation(values[0], values[1], sides[0].sample(facts), made)
+
+
+def _less_their_means(side: Outcome, facts: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
+    """Values less the mean of their relation, [facts] each."""
+    _, relation = np.unique(side.relations_of(facts), return_inverse=True)
+    count = np.bincount(relation)
+    # Rounded, so that what is alike throughout a relation does not differ in its last bits.
+    return [np.round(own - (np.bincount(relation, own) / count)[relation], 12) for own in values]
 
 
 def _quadrants(
@@ -125,10 +141,9 @@ def tables(found: Agreement) -> list[Table]:
         ),
     )
     notes = [f"{count} facts {what}" for count, what in counted if count]
+    lines = [("log10 rank", found.log_ranks), (WITHIN, found.within), ("rank", found.ranks)]
     return [
-        correlations_table(
-            f"{found.first} and {found.second}", [("log10 rank", found.log_ranks), ("rank", found.ranks)], notes
-        ),
+        correlations_table(f"{found.first} and {found.second}", lines, notes),
         Table.of_numbers(
             (found.first, found.second, "share"),
             (
