@@ -42,26 +42,28 @@ OPERATORS = [
 KEPT = "golden::test_a_run_of_an_earlier_version_is_read"
 TESTS = {  # test files, the fastest first → modules; the slowest first, so that no process ends long before the others
     "entailment": "studies/entailment",
-    "grid": "studies/memory",
+    "controls_memory grid": "studies/memory",
     "study_contract choice": "studies/choice",
-    "study_contract cli::test_masked_and_ablation "
+    "study_contract controls_planned cli::test_masked_and_ablation "
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
     "report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology::test_models_have_short_names_that_tell_them_apart": "results/tasks results/names",
-    "study_contract approaches": "studies/perplexity studies/pools studies/rankings studies/readings studies/relations "
-    "studies/repeated studies/templates results/pairs",
-    "study_contract studies approaches": "results/outcomes",
-    f"report studies study_contract approaches {KEPT}": "results/numbers",
-    "studies study_contract": "studies/agreement studies/compute_time studies/length_bias studies/sizes",
-    f"report approaches {KEPT}": "results/summary",
+    "study_contract controls approaches": "studies/perplexity studies/pools studies/rankings studies/readings "
+    "studies/relations studies/repeated studies/templates results/pairs",
+    "study_contract studies controls approaches": "results/outcomes",
+    f"report samples baselines studies study_contract approaches {KEPT}": "results/numbers",
+    "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
+    "studies/sizes",
+    "samples baselines report": "results/samples results/baselines",
+    f"report baselines approaches {KEPT}": "results/summary",
     "report leakage study_contract": "results/tables",
     f"rows report study_contract {KEPT}": "results/rows results/declared",
     "leakage knowledge": "results/datasets",
     f"report {KEPT}": "results/answers",
     "build_cloze": "metrics/agreement",
     "uncertainty studies approaches": "metrics/correlation",
-    "uncertainty metrics": "metrics/uncertainty metrics/bootstrap",
+    "uncertainty": "metrics/uncertainty",
     f"metrics_table metrics report {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
     "approaches": "metrics/perplexity",
