@@ -400,7 +400,15 @@ def test_readings_are_paired_by_fact(make: Make) -> None:
     assert values(found.first) == pytest.approx([2 / 3, 2 / 3, 1])
     assert values(found.second) == pytest.approx([1 / 3, 1 / 3, 1])
     assert [d.value for d in found.differences] == pytest.approx([1 / 3, 1 / 3, 0])
-    assert found.differences[0].low <= 1 / 3 <= found.differences[0].high
+    # Differences 0, 1, 0: error 1/3, 2 degrees of freedom. From −1 to 1 it stands at 2/3, as of 2/9 · 2² / (1/9) = 8
+    # tosses; Wilson's ends solve (x − 2/3)² = t² x (1 − x) / 8.
+    bend = scipy.stats.t.ppf(0.975, 2) ** 2 / 8
+    ends = np.sort(np.roots([1 + bend, -(4 / 3 + bend), 4 / 9])) * 2 - 1
+    assert [found.differences[0].low, found.differences[0].high] == pytest.approx(ends.tolist())
+    assert "|reading:template-free − template-based|" in found.differences[0].recipe
+    hidden = paired_table([found], FREE, BY_TEMPLATE, "readings", ("reading", "sizes")).hidden
+    assert {"reading", f"candidates, {FREE}", f"candidates, {BY_TEMPLATE}"} <= hidden
+    assert not {"reading", "sizes"} & paired_table([found], FREE, BY_TEMPLATE, "readings").hidden
     text = render([paired_table([found], FREE, BY_TEMPLATE, "readings")], "text")
     assert "1 facts that only the template-based run could rank, not the template-free, are left out" in text
 

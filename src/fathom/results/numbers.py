@@ -169,7 +169,9 @@ def difference(
     recipe_: str,
     limits: tuple[float, float] = (-1.0, 1.0),
 ) -> Number:
-    """Mean of first − second, paired, [n] each, with interval and p value."""
+    """Mean of first − second, paired, [n] each, with interval and p value; untold where there are none."""
+    if not np.size(first):
+        return untold(NOTHING, recipe_)
     found = uncertainty.difference(first, second, sample.clusters, within=sample.within, limits=limits)
     return _tested(found, np.size(first), recipe_, sample)
 
