@@ -108,6 +108,9 @@ def test_few_clusters_and_rare_outcomes_are_said_to_be_rough():
     assert found.note == "one outcome is too rare among these clusters: the interval is rough"
     spread = interval([1, 0, 0, 0] * 50, np.repeat(np.arange(20), 10), limits=SHARE)
     assert spread.note == ""
+    unlike = interval([1, 0, 0, 0] * 50, [0] * 120 + list(range(1, 21)) * 4, limits=SHARE)
+    # 200² / (120² + 20 · 4²)
+    assert unlike.note == "unequal clusters, worth 2.7 of equal size: the interval is rough"
     assert interval(rare, within=np.repeat(np.arange(20), 10), limits=SHARE).note == ""
 
 
