@@ -137,6 +137,7 @@ def test_perplexity_by_hand() -> None:
     # exp(−(−2 ln 2)/2) = 2 and exp(−(−ln 16)/1) = 16: mean 9; corpus exp((2 ln 2 + 4 ln 2)/3) = 4
     log_prob, tokens = [-2 * math.log(2), -math.log(16)], [2, 1]
     assert perplexity(log_prob, tokens).tolist() == pytest.approx([2, 16])
+    assert perplexity([-0.5], [1]).tolist() == pytest.approx([math.exp(0.5)])
     corpus = metric("corpus_perplexity")
     found = interval([log_prob, tokens], ["a", "b"], limits=corpus.limits, fold=corpus.fold)
     assert found.estimate == pytest.approx(4)
@@ -157,6 +158,7 @@ def test_rank_correlations_are_scipys() -> None:
     assert float(kendall([1, 2, 3], [1, 3, 2])) == pytest.approx(1 / 3)
     assert math.isnan(kendall([1, 1, 1], [1, 3, 2]))
     assert math.isnan(spearman([1, 1, 1], [1, 3, 2]))
+    assert (float(kendall([1, 2], [2, 1])), float(spearman([1, 2], [2, 1]))) == (-1, -1)
 
 
 def test_places_break_ties_by_the_next_score() -> None:
