@@ -143,12 +143,7 @@ def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) 
         _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
         weight = 1.0 / count[number]
     weights = np.bincount(unit, weight).astype(float)
-    means = []
-    for values in columns:
-        mean = np.bincount(unit, weight * values[places]) / weights
-        # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
-        means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
-    return means, weights, firsts
+    return [np.bincount(unit, weight * values[places]) / weights for values in columns], weights, firsts
 
 
 # --- of values that a study has made

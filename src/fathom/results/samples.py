@@ -73,11 +73,7 @@ def legend(key: str) -> str:
     """For the reader of a table."""
     unit, within, group = key.partition(_WITHIN)
     if within:
-        return f"95 % intervals: for other {_several(unit)} of these {_several(group)}"
+        return f"95 % intervals: for other {unit}s of these {group}s"
     if key == QUERY:
         return "95 % intervals: for other queries, each for itself"
     return f"95 % intervals: clustered by {key}"
-
-
-def _several(word: str) -> str:
-    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
