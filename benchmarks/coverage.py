@@ -4,7 +4,8 @@ interval covers it, and how often a difference or a correlation that is zero is 
     python benchmarks/coverage.py [--replicates 2000] [--only shares]
 
 Two truths. *relations*: the mean over all relations that could be; the interval is clustered by relation. *facts*: the
-mean over all facts of just these relations; the interval is within relations. Sizes are equal, or fall as 1, 1/2, 1/3.
+mean over all facts of just these relations; the interval is within relations. Sizes are equal, fall as 1, 1/2, 1/3, or
+are one for all relations but one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from fathom.metrics.correlation import correlate
 from fathom.metrics.uncertainty import ENOUGH, Interval, difference, interval
 
 Floats = npt.NDArray[np.float64]
-CLUSTERS, SIZES, LIKENESS, FACTS = (1, 2, 5, 13, 60), ("equal", "unequal"), (0.0, 0.1, 0.5), (60, 400)
+CLUSTERS, LIKENESS, FACTS = (1, 2, 5, 13, 60), (0.0, 0.1, 0.5), (60, 400)
+SIZES = ("equal", "unequal", "one large")
 GRID = np.linspace(-6, 6, 4001)
 MASS = stats.norm.pdf(GRID) / stats.norm.pdf(GRID).sum()
 SHARE, BOTH = (0.0, 1.0), (-1.0, 1.0)
@@ -194,6 +196,8 @@ def count(
 
 
 def sizes_of(clusters: int, facts: int, kind: str) -> npt.NDArray[np.int64]:
+    if kind == "one large":
+        return np.array([facts - clusters + 1, *[1] * (clusters - 1)])
     falling = np.ones(clusters) if kind == "equal" else 1 / np.arange(1, clusters + 1)
     return np.maximum(1, np.round(facts * falling / falling.sum())).astype(np.int64)
 
@@ -208,18 +212,18 @@ def main() -> None:
         "where the truth is 0; rough: noted so"
     )
     print(
-        f"{'quantity':20} {'facts':>5} {'relations':>9} {'sizes':>8} {'likeness':>8}  "
+        f"{'quantity':20} {'facts':>5} {'relations':>9} {'sizes':>9} {'likeness':>8}  "
         f"{'by relation':34}  within relations"
     )
     cells: dict[tuple[str, int], list[tuple[Counted, Counted]]] = {}
     for name, quantity in QUANTITIES.items():
         if name.startswith(given.only):
             for facts, clusters, kind, likeness in product(FACTS, CLUSTERS, SIZES, LIKENESS):
-                if (clusters == 1 and kind == "unequal") or clusters * 3 > facts:
+                if (clusters == 1 and kind != "equal") or clusters * 3 > facts:
                     continue
                 found = counted(quantity, sizes_of(clusters, facts, kind), likeness, given.replicates)
                 cells.setdefault((name, clusters), []).append(found)
-                line = f"{name:20} {facts:5} {clusters:9} {kind:>8} {likeness:8}  {found[0]!s:34}  {found[1]}"
+                line = f"{name:20} {facts:5} {clusters:9} {kind:>9} {likeness:8}  {found[0]!s:34}  {found[1]}"
                 print(line, flush=True)
     if "two sources".startswith(given.only):
         report_two_sources(given.replicates)

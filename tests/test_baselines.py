@@ -8,7 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fathom.results.baselines import ByLot, Ranked, baselines
+from fathom.metrics.table import metric
+from fathom.results.baselines import ByLot, Ranked, baselines, verdict_of
+from fathom.results.numbers import against
+from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.test_report import ROWS, Fake, scored
 
@@ -43,17 +46,61 @@ def rows(**more):
         "natural": False,
         "scored": np.ones(6, dtype=bool),
         "scores": lambda place: np.array([]),
+        "unit": np.arange(6),
+        "not_ranked": [None] * 6,
+        "template": np.zeros(6, dtype=int),
+        "scoring": ["sum/full"] * 6,
+        "gold_places": lambda place: [0],
     }
     return SimpleNamespace(**about | more)
 
 
 def test_majority_by_hand():
-    """a is right three times, b and c once. a stands first; b behind a and tied with c: ranks 2 and 3; c of s4, whose
-    other right answer a is filtered, tied with b alone: 1 and 2. d is never right and never before another."""
+    """a is right three times, b and c once; each fact is judged by the others. a: twice elsewhere, first. b: nowhere
+    else, behind a, level with c (once) and d: 2 to 4. a of s4, whose c is filtered: first. c of s4, whose a is
+    filtered: level with b and d: 1 to 3. x is alone in its relation: nothing is known."""
     found = baselines(rows())["majority"]
-    assert found.hits(1).tolist() == [1, 1, 0, 1, 0.5, 1]
-    assert found.hits(2).tolist() == [1, 1, 0.5, 1, 1, 1]
-    assert found.reciprocal().tolist() == pytest.approx([1, 1, 1 / 2.5, 1, 1 / 1.5, 1])
+    assert found.hits(1).tolist() == pytest.approx([1, 1, 0, 1, 1 / 3, np.nan], nan_ok=True)
+    assert found.hits(3).tolist() == pytest.approx([1, 1, 2 / 3, 1, 1, np.nan], nan_ok=True)
+    ties = [(1 / 2 + 1 / 3 + 1 / 4) / 3, (1 + 1 / 2 + 1 / 3) / 3]
+    assert found.reciprocal().tolist() == pytest.approx([1, 1, ties[0], 1, ties[1], np.nan], nan_ok=True)
+
+
+def test_majority_is_no_better_than_lot_where_all_answers_are_as_frequent():
+    """Two of each of three: each is right once elsewhere, the others twice; and one of each: nowhere else, the others
+    once."""
+    for golds in (["a", "b", "c"] * 2, ["a", "b", "c"]):
+        count = len(golds)
+        balanced = rows(
+            relations=["r"] * count,
+            directions=["tail"] * count,
+            gold=[[gold] for gold in golds],
+            subjects=[f"s{n}" for n in range(count)],
+            spaces=["r"] * count,
+            candidates={"r": (["a", "b", "c"], ["A", "B", "C"])},
+            query=np.arange(count),
+            filtered=[0] * count,
+            number_of_candidates=np.full(count, 3.0),
+            scored=np.ones(count, dtype=bool),
+            unit=np.arange(count),
+            not_ranked=[None] * count,
+        )
+        assert baselines(balanced)["majority"].hits(1).tolist() == pytest.approx([1 / 3] * count)
+
+
+def test_majority_of_written_answers_writes_what_was_right_elsewhere():
+    """Without candidates, what is right nowhere else is never written."""
+    found = baselines(rows(spaces=[None] * 6, candidates={}))["majority"]
+    assert found.hits(1).tolist() == pytest.approx([1, 1, 0, 1, 0, np.nan], nan_ok=True)
+    assert found.reciprocal()[2] == pytest.approx(0, abs=1e-8)
+
+
+def test_majority_ranks_what_the_probe_ranked():
+    """b could not be ranked for c of s4: c is level with d alone, so 1 or 2; without scores nobody knows."""
+    scores = lambda place: np.array([0.0, -np.inf, 0.0, 0.0])  # noqa: E731
+    lacking = [None] * 4 + ["digest", None]
+    assert baselines(rows(scores=scores, not_ranked=lacking))["majority"].hits(1)[4] == 0.5
+    assert np.isnan(baselines(rows(not_ranked=lacking))["majority"].hits(1)[4])
 
 
 def test_by_lot_leaves_out_what_is_filtered():
@@ -78,6 +125,8 @@ def test_names_by_hand():
         template=np.zeros(4, dtype=int),
         scoring=["sum/full"] * 4,
         scores=lambda place: np.array(scores[place]),
+        unit=np.arange(4),
+        not_ranked=[None] * 4,
         gold_places=lambda place: [[0], [1], [2], [0]][place],
     )
     found = baselines(alike)["names"]
@@ -91,19 +140,19 @@ def test_names_by_hand():
 def test_ranks_of_ties():
     found = Ranked(np.array([1.0, np.nan]), np.array([4.0, np.nan]))
     assert found.hits(1).tolist() == pytest.approx([1 / 4, np.nan], nan_ok=True)
-    assert found.reciprocal().tolist() == pytest.approx([1 / 2.5, np.nan], nan_ok=True)
+    assert found.reciprocal().tolist() == pytest.approx([(1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, np.nan], nan_ok=True)
 
 
 def test_they_stand_beside_the_numbers_with_a_verdict():
-    """Random: 1/3, 1/3 of R1 and 1/2 of R2. By template (1/3 + 1/3 + 1/2) / 3 and 1/3: mean 13/36. Majority: a and b
-    are right once each, and one subject has both, so the other is filtered: all are first."""
+    """Random: 1/3, 1/3 of R1 and 1/2 of R2. By template (1/3 + 1/3 + 1/2) / 3 and 1/3: mean 13/36. Majority: y is
+    alone in R2, so that it is not told."""
     [line] = summarise(Fake(ROWS)).headlines
     told = {one.baseline: one for one in line.beside["accuracy"]}
     assert told["random"].value == pytest.approx(13 / 36)
     assert told["random"].difference.value == pytest.approx(17 / 24 - 13 / 36)
     assert told["random"].difference.recipe.startswith("accuracy − random|data:Mini@3f2a|")
-    assert told["majority"].value == 1
-    assert line.verdict("accuracy").startswith("not above")
+    assert "majority" not in told
+    assert line.verdict("accuracy") == "above"  # (17/24, of two and one facts, against 13/36)
     assert line.verdict("mean_rank") is None
     table = summarise(Fake(ROWS)).tables[0]
     verdicts = {row[1]: row[table.columns.index("verdict")] for row in table.rows}
@@ -124,6 +173,29 @@ def many(answer):
     fake = Fake(made)
     fake.queries_table = queries
     return fake
+
+
+def test_where_no_value_differs_luck_is_not_above(monkeypatch):
+    """Nine hits of nine among ten of eleven candidates, by lot 0.91 each: 0.91⁹ = 0.42 is no wonder. Wilson's interval
+    of nine hits goes down to 9 / (9 + 3.84) = 0.70."""
+    fake = many(lambda n, gold: gold)
+    fake.rows = fake.rows[:9]
+    monkeypatch.setattr("tests.test_report.QUERIES", fake.queries_table[:9])
+    monkeypatch.setattr(Fake, "queries", _each_of_its_own_subject(Fake.queries))
+    chance = np.full(9, 10 / 11)
+    chance[0] = 1.0
+    rows = Rows(fake)
+    value, found = against(rows, metric("accuracy"), np.arange(9), chance, "random")
+    assert value == pytest.approx(chance.mean())
+    assert found.low == pytest.approx(9 / (9 + 1.959964**2) - chance.mean(), abs=1e-6)
+    assert found.p_value is None
+
+
+def test_verdicts_in_words():
+    assert verdict_of({"random": True, "majority": True}) == "above"
+    assert verdict_of({"random": False, "majority": True, "names": None}) == (
+        "not above random; cannot be told of names"
+    )
 
 
 @pytest.mark.parametrize(

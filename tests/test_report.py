@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.stats
 
 from fathom.errors import BadInput
 from fathom.results.answers import error_table, reliability_table
@@ -113,10 +114,13 @@ def test_headline_by_hand() -> None:
     assert line.accuracy is not None
     assert line.accuracy.value == pytest.approx(17 / 24)
     assert line.deviation == pytest.approx(1 / 12 / math.sqrt(2))
-    # Two queries of R1, weights 1/3 + 1/2 each, with means 0.7 and 0.6; one of R2, weight 1/3, taken to vary as those.
-    # Variance (5/6)² · 0.005 / 2 + (1/6)² · 0.005 = 0.001875 with 0.001875² / ((5/6)² · 0.0025)² = 1.1664 degrees of
-    # freedom: as 17/24 · 7/24 / 0.001875 = 110.2 tosses, and Student's quantile is 9.130.
-    assert (line.accuracy.low, line.accuracy.high) == pytest.approx((0.30710, 0.93011), abs=1e-5)
+    # Two queries of R1, weights 5/6 each, with means 0.7 and 0.6; one of R2, weight 1/3, mean 1, which joins them. The
+    # means without each in turn have the variance V = 2/3 · Σ of squares around theirs, with 2 degrees of freedom: that
+    # of 17/24 · 7/24 / V tosses.
+    without = [(5 / 6 * 0.6 + 1 / 3) / (7 / 6), (5 / 6 * 0.7 + 1 / 3) / (7 / 6), 0.65]
+    bend = scipy.stats.t.ppf(0.975, 2) ** 2 / (17 / 24 * 7 / 24 / (2 / 3 * 3 * np.var(without)))
+    ends = np.sort(np.roots([1 + bend, -(17 / 12 + bend), (17 / 24) ** 2]))
+    assert [line.accuracy.low, line.accuracy.high] == pytest.approx(ends.tolist())
     assert (line.accuracy.clusters, line.accuracy.n, line.accuracy.note) == (3, 5, "")
     assert line.accuracy.sample == "fact within relation"
     assert "|cluster:fact within relation" in line.accuracy.recipe

@@ -49,12 +49,22 @@ def test_within_relations_only_the_spread_within_counts():
     assert found.units == 5
 
 
-def test_a_relation_of_one_fact_has_the_mean_variance_of_the_others():
-    """b's only value is taken to vary as a's, by 1/2: (2/3)² · 0.5 / 2 + (1/3)² · 0.5, with a's degree of freedom."""
-    found = interval([1, 0, 0.3], within=list("aab"))
-    parts = (4 / 9 * 0.25, 1 / 9 * 0.5)
-    degrees = sum(parts) ** 2 / parts[0] ** 2
+def test_relations_of_one_fact_are_one_group():
+    """c, d and e with a value each: 0, 1, 1, variance 1/3 over 3 of 5; one alone joins the smallest of the others."""
+    found = interval([0.5, 0.7, 0, 1, 1], within=list("aacde"))
+    parts = (0.4**2 * 0.02 / 2, 0.6**2 * (1 / 3) / 3)
+    degrees = sum(parts) ** 2 / (parts[0] ** 2 / 1 + parts[1] ** 2 / 2)
     assert found.high - found.estimate == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(sum(parts)))
+    joined = interval([1, 0, 1, 0.5, 0.7, 0.3], within=list("aaabbc"))
+    assert joined == interval([1, 0, 1, 0.5, 0.7, 0.3], within=list("aaabbb"))
+
+
+def test_a_relation_without_spread_is_not_sure():
+    """Twenty right of twenty and none of twenty: each a standard error of z / √2 (20 + z²), half of it in the mean."""
+    found = interval([1] * 20 + [0] * 20, within=[0] * 20 + [1] * 20, limits=SHARE)
+    variance = 2 * (0.5 * NORMAL / (20 + NORMAL**2)) ** 2 / 2
+    assert (found.low, found.high) == pytest.approx(wilson(0.5, 0.25 / variance, stats.t.ppf(0.975, 38)))
+    assert found.note == ""
 
 
 def test_weights_count():

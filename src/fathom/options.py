@@ -19,8 +19,8 @@ Given = dict[str, Any]
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
 CLUSTER = (
-    "What queries are drawn by, for the intervals: query, relation, subject, answer, or a key of the data's groups; by "
-    "default relation where there are ten or more of like size, else the facts within each."
+    "What intervals take for the sample: relation, fact (within its relation), query, subject, answer, or a key of the "
+    "data's groups, such as document; by default relation where there are ten or more of like size, else fact."
 )
 LATER: JsonDict = {"later": True}
 """Marks a field that runs were made without and whose default asks as they did: at its default it is no part of their

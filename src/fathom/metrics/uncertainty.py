@@ -37,6 +37,7 @@ FEWEST = 3
 RARE = 5
 """So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
 CONFIDENCE = 0.95
+_Z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
 _ROUNDING = 1e-12  # of the largest value: what differs by less is equal
 NO_SPREAD = "no value differs, and nothing limits what others could be: no interval"
 ALIKE = "no value differs: Wilson's interval"
@@ -98,7 +99,7 @@ def interval(
     _check(table, shares, (clusters, within, also))
     if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
         return _alike(_alone(table, shares, clusters, fold), limits)
-    found = _spread(table, shares, clusters, within, fold or _itself)
+    found = _spread(table, shares, (clusters, within), fold or _itself, limits)
     if also is not None:
         found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
     made = _between(found, limits)
@@ -156,11 +157,16 @@ def _check(table: Sequence[Floats], weights: Floats, labels: Sequence[Labels | N
 
 
 def _spread(
-    table: Sequence[Floats], weights: Floats, clusters: Labels | None, within: Labels | None, fold: Fold
+    table: Sequence[Floats],
+    weights: Floats,
+    labels: tuple[Labels | None, Labels | None],
+    fold: Fold,
+    limits: tuple[float, float],
 ) -> Spread:
-    group = None if within is None else _numbered(within, len(weights))
-    if group is not None and np.bincount(group).max() > 1:
-        return _spread_within(table, weights, group, fold)
+    """:param labels: clusters, and groups within which values were drawn."""
+    clusters, within = labels
+    if within is not None and len(weights) > 1:
+        return _spread_within(table, weights, _numbered(within, len(weights)), fold, limits)
     return _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
 
 
@@ -182,31 +188,48 @@ def _spread_between(table: Sequence[Floats], weights: Floats, unit: Ints, fold: 
     return Spread(estimate, variance, max(effective - 1, 1.0), count, effective)
 
 
-def _spread_within(table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold) -> Spread:
-    """Each value left out in turn, its group keeping its share. A group of one value has the mean variance of the
-    others. Degrees of freedom as Satterthwaite (1946)."""
+def _spread_within(
+    table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold, limits: tuple[float, float]
+) -> Spread:
+    """Each value left out in turn, its group keeping its share. Degrees of freedom as Satterthwaite (1946).
+
+    A group whose values are all alike shows no spread: it is given a standard error of z / √2 (n + z²) of the way
+    to the farther limit, near which Agresti and Coull's (1998) is that.
+    """
+    group = _without_singles(group)
     count = np.bincount(group)
     below = np.bincount(group, weights)
     total = below.sum()
-    several = count[group] > 1
-    left = np.where(several, below[group] - weights, 1.0)
     without = []
     for column in table:
         above = np.bincount(group, weights * column)
-        moved = (above[group] - weights * column) * below[group] / left - above[group]
-        without.append((above.sum() + np.where(several, moved, 0.0)) / total)
+        moved = (above[group] - weights * column) * below[group] / (below[group] - weights) - above[group]
+        without.append((above.sum() + moved) / total)
     estimate = float(fold(*(np.sum(weights * column) / total for column in table)))
     values = np.asarray(fold(*without), float)
     middle = np.bincount(group, values) / count
     own = (count - 1) / count * np.bincount(group, (values - middle[group]) ** 2)
     share, free = below / total, count - 1
-    alone = count == 1
-    per_value = np.sum((own * count / share**2 * free)[~alone]) / free.sum()
-    own[alone] = per_value * share[alone] ** 2
+    if len(table) == 1 and np.isfinite(limits).all():
+        mean = np.bincount(group, weights * table[0]) / below
+        reach = np.maximum(mean - limits[0], limits[1] - mean)
+        own = np.where(own > (_ROUNDING * share) ** 2, own, (share * reach * _Z / (count + _Z**2)) ** 2 / 2)
     variance = float(own.sum())
-    degrees = variance**2 / float(np.sum(own[~alone] ** 2 / free[~alone])) if variance else float(free.sum())
+    degrees = variance**2 / float(np.sum(own**2 / free)) if variance else float(free.sum())
     effective = float(np.sum(weights) ** 2 / np.sum(weights**2))
     return Spread(estimate, variance, max(degrees, 1.0), len(weights), effective)
+
+
+def _without_singles(group: Ints) -> Ints:
+    """Groups of one value together are one group, whose spread holds what differs between them, too; one alone joins
+    the smallest other."""
+    count = np.bincount(group)
+    singles = np.flatnonzero(count == 1)
+    if len(singles) == 1 and len(count) > 1:
+        singles = np.append(singles, np.argsort(np.where(count == 1, len(group), count), kind="stable")[0])
+    joined = np.arange(len(count))
+    joined[singles] = singles[0] if len(singles) else 0
+    return np.unique(joined[group], return_inverse=True)[1].reshape(-1)
 
 
 def _two_ways(
@@ -293,7 +316,6 @@ def _alike(found: Spread, limits: tuple[float, float]) -> Interval:
     p_value = 1.0 if abs(found.estimate) <= _ROUNDING else 2.0 ** (1 - found.units)
     if not np.isfinite(limits).all():
         return Interval(found.estimate, None, None, found.units, p_value, NO_SPREAD)
-    z_squared = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) ** 2
-    others = z_squared / (found.effective + z_squared)
+    others = _Z**2 / (found.effective + _Z**2)
     low, high = (found.estimate + others * (limit - found.estimate) for limit in limits)
     return Interval(found.estimate, low, high, found.units, p_value, ALIKE)

@@ -1,7 +1,7 @@
 """What answering without knowledge would score on the same predictions, and whether a model scores more.
 
 - *random*: any order of the candidates, each as likely;
-- *majority*: always the relation's most frequent right answers, counted over the queries of the run;
+- *majority*: always the answers that are right most often in the *other* facts of the relation;
 - *names*: what the model itself says of the names without the subject: each candidate's mean score over the *other*
   queries of the same relation, template and scoring. A model that is not above it does not use the subject.
 
@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import digamma
 
 from fathom.metrics.ranking import hits_at_k
 from fathom.metrics.table import Metric
@@ -22,10 +25,12 @@ from fathom.results.numbers import Number, against
 from fathom.results.rows import Floats, Ints, Rows, grouped
 
 NAMES = ("random", "majority", "names")
+NEVER = 1e9
+"""Rank of what is not answered at all."""
 LEGEND = (
-    "random, majority, names: what answering by lot, always with the relation's most frequent answers, and by the "
-    "model's own scores of the names over other subjects would score; above: the 95 % interval of the paired "
-    "difference is above 0"
+    "random, majority, names: what answering by lot, with what is right most often in the relation's other facts, and "
+    "by the model's own scores of the names over other subjects would score (–: not known of every prediction); above: "
+    "the 95 % interval of the paired difference is above 0"
 )
 
 
@@ -42,13 +47,21 @@ class Beside(NamedTuple):
     difference: Number
 
     @property
-    def above(self) -> bool:
-        """Whether the model is."""
-        return self.difference.low is not None and self.difference.low > 0
+    def above(self) -> bool | None:
+        """Whether the model is; None where there is no interval."""
+        return None if self.difference.low is None else self.difference.low > 0
 
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return {"value": self.value, "difference": self.difference.plain(), "above": self.above}
+
+
+def verdict_of(above: Mapping[str, bool | None]) -> str:
+    """In words. :param above: whether a number is above each baseline; None where it cannot be told."""
+    below = ", ".join(name for name, told in above.items() if told is False)
+    unknown = ", ".join(name for name, told in above.items() if told is None)
+    said = (f"not above {below}" if below else "", f"cannot be told of {unknown}" if unknown else "")
+    return "; ".join(filter(None, said)) or "above"
 
 
 class Ranked:
@@ -65,8 +78,9 @@ class Ranked:
         return found
 
     def reciprocal(self) -> Floats:
-        """1 / realistic rank."""
-        return np.asarray(2 / (self._ranks[0] + self._ranks[1]))
+        """Expected 1 / rank: the mean of 1 / r over the places that it may have."""
+        first, last = self._ranks
+        return np.asarray((digamma(last + 1) - digamma(first)) / (last - first + 1))
 
 
 class ByLot:
@@ -119,38 +133,72 @@ def beside(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked |
     return tuple(Beside(name, *told) for name, told in each if told is not None)
 
 
-class _Counts:
-    """How often each candidate of a space is right. :param spaces: None where there are no candidates."""
-
-    def __init__(self, counts: Mapping[str, int], space: Sequence[str] | None) -> None:
-        self.of = {answer: counts[answer] for answer in space or () if answer in counts} or dict(counts)
-        self._sorted = np.sort(np.fromiter(self.of.values(), float))
-
-    def ranks(self, golds: Sequence[str], left_out: Iterable[str]) -> tuple[float, float]:
-        """Of the most frequent of *golds*, before and after all that are as frequent. :param left_out: not ranked."""
-        best = max((self.of[answer] for answer in golds if answer in self.of), default=None)
-        if best is None:
-            return np.nan, np.nan
-        gone = [self.of[answer] for answer in left_out if answer in self.of]
-        below, within = (int(np.searchsorted(self._sorted, best, side)) for side in ("left", "right"))
-        first = 1 + len(self._sorted) - within - sum(count > best for count in gone)
-        return first, first + within - below - sum(count == best for count in gone)
-
-
 def _by_majority(rows: Rows) -> tuple[Floats, Floats]:
-    """Ranks of each query's best gold answer by how often answers are right in its relation and direction. Another
-    right answer of the same subject is filtered, where the run asks for it."""
+    """Ranks of each query's best gold answer by how often answers are right in the other facts of its relation and
+    direction; NaN where there is none. Other right answers of the same subject are filtered, as far as the run asks for
+    them, and what the probe could not rank is not ranked here."""
     ranks = np.full((2, len(rows.gold)), np.nan)
+    first = dict(zip(rows.query[::-1].tolist(), range(len(rows.query) - 1, -1, -1), strict=True))
     keys = zip(rows.relations, rows.directions, strict=True)
     for queries in grouped((key, query) for query, key in enumerate(keys)).values():
         counts = Counter(answer for query in queries for answer in rows.gold[query])
-        spaces = dict.fromkeys(rows.spaces[query] for query in queries)
-        of_space = {space: _Counts(counts, rows.candidates.get(space or "", (None,))[0]) for space in spaces}
-        alike = grouped((rows.subjects[query], answer) for query in queries for answer in rows.gold[query])
-        for query in queries:
+        of_fact = grouped((int(rows.unit[query]), answer) for query in queries for answer in rows.gold[query])
+        of_subject = grouped((rows.subjects[query], answer) for query in queries for answer in rows.gold[query])
+        spaces = {
+            space: _Counts(counts, rows, space) for space in dict.fromkeys(rows.spaces[query] for query in queries)
+        }
+        for query in queries if len(of_fact) > 1 else ():
             subject, golds = rows.subjects[query], rows.gold[query]
-            ranks[:, query] = of_space[rows.spaces[query]].ranks(golds, {*golds, *(alike[subject] if subject else ())})
+            filtered = {*golds, *(of_subject[subject] if subject else ())}
+            ranked = _ranked(rows, first.get(query))
+            if ranked is not None:
+                others = spaces[rows.spaces[query]].without(of_fact[int(rows.unit[query])])
+                ranks[:, query] = others.ranks(golds, filtered, ranked)
     return ranks[0], ranks[1]
+
+
+def _ranked(rows: Rows, place: int | None) -> npt.NDArray[np.bool_] | None:
+    """Which candidates the probe ranked, those of all where the array is empty; None where nobody knows."""
+    if place is None or rows.not_ranked[place] is None:
+        return np.zeros(0, dtype=bool)
+    scores = rows.scores(place)
+    return np.isfinite(scores) if len(scores) else None
+
+
+class _Counts:
+    """How often each candidate of a space is right. :param space: None where there are no candidates."""
+
+    def __init__(self, counts: Mapping[str, int], rows: Rows, space: str | None) -> None:
+        ids = rows.candidates[space][0] if space in rows.candidates else list(counts)
+        self.open = space not in rows.candidates
+        self.place = {id_: at for at, id_ in enumerate(ids)}
+        self.count = np.array([counts.get(id_, 0) for id_ in ids])
+
+    def without(self, answers: Iterable[str]) -> _Counts:
+        """Each of the answers counted once less."""
+        fewer = copy(self)
+        fewer.count = self.count.copy()
+        np.subtract.at(fewer.count, self._at(answers), 1)
+        return fewer
+
+    def ranks(
+        self, golds: Iterable[str], filtered: Iterable[str], ranked: npt.NDArray[np.bool_]
+    ) -> tuple[float, float]:
+        """Of the most frequent gold answer, before and after all that are as frequent, with or without its own fact:
+        else what is asked would be rarer than all others in balanced data, and never first."""
+        right = self._at(golds)
+        if not right:
+            return np.nan, np.nan
+        best = self.count[right].max()
+        if self.open and best <= 0:  # nobody would write it
+            return NEVER, NEVER
+        others = ranked.copy() if len(ranked) else np.ones(len(self.count), dtype=bool)
+        others[self._at(filtered)] = False
+        ahead, upto = ((self.count >= least)[others].sum() for least in (best + 2, best))
+        return 1 + ahead, 1 + upto
+
+    def _at(self, answers: Iterable[str]) -> list[int]:
+        return [self.place[answer] for answer in answers if answer in self.place]
 
 
 def _by_names(rows: Rows) -> tuple[Floats, Floats]:

@@ -104,6 +104,9 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Number] | None:
     """The same number of other values, such as a baseline's, and metric − other with interval and p value.
 
+    Where the metric's own values are all alike, the difference does not show what they may be elsewhere: its interval
+    is then at least as wide as theirs.
+
     :param others: of all predictions, as the metric's own column.
     :param name: of the others, for the recipe.
     :returns: None where one of either is not known.
@@ -112,11 +115,20 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
     if not len(places) or np.isnan(others[places]).any():
         return None
     [values] = rows.columns(metric)
-    (other, further), weights, queries = _units(rows, metric, places, [others, values - others])
-    sample = rows.sample(queries.tolist())
-    found = interval(further, sample.clusters, within=sample.within, weights=weights, limits=(-1.0, 1.0))
+    (own, other), weights, queries = _units(rows, metric, places, [values, others])
+    sample, value = rows.sample(queries.tolist()), float(np.average(other, weights=weights))
+
+    def between(values: Floats, limits: tuple[float, float]) -> Interval:
+        return interval(values, sample.clusters, within=sample.within, weights=weights, limits=limits)
+
+    found = between(own - other, (-1.0, 1.0))
+    if np.ptp(own) < 1e-12 and found.low is not None and found.high is not None:
+        alone = between(own, metric.limits)
+        if alone.low is not None and alone.high is not None:
+            low, high = min(found.low, alone.low - value), max(found.high, alone.high - value)
+            found = found._replace(low=low, high=high, p_value=np.nan, note=alone.note)
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
-    return float(np.average(other, weights=weights)), _tested(found, len(places), line, sample)
+    return value, _tested(found, len(places), line, sample)
 
 
 def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:

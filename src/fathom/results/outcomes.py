@@ -152,8 +152,8 @@ class Outcome:
         return [fact for fact in self.facts if fact not in self.left_out]
 
     def recipe(self, name: str) -> str:
-        """Of a number of this run."""
-        return recipe(self.rows, name, self.scoring)
+        """Of a number of this run's facts: templates or sentences are averaged within each, and facts count alike."""
+        return f"{recipe(self.rows, name, self.scoring)}|mean:facts"
 
     def mean(self, name: str, values: Floats, facts: Sequence[str] | None = None) -> Number:
         """Mean of shares over facts, by default those that are not left out, with its interval; without a value where
@@ -291,6 +291,7 @@ def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> l
     :raises BadInput: none, or ranked among other candidates.
     """
     first, *others = outcomes
+    refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.told())
     both = [fact for fact in first.told() if all(fact in o.place and fact not in o.left_out for o in others)]
     if not both:
         raise BadInput(

@@ -15,7 +15,7 @@ from fathom.errors import BadInput
 from fathom.metrics.uncertainty import speak_for_others
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
-ALWAYS = (QUERY, RELATION, "subject", "answer")
+ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
 """Keys that queries have besides their groups."""
 _WITHIN = " within "
 
@@ -49,6 +49,8 @@ def drawn(cluster: str, relations: Sequence[str], labels: Iterable[str | None]) 
         return by_default(relations)
     if cluster == QUERY:
         return Sample(QUERY)
+    if cluster == FACT:
+        return Sample(f"{FACT}{_WITHIN}{RELATION}", None, relations)
     return Sample(cluster, [f"{cluster} {label}" if label else f"alone {at}" for at, label in enumerate(labels)])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
-from fathom.results.baselines import LEGEND, NAMES, Beside, ByLot, Ranked, baselines, beside
+from fathom.results.baselines import LEGEND, NAMES, Beside, ByLot, Ranked, baselines, beside, verdict_of
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.samples import legend
@@ -62,8 +62,7 @@ class Headline:
         """Whether that number is above what answering without knowledge would score; None where nobody knows."""
         if not self.beside.get(name):
             return None
-        below = [one.baseline for one in self.beside[name] if not one.above]
-        return f"not above {', '.join(below)}" if below else "above"
+        return verdict_of({one.baseline: one.above for one in self.beside[name]})
 
 
 class BreakdownPart(NamedTuple):
@@ -289,14 +288,17 @@ def _headline_table(summary: Summary) -> Table:
     body: list[tuple[Cell, ...]] = []
     formats, notes = [], []
     for line in summary.headlines:
+        reasons = [f"{count} × unscored: {why}" for why, count in _alike(line.reasons)]
         if line.accuracy is None:
-            body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *(None,) * 4, NOTHING, None))
+            said = "; ".join((NOTHING, *reasons))
+            body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *(None,) * 4, said, None))
             formats.append(".4g")
         for name, number in line.numbers.items():
             told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
             others = {one.baseline: one.value for one in line.beside.get(name, ())}
             compared = (*map(others.get, NAMES), line.verdict(name))
-            body.append((line.scoring, name, *told, number.n, line.unscored, *compared, number.note, number.recipe))
+            note = "; ".join(filter(None, (number.note, *(reasons if name == "accuracy" else ()))))
+            body.append((line.scoring, name, *told, number.n, line.unscored, *compared, note, number.recipe))
             formats.append(metric(name).shown)
         notes += _notes(line, summary.queries)
     deviation = "deviation: sample standard deviation over templates"
@@ -332,8 +334,9 @@ def _notes(line: Headline, queries: int) -> list[str]:
     if line.queries < queries:
         notes.append(f"{line.scoring}: {line.queries} of {queries} queries were asked so far")
     told = grouped((number.note, name) for name, number in line.numbers.items() if number.note)
+    told_of = sum(number.sample != "" for number in line.numbers.values())
     notes += [
-        f"{line.scoring}{'' if 'accuracy' in names else ', ' + ', '.join(names)}: {note}"
+        f"{line.scoring}{'' if len(names) == told_of else ', ' + ', '.join(names)}: {note}"
         for note, names in told.items()
     ]
     return notes if line.accuracy is None else [*notes, line.accuracy.recipe]

@@ -81,7 +81,7 @@ class Table:
             for column, cell in zip(columns, row, strict=True):
                 cells += _beside(cell, numbers[column]) if column in numbers else [cell]  # type: ignore[list-item]
             body.append((*cells, "; ".join(dict.fromkeys(number.note for number in own if number.note)), _made(own)))
-        drawn = dict.fromkeys(number.sample for number in every if number.sample)
+        drawn = dict.fromkeys(number.sample for number in every if number.low is not None)
         noted = dict.fromkeys(number.note for number in every if number.note)
         below = [*notes, *map(legend, drawn), *noted, _made(every)]
         said = tuple(note for note in below if note)

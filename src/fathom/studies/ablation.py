@@ -114,7 +114,7 @@ def tables(found: Ablation) -> list[Table]:
         Table.of_numbers(
             ("pll", "scoring", "accuracy", "queries", "unscored"),
             found.arms,
-            "accuracy, mean over templates",
+            "accuracy, mean over facts of each one's mean over templates",
             {"accuracy": ("low", "high")},
             {"accuracy": ".1%"},
         ),
@@ -124,5 +124,6 @@ def tables(found: Ablation) -> list[Table]:
             "first minus second, paired by query",
             {"difference": ("low", "high", "p")},
             {"difference": "+.1%"},
+            ("p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper",),
         ),
     ]
