@@ -135,7 +135,7 @@ def attention_of(config: Any, name: str) -> Attention:
             return Attention.CAUSAL
     raise BadInput(
         f"'{name}' is neither a causal nor a masked language model (type '{type_}', architectures "
-        f"'{architectures or 'not stated'}'): the statement probe needs one of the two"
+        f"'{architectures or 'not stated'}'): expected one of the two"
     )
 
 
