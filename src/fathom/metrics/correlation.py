@@ -55,7 +55,7 @@ def correlate(
 def _fishers_z(x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
     """Of the means of columns; NaN where a side does not vary."""
     scale = np.asarray(np.maximum((xx - x * x) * (yy - y * y), 0.0))
-    r = np.divide(xy - x * y, np.sqrt(scale), out=np.full(scale.shape, np.nan), where=scale > 1e-12)
+    r: Floats = np.divide(xy - x * y, np.sqrt(scale), out=np.full(scale.shape, np.nan), where=scale > 1e-12)
     return np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
 
 
