@@ -22,6 +22,7 @@ CLUSTER = (
     "What queries are drawn by, for the intervals: query, relation, subject, answer, or a key of the data's groups; by "
     "default relation where there are ten or more, else the facts within each."
 )
+SCORING = "Which scoring to take of runs that have several, separated by commas."
 LATER: JsonDict = {"later": True}
 """Marks a field that runs were made without and whose default asks as they did: at its default it is no part of their
 identity, so that they can be resumed."""

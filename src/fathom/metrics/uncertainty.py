@@ -45,7 +45,9 @@ class Interval(NamedTuple):
     """:param low: at 95 %; None where there is no interval, and the note says why.
     :param units: how many values or clusters were left out in turn.
     :param p_value: two-sided, that the quantity is zero; NaN where that cannot be told.
-    :param note: why to be careful; empty where there is no reason."""
+    :param note: why to be careful; empty where there is no reason.
+    :param error: standard error that low and high were made with; NaN where no value differs, or there is no interval.
+    :param degrees: of freedom of that error."""
 
     estimate: float
     low: float | None
@@ -53,6 +55,8 @@ class Interval(NamedTuple):
     units: int
     p_value: float
     note: str = ""
+    error: float = float("nan")
+    degrees: float = float("nan")
 
 
 class Spread(NamedTuple):
@@ -246,7 +250,8 @@ def _between(found: Spread, limits: tuple[float, float]) -> Interval:
     else:
         ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
         statistic = found.estimate / error
-    return Interval(found.estimate, *ends, found.units, float(2 * stats.t.sf(abs(statistic), found.degrees)))
+    p_value = float(2 * stats.t.sf(abs(statistic), found.degrees))
+    return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees)
 
 
 def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:

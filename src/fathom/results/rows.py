@@ -20,6 +20,8 @@ from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+NONE = "(none)"
+"""Under what a query counts that has no value of a key."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -122,6 +124,20 @@ class Rows:
         own = {RELATION: self.relations[query], "subject": self.subjects[query]}
         own["answer"] = next(iter(self.gold[query]), None)
         return own.get(self.cluster) or self.groups[query].get(self.cluster)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """By what queries can be told apart."""
+        return list(dict.fromkeys((RELATION, "direction", *chain.from_iterable(self.groups))))
+
+    def values_of(self, query: int, key: str) -> list[str]:
+        """Where a query counts under *key*; several for "A; B"."""
+        if key == RELATION:
+            return [self.relations[query] or NONE]
+        if key == "direction":
+            return [self.directions[query] or NONE]
+        values = [value.strip() for value in (self.groups[query].get(key) or "").split(";")]
+        return list(dict.fromkeys(value for value in values if value)) or [NONE]
 
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""

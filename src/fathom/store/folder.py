@@ -117,11 +117,12 @@ class RunFolder:
         if not parts:
             return SCHEMA.empty_table()
         # A part of an earlier version may lack columns.
-        return pa.concat_tables([_read_part(part) for part in parts], promote_options="default")
+        again = "delete it and type the probe's command again"
+        return pa.concat_tables([_read(part, again) for part in parts], promote_options="default")
 
     def queries(self) -> pa.Table:
         """A row per query, with the groups that :meth:`grouped_by` has added."""
-        table = pq.read_table(self.path / "queries.parquet")
+        table = _read(self.path / "queries.parquet", "make the run anew")
         if not self._more_groups:
             return table
         ids, groups = table.column("query_id").to_pylist(), table.column("groups").to_pylist()
@@ -153,18 +154,19 @@ class RunFolder:
     def candidates(self) -> dict[str, tuple[list[str], list[str]]]:
         """Ids and names of each candidate set, in order."""
         sets: dict[str, tuple[list[str], list[str]]] = {}
-        for row in pq.read_table(self.path / "candidates.parquet").to_pylist():
+        for row in _read(self.path / "candidates.parquet", "make the run anew").to_pylist():
             ids, names = sets.setdefault(row["set"], ([], []))
             ids.append(row["id"])
             names.append(row["name"])
         return sets
 
 
-def _read_part(part: Path) -> pa.Table:
+def _read(file: Path, what_to_do: str) -> pa.Table:
     try:
-        return pq.read_table(part)
+        return pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"{part} is damaged: delete it and type the probe's command again ({error})") from error
+        said = " ".join(str(error).split())
+        raise BadInput(f"{file} is damaged: {what_to_do} ({said})") from error
 
 
 def _compared(identity: dict[str, Any]) -> dict[str, Any]:
