@@ -90,7 +90,7 @@ def test_equal_values_without_limits_have_no_interval():
 
 def test_one_value_or_one_cluster_has_no_interval():
     assert interval([0.3], limits=SHARE)[:4] == (0.3, None, None, 1)
-    assert interval([0, 1, 1], list("aaa"), limits=SHARE)[1:] == (
+    assert interval([0, 1, 1], list("aaa"), limits=SHARE)[1:6] == (
         None,
         None,
         1,

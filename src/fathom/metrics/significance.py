@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from fathom.metrics.uncertainty import CONFIDENCE, Floats
 
@@ -62,13 +62,14 @@ def smallest_difference(error: float, degrees: float, power: float = POWER, leve
 @lru_cache(maxsize=4096)
 def _noncentrality(degrees: float, power: float, level: float) -> float:
     normal = degrees > _AS_NORMAL
-    critical = float(stats.norm.isf(level / 2) if normal else stats.t.isf(level / 2, degrees))
+    critical = float(special.ndtri(1 - level / 2) if normal else special.stdtrit(degrees, 1 - level / 2))
 
     def lacking(shift: float) -> float:
         if normal:
-            return float(power - stats.norm.sf(critical - shift) - stats.norm.cdf(-critical - shift))
-        # Far out scipy cannot tell the other tail, which is next to nothing there.
-        other = np.nan_to_num(stats.nct.cdf(-critical, degrees, shift))
-        return float(power - stats.nct.sf(critical, degrees, shift) - other)
+            below, other = special.ndtr(critical - shift), special.ndtr(-critical - shift)
+        else:
+            # Far out scipy cannot tell the other tail, which is next to nothing there.
+            below, other = (special.nctdtr(degrees, shift, end) for end in (critical, -critical))
+        return float(power - (1 - below) - np.nan_to_num(other))
 
-    return float(optimize.brentq(lacking, 0.0, 4 * critical))
+    return float(optimize.brentq(lacking, critical / 2, 2 * critical + 1, xtol=1e-7))

@@ -212,7 +212,8 @@ def _two_ways(
     this difference is less than one of the two, that one. Degrees of freedom as Satterthwaite (1946)."""
     numbered = [_numbered(way, len(weights)) for way in ways]
     second = _spread_between(table, weights, numbered[1], fold)
-    both = _spread_between(table, weights, numbered[0] * (numbered[1].max() + 1) + numbered[1], fold)
+    crossed = _numbered(numbered[0] * (numbered[1].max() + 1) + numbered[1], len(weights))
+    both = _spread_between(table, weights, crossed, fold)
     together = max(first.variance + second.variance - both.variance, first.variance, second.variance)
     parts = sum(one.variance**2 / one.degrees for one in (first, second, both) if one.degrees)
     return first._replace(variance=together, degrees=max(1.0, together**2 / parts) if parts else first.degrees)

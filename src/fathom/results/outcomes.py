@@ -60,6 +60,7 @@ class Outcome:
         told = zip(asked, self.places.tolist(), strict=True)
         self.left_out = {fact: reason for fact, place in told if (reason := rows.reason[place]) is not None}
         """Facts with an unscored prediction, and why."""
+        self._at: tuple[Iterable[str], Ints] | None = None
 
     @property
     def name(self) -> str:
@@ -115,8 +116,12 @@ class Outcome:
             for name, (ids, _) in self.rows.candidates.items()
         }
         named = [digests.get(self.rows.spaces[query] or "", "") for query in self._queries]
-        lacking = grouped(zip(self._fact.tolist(), (self.rows.not_ranked[place] for place in self.places), strict=True))
-        return [" without ".join([name, *sorted(filter(None, set(lacking[fact])))]) for fact, name in enumerate(named)]
+        said = zip(self._fact.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
+        lacking = grouped((fact, digest) for fact, digest in said if digest)
+        return [
+            " without ".join([name, *sorted(set(lacking[fact]))]) if fact in lacking else name
+            for fact, name in enumerate(named)
+        ]
 
     @cached_property
     def sizes(self) -> Floats:
@@ -138,7 +143,9 @@ class Outcome:
 
     def at(self, facts: Iterable[str]) -> Ints:
         """Where these facts stand in the arrays of facts."""
-        return np.array([self.place[fact] for fact in facts], dtype=np.int64)
+        if self._at is None or self._at[0] is not facts:  # the same list is asked for again and again
+            self._at = facts, np.array([self.place[fact] for fact in facts], dtype=np.int64)
+        return self._at[1]
 
     def relations_of(self, facts: Iterable[str]) -> list[str]:
         """Of these facts."""
@@ -189,12 +196,11 @@ class Outcome:
 
     def told(self) -> list[str]:
         """The facts that are not left out."""
-        return [fact for fact in self.facts if fact not in self.left_out]
+        return list(self._told)
 
     def recipe(self, name: str) -> str:
         """Of a number of this run."""
-        made = recipe(self.rows, name, self.scoring)
-        return f"{made}|{self.part}" if self.part else made
+        return f"{name}{self._recipe}|{self.part}" if self.part else f"{name}{self._recipe}"
 
     def mean(
         self, name: str, values: Floats, facts: Sequence[str] | None = None, sample: Sample | None = None
@@ -211,6 +217,16 @@ class Outcome:
         if not len(told) or np.isnan(told).any():
             return untold(self.why_untold if len(told) else NOTHING, made)
         return numbers.mean(told, sample or self.sample(chosen), made)
+
+    @cached_property
+    def _recipe(self) -> str:
+        """Without a name."""
+        return recipe(self.rows, "", self.scoring)
+
+    @cached_property
+    def _told(self) -> dict[str, None]:
+        """Facts that are not left out, in order."""
+        return dict.fromkeys(fact for fact in self.facts if fact not in self.left_out)
 
     @cached_property
     def _queries(self) -> list[int]:
@@ -366,15 +382,19 @@ def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> l
     :raises BadInput: none, or ranked among other candidates.
     """
     first, *others = outcomes
-    both = [fact for fact in first.told() if all(fact in o.place and fact not in o.left_out for o in others)]
+    both = first.told()
+    for other in others:
+        both = [fact for fact in both if fact in other._told]
     if not both:
         raise BadInput(
             f"{', '.join(outcome.path for outcome in outcomes)} have no ranked fact in common: "
             "they need the same data, or data with the same fact_id"
         )
     for other in others if same_candidates else ():
-        for fact, mine, theirs in zip(both, first.at(both).tolist(), other.at(both).tolist(), strict=True):
-            if first.spaces[mine] != other.spaces[theirs]:
+        spaces = [list(map(side.spaces.__getitem__, side.at(both).tolist())) for side in (first, other)]
+        for fact, own, its in zip(both, *spaces, strict=True) if spaces[0] != spaces[1] else ():
+            if own != its:
+                mine, theirs = first.place[fact], other.place[fact]
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
                     f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "

@@ -50,8 +50,8 @@ class Rows:
         self.identity: Mapping[str, Any] = manifest["identity"]
         self.declared = declared(manifest)
         self.candidates = run.candidates()
-        table, queries = run.predictions(), run.queries()
-        self.table = table if with_scores else table.drop_columns(["scores"])
+        table = run.predictions() if with_scores else run.predictions(without=("scores",))
+        self.table, queries = table, run.queries()
         asked = queries.to_pydict()
         self.query_ids: list[str] = asked["query_id"]
         self.relations = [relation or "" for relation in asked["relation"]]
@@ -80,6 +80,7 @@ class Rows:
         lacking = "not_ranked" in table.column_names  # not in a run of an earlier version
         self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if lacking else [None] * len(table)
         self.reason = self._reasons()
+        self._places: dict[str, Ints] = {}
         self._columns: dict[str, tuple[Floats, ...]] = {}
 
     @property
@@ -141,7 +142,10 @@ class Rows:
 
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""
-        return np.array([place for place, name in enumerate(self.scoring) if name == scoring], dtype=np.int64)
+        if scoring not in self._places:
+            own = [place for place, name in enumerate(self.scoring) if name == scoring]
+            self._places[scoring] = np.array(own, dtype=np.int64)
+        return self._places[scoring]
 
     def hits(self, k: int) -> Floats:
         """Expected Hits@k; where the search for the rank stopped before k, NaN. Without ranks (generation, choice) the

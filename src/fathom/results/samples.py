@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     @property
     def one_cluster(self) -> bool:
         """Whether all values are of one: these say nothing of others."""
-        return self.clusters is not None and len(set(self.clusters)) == 1
+        return self.clusters is not None and all(label == self.clusters[0] for label in self.clusters)
 
     def numbered(self) -> Sample:
         """The same with numbers for labels, which many numbers of the same values are made with more quickly."""
