@@ -17,7 +17,7 @@ from fathom.errors import BadInput, FathomError, MissingExtra, all_of
 from fathom.formats import read
 from fathom.links.options import LinkOptions
 from fathom.models.base import Model
-from fathom.options import parse_options
+from fathom.options import parse_options, separated
 from fathom.probes import PROBES
 from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
@@ -195,7 +195,7 @@ def compare(
         every number.
     :raises BadInput: what is wrong with any of the runs, at once; no pair that can be compared.
     """
-    return compare_folders(_folders(runs), scoring, metrics, cluster, to_first)
+    return compare_folders(_folders(runs), separated(scoring), separated(metrics), cluster, to_first)
 
 
 def diff(
@@ -218,7 +218,7 @@ def diff(
     :raises BadInput: what is wrong with either run, at once; no fact in common, other candidates.
     """
     first, second = _folders([before, after])
-    return diff_folders(first, second, scoring, by, k, listed, cluster)
+    return diff_folders(first, second, separated(scoring), by, k, listed, cluster)
 
 
 def _folders(runs: Sequence[str | Path | Result]) -> list[RunFolder]:
