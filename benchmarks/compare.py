@@ -124,7 +124,8 @@ def drawn(random: np.random.Generator, clusters: int, each: int, likeness: float
 
 
 def power() -> None:
-    print("\n| clusters | facts each | likeness | smallest difference | significant there | told of each draw |")
+    columns = "smallest difference | significant at their mean | at that of each draw"
+    print(f"\n| clusters | facts each | likeness | {columns} |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for clusters, each, likeness in product((10, 30, 60, 200), (5, 40), (0.0, 0.05)):
         random, labels = np.random.default_rng(0), np.repeat(np.arange(clusters), each)

@@ -104,8 +104,8 @@ def interval(
     if also is not None:
         found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
     made = _between(found, limits)
-    if also is not None and len(set(also)) < FEWEST:
-        return made._replace(note=f"only {len(set(also))} of the second source: the interval is rough")
+    if also is not None and (sources := len(np.unique(np.asarray(also)))) < FEWEST:
+        return made._replace(note=f"only {sources} of the second source: the interval is rough")
     return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
 
 

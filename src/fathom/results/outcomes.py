@@ -22,6 +22,7 @@ from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 
 CUTS = (1, 5, 10)
+_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
 STOPPED = "a search stopped too early to tell"
@@ -283,21 +284,22 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
 
 
 def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "") -> list[Outcome]:
-    """One run in each of *scorings* that it has, with ranks or credit; one with one scoring needs none.
+    """One run in each of *scorings* that it has, with ranks or credit; one with one scoring needs none. Their rows are
+    without prompts and answers.
 
     :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
     """
-    rows = _finished(run, cluster)
+    rows = _finished(run, cluster, _NOT_COMPARED)
     found = [Outcome(run, rows, scoring, model) for scoring in _wanted(run, rows.scorings, scorings)]
     for outcome in found:
         _check_scored(outcome)
     return found
 
 
-def _finished(run: RunFolder, cluster: str) -> Rows:
+def _finished(run: RunFolder, cluster: str, without: Sequence[str] = ()) -> Rows:
     if not run.is_complete():
         raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
-    return Rows(run, with_scores=False, cluster=cluster)  # all candidates' scores of many runs would fill memory
+    return Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
 
 
 def _check_scored(outcome: Outcome) -> None:
@@ -384,13 +386,16 @@ def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> l
     first, *others = outcomes
     both = first.told()
     for other in others:
-        both = [fact for fact in both if fact in other._told]
+        if other._told.keys() != first._told.keys():
+            both = [fact for fact in both if fact in other._told]
     if not both:
         raise BadInput(
             f"{', '.join(outcome.path for outcome in outcomes)} have no ranked fact in common: "
             "they need the same data, or data with the same fact_id"
         )
     for other in others if same_candidates else ():
+        if (first.facts, first.spaces) == (other.facts, other.spaces):
+            continue
         spaces = [list(map(side.spaces.__getitem__, side.at(both).tolist())) for side in (first, other)]
         for fact, own, its in zip(both, *spaces, strict=True) if spaces[0] != spaces[1] else ():
             if own != its:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar
@@ -43,14 +43,17 @@ class Rows:
         the key of clusters.
     """
 
-    def __init__(self, run: RunFolder, with_scores: bool = True, cluster: str = "") -> None:
+    def __init__(
+        self, run: RunFolder, with_scores: bool = True, cluster: str = "", without: Collection[str] = ()
+    ) -> None:
         """:param with_scores: False leaves the scores of all candidates on the disk.
-        :param cluster: key by which queries were drawn together; see :mod:`fathom.results.samples`."""
+        :param cluster: key by which queries were drawn together; see :mod:`fathom.results.samples`.
+        :param without: further columns of the predictions that are left there, since nobody will ask for them."""
         manifest = run.manifest
         self.identity: Mapping[str, Any] = manifest["identity"]
         self.declared = declared(manifest)
         self.candidates = run.candidates()
-        table = run.predictions() if with_scores else run.predictions(without=("scores",))
+        table = run.predictions() if with_scores else run.predictions(without=("scores", *without))
         self.table, queries = table, run.queries()
         asked = queries.to_pydict()
         self.query_ids: list[str] = asked["query_id"]
