@@ -5,7 +5,7 @@
 Time: ``fathom compare`` of runs as large as those of BEAR (7,731 facts in 60 relations, three templates each), which
 are made first, by lot. Power: values are drawn with no difference, and the smallest difference is told of each draw;
 then others with a true difference of that size (the mean over the draws), and it is counted how often their difference
-is significant at 5 %. It should be 80 %.
+is significant at 5 %. It should be 80 %. Last, the same where relations and subjects were both drawn.
 """
 
 from __future__ import annotations
@@ -141,6 +141,30 @@ def power() -> None:
         print(f"| {clusters} | {each} | {likeness} | {mean:.3f} | {shown:.1%} | {each_draw:.1%} |", flush=True)
 
 
+def two_ways() -> None:
+    """600 facts of relations and of 200 subjects, both drawn at random; each shifts the difference."""
+    columns = "smallest difference | false alarms | significant there | false alarms by relation alone"
+    print(f"\n| relations | sd of relations | sd of subjects | {columns} |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for relations, of_relation, of_subject in product((10, 30, 60), (0.0, 0.1), (0.0, 0.2)):
+        random = np.random.default_rng(0)
+
+        def asked(further: float, ways: int = 2) -> Any:
+            relation, subject = random.integers(relations, size=600), random.integers(200, size=600)  # noqa: B023
+            shift = random.standard_normal(relations)[relation] * of_relation  # noqa: B023
+            shift += random.standard_normal(200)[subject] * of_subject  # noqa: B023
+            pair = [random.random(600) < 0.5 + sign * (further + shift) / 2 for sign in (1, -1)]  # noqa: B023
+            return difference(*pair, relation, also=subject if ways == 2 else None, limits=(-1.0, 1.0))
+
+        none = [asked(0.0) for _ in range(REPLICATES)]
+        mean = float(np.mean([smallest_difference(found.error, found.degrees) for found in none]))
+        shown = np.mean([asked(mean).p_value < 0.05 for _ in range(REPLICATES)])
+        alarms = np.mean([found.p_value < 0.05 for found in none])
+        alone = np.mean([asked(0.0, 1).p_value < 0.05 for _ in range(REPLICATES)])
+        told = f"{mean:.3f} | {alarms:.1%} | {shown:.1%} | {alone:.1%}"
+        print(f"| {relations} | {of_relation} | {of_subject} | {told} |", flush=True)
+
+
 if __name__ == "__main__":
     said = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     said.add_argument("--runs", type=int, default=20)
@@ -150,5 +174,6 @@ if __name__ == "__main__":
     REPLICATES = given.replicates
     if given.power:
         power()
+        two_ways()
     else:
         time_of(given.runs)

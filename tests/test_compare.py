@@ -262,6 +262,23 @@ def test_a_search_that_stopped_tells_what_it_can(made, tmp_path):
     assert [one.adjusted for one in (hits, mrr)] == [None, None]
 
 
+def test_written_answers_are_compared_by_their_credit(made):
+    """Ranks taken out, credit of 1, 0 or 0.5 put in: accuracy can be told, what needs a rank cannot."""
+    runs = []
+    for name, credit in (("a", [1, 1, 0.5, 0] * 2), ("b", [1, 0, 0, 0] * 2)):
+        run = made(never, model=name)
+        rows = run.predictions().to_pylist()
+        no_rank = dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic"), None)
+        (run.path / "predictions" / "part-0.parquet").unlink()
+        run.add_shard("0", [row | no_rank | {"correct": own} for row, own in zip(rows, credit, strict=True)])
+        runs.append(run)
+    [pair] = compare(runs).pairs
+    accuracy, hits, mrr = pair.differences
+    assert accuracy.number.value == pytest.approx(0.375)
+    assert pair.cells[:5] == (2, 2, 0, 2, 2)
+    assert {one.number.note for one in (hits, mrr)} == {"written or chosen answers have no rank"}
+
+
 # --- what is refused
 
 

@@ -10,7 +10,7 @@ import typer
 from fathom.cli.flags import Printed, TablesFolder
 from fathom.cli.formats import TableFormat, tell_in_forms
 from fathom.cli.options import alone, option
-from fathom.options import CLUSTER, SCORING, Group, separated
+from fathom.options import SCORING, TWO_WAYS, Group, separated
 
 
 def make(does: str) -> typer.Typer:
@@ -27,7 +27,7 @@ def compare(
     to_first: bool = option(
         Group.SELECTION, "Compare each run with the first alone, not all pairs.", "--to-first", default=False
     ),
-    cluster: str = option(Group.OUTPUT, CLUSTER, default=""),
+    cluster: str = option(Group.OUTPUT, TWO_WAYS, default=""),
     out: TablesFolder = None,
     format: Printed = TableFormat.TEXT,
 ) -> None:

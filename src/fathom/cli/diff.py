@@ -10,7 +10,7 @@ import typer
 from fathom.cli.flags import Printed, TablesFolder
 from fathom.cli.formats import TableFormat, tell_in_forms
 from fathom.cli.options import alone, option
-from fathom.options import CLUSTER, SCORING, Group, separated
+from fathom.options import SCORING, TWO_WAYS, Group, separated
 
 
 def make(does: str) -> typer.Typer:
@@ -33,7 +33,7 @@ def diff(
         min=0,
     ),
     scoring: str = option(Group.SELECTION, SCORING, default=""),
-    cluster: str = option(Group.OUTPUT, CLUSTER, default=""),
+    cluster: str = option(Group.OUTPUT, TWO_WAYS, default=""),
     out: TablesFolder = None,
     format: Printed = TableFormat.TEXT,
 ) -> None:
