@@ -149,6 +149,17 @@ def test_relations_and_subjects_where_these_repeat(made):
     assert compare(runs).pairs[0].differences[0].number.sample == "relation"
 
 
+def test_each_run_has_clusters_of_its_own(made):
+    """Eight documents of a fact each in the one, two of four in the other."""
+
+    def of_documents(count: int):
+        queries = [replace(query, groups={"document": str(n % count)}) for n, query in enumerate(FOUR.queries)]
+        return replace(FOUR, queries=tuple(queries))
+
+    runs = [knows(made, FIRST, "a", of_documents(8)), knows(made, SECOND, "b", of_documents(2))]
+    assert [run.numbers[0].clusters for run in compare(runs, cluster="document").runs] == [8, 2]
+
+
 def test_by_subject_too_only_where_relations_were_drawn():
     relations = Sample("relation", ["r0", "r1", "r2"])
     assert and_by_subject(relations, ["a", "b", "a"]).also == ["subject a", "subject b", "subject a"]

@@ -112,7 +112,7 @@ def test_answering_by_lot_anew_learns_as_much_as_it_forgets(made):
     assert all("not above" in part.verdict for part in found)
 
 
-def test_one_that_learnt_is_seen(made):
+def test_more_knowledge_is_seen(made):
     data = world(EVEN)
     before = made(at_random(1), data, model="a")
     after = made(knowing({f"q{n:03}" for n in range(0, 100, 2)}, at_random(1)), data, model="b")
@@ -120,6 +120,29 @@ def test_one_that_learnt_is_seen(made):
     assert part.shown
     assert part.became[FORGOTTEN].value == 0
     assert part.verdict == "above"
+    [line] = diff(before, after).tables[0].objects()
+    assert (line["change"], line["smallest"], line["verdict"]) == ("rose", None, "above")
+    [line] = diff(after, before).tables[0].objects()
+    assert (line["change"], line["smallest"]) == ("fell", None)
+
+
+def test_what_readers_see(made):
+    """Without groups, and with: the columns, and what stands below."""
+    before, after = both(made)
+    first, second = diff(before, after).tables
+    assert first.columns[:5] == ("facts", "only before", "only after", "before", "before low")
+    [line] = first.objects()
+    assert line["change"] is None
+    assert line["smallest"] == pytest.approx(diff(before, after).parts[0].difference.smallest)
+    assert second.columns[:2] == ("became", "share")
+    assert [row["became"] for row in second.objects()] == [LEARNT, FORGOTTEN, KEPT, NEVER, RETAINED]
+    assert first.notes[0] == "difference: after minus before, paired by fact"
+    assert any(note.startswith("random, majority: ") for note in first.notes)
+    assert not any("Holm" in note or "left out" in note for note in first.notes)
+    first, second = diff(before, after, by="relation").tables
+    assert first.notes[1] == "p (Holm): adjusted for the 2 groups"
+    assert first.columns[0] == second.columns[0] == "relation"
+    assert [row["p (Holm)"] is None for row in first.objects()] == [True, False, False]
 
 
 # --- groups
