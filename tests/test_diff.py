@@ -63,6 +63,16 @@ def test_baselines_by_hand(made):
     assert part.verdict == "not above majority"
 
 
+def test_few_known_before_tell_little(made):
+    """Two of eight facts were known, and are: Wilson's interval of 2 of 2, z² / (2 + z²) of others may differ."""
+    [part] = diff(*both(made, {"q000", "q004"}, AFTER)).parts
+    kept = part.became[RETAINED]
+    assert (kept.value, kept.n, kept.high) == (1, 2, 1)
+    assert kept.low == pytest.approx(2 / (2 + 1.959964**2), abs=1e-6)
+    none = diff(*both(made, set(), AFTER)).parts[0].became[RETAINED]
+    assert (none.low, none.note) == (None, "there is none of which this could be a share")
+
+
 def test_the_least_change_of_what_is_known_by_a_share():
     found = became(np.array([1, 0, 0.5, 0.25, 1 / 3]), np.array([1, 0, 0.5, 1, 0]))
     assert found[LEARNT].tolist() == [0, 0, 0, 0.75, 0]

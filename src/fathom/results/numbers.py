@@ -186,18 +186,15 @@ def difference(
 def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:
     """Mean of *part* / mean of *whole*, [n] each, no part greater than its whole, with its interval; untold where the
     whole is nothing."""
-    if not np.any(whole > 0):
+    there = whole > 0
+    if not there.any():
         return untold(NOTHING_OF_IT, recipe_)
+    # As a weighted mean, so that what has no whole is no unit that could speak for others.
+    drawn, weights = sample.only(there), whole[there]
     found = interval(
-        [part, whole], sample.clusters, within=sample.within, also=sample.also, limits=SHARE, fold=_divided
+        part[there] / weights, drawn.clusters, within=drawn.within, also=drawn.also, weights=weights, limits=SHARE
     )
-    return number_of(found, int(np.count_nonzero(whole)), recipe_, sample)
-
-
-def _divided(part: Floats, whole: Floats) -> Floats:
-    shares = np.full(np.shape(whole), np.nan)
-    np.divide(part, whole, out=shares, where=np.asarray(whole) > 0)
-    return shares
+    return number_of(found, int(there.sum()), recipe_, drawn)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str) -> Number:

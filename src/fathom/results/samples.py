@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.metrics.uncertainty import ENOUGH, Labels
@@ -40,6 +41,11 @@ class Sample(NamedTuple):
     def one_cluster(self) -> bool:
         """Whether all values are of one: these say nothing of others."""
         return self.clusters is not None and all(label == self.clusters[0] for label in self.clusters)
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> Sample:
+        """Of some of the values. :param chosen: whether each is, [n]."""
+        each = (self.clusters, self.within, self.also)
+        return Sample(self.key, *(None if labels is None else np.asarray(labels)[chosen] for labels in each))
 
     def numbered(self) -> Sample:
         """The same with numbers for labels, which many numbers of the same values are made with more quickly."""
