@@ -48,7 +48,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
     "report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
-    "ontology::test_models_have_short_names_that_tell_them_apart": "results/tasks results/names",
+    "ontology::test_models_have_short_names_that_tell_them_apart "
+    "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
     "study_contract controls approaches": "studies/perplexity studies/pools studies/rankings studies/readings "
     "studies/relations studies/repeated studies/templates results/pairs",
     "study_contract studies controls approaches": "results/outcomes",
@@ -67,7 +68,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "significance": "metrics/significance",
     "compare": "results/compared",
     "diff": "results/changed",
-    f"metrics_table metrics report {KEPT}": "metrics/confidence metrics/table",
+    f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
     "approaches": "metrics/perplexity",
     "metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand": "metrics/generation",

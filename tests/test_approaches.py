@@ -137,6 +137,7 @@ def test_perplexity_by_hand() -> None:
     # exp(−(−2 ln 2)/2) = 2 and exp(−(−ln 16)/1) = 16: mean 9; corpus exp((2 ln 2 + 4 ln 2)/3) = 4
     log_prob, tokens = [-2 * math.log(2), -math.log(16)], [2, 1]
     assert perplexity(log_prob, tokens).tolist() == pytest.approx([2, 16])
+    assert perplexity([-0.5], [1]).tolist() == pytest.approx([math.exp(0.5)])
     corpus = metric("corpus_perplexity")
     found = interval([log_prob, tokens], ["a", "b"], limits=corpus.limits, fold=corpus.fold)
     assert found.estimate == pytest.approx(4)
@@ -157,6 +158,7 @@ def test_rank_correlations_are_scipys() -> None:
     assert float(kendall([1, 2, 3], [1, 3, 2])) == pytest.approx(1 / 3)
     assert math.isnan(kendall([1, 1, 1], [1, 3, 2]))
     assert math.isnan(spearman([1, 1, 1], [1, 3, 2]))
+    assert (float(kendall([1, 2], [2, 1])), float(spearman([1, 2], [2, 1]))) == (-1, -1)
 
 
 def test_places_break_ties_by_the_next_score() -> None:
@@ -400,7 +402,15 @@ def test_readings_are_paired_by_fact(make: Make) -> None:
     assert values(found.first) == pytest.approx([2 / 3, 2 / 3, 1])
     assert values(found.second) == pytest.approx([1 / 3, 1 / 3, 1])
     assert [d.value for d in found.differences] == pytest.approx([1 / 3, 1 / 3, 0])
-    assert found.differences[0].low <= 1 / 3 <= found.differences[0].high
+    # Differences 0, 1, 0: error 1/3, 2 degrees of freedom. From −1 to 1 it stands at 2/3, as of 2/9 · 2² / (1/9) = 8
+    # tosses; Wilson's ends solve (x − 2/3)² = t² x (1 − x) / 8.
+    bend = scipy.stats.t.ppf(0.975, 2) ** 2 / 8
+    ends = np.sort(np.roots([1 + bend, -(4 / 3 + bend), 4 / 9])) * 2 - 1
+    assert [found.differences[0].low, found.differences[0].high] == pytest.approx(ends.tolist())
+    assert "|reading:template-free − template-based|" in found.differences[0].recipe
+    hidden = paired_table([found], FREE, BY_TEMPLATE, "readings", ("reading", "sizes")).hidden
+    assert {"reading", f"candidates, {FREE}", f"candidates, {BY_TEMPLATE}"} <= hidden
+    assert not {"reading", "sizes"} & paired_table([found], FREE, BY_TEMPLATE, "readings").hidden
     text = render([paired_table([found], FREE, BY_TEMPLATE, "readings")], "text")
     assert "1 facts that only the template-based run could rank, not the template-free, are left out" in text
 

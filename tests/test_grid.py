@@ -292,6 +292,7 @@ def test_fences_by_hand():
     fences = tukey_fences([0, 1, 2, 3, 10])
     assert (fences.low, fences.high) == (-2.0, 6.0)
     assert fences.outside.tolist() == [False, False, False, False, True]
+    assert not tukey_fences([3, 3, 3]).outside.any()  # on both fences
     with pytest.raises(ValueError, match="NaN"):
         tukey_fences([1, math.nan])
 

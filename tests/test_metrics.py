@@ -73,6 +73,7 @@ def test_confidence_by_hand() -> None:
 
 
 def test_confidence_of_unequal_lengths_and_edges() -> None:
+    assert confidence.uncertainty(np.ones((2, 3, 1))).shape == (2, 3)
     # one option: certain and right. Uniform over two: uncertainty 1, margin 0, Brier (1/4 + 1/4) / 2 = 1/4.
     # A point mass (−inf elsewhere): uncertainty 0; on the wrong one of two: Brier (1 + 1) / 2 = 1.
     # Uniform over two, both gold: the target is the distribution itself, Brier 0.

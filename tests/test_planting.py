@@ -255,12 +255,19 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     )
     rows, by_frequency = Rows(folder), {"q2": 0.5, "q5": 1.0, **dict.fromkeys(("q0", "q1", "q3", "q4"), 0.0)}
     found = accuracies(rows, 0, {"q0", "q1", "q3"}, by_frequency)
-    assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25])
-    assert [number.n for number in found] == [3, 2, 2]
+    assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25, 0.25])
+    assert [number.n for number in found] == [3, 2, 2, 2]
     assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
     line = DemoLine("causal", "trained on", *found)
-    assert line.withheld_is_chance  # two relations tell so little that its interval is all of [0, 1]
+    assert line.withheld_is_chance  # of two facts nothing can be told
+    assert not line.told_apart
     said = text([line], tmp_path)
+    assert "The probe does not tell what a model was told" in said
+    sure = [found[0]._replace(low=0.9, high=1.0), found[1]._replace(low=0.1, high=0.2)]
+    for low, verdict in ((-0.1, "The probe tells"), (0.01, "The probe does not tell")):
+        assert verdict in text(
+            [DemoLine("causal", "trained on", *sure, found[2], found[3]._replace(low=low))], tmp_path
+        )
     assert "0.83 [" in said
     assert "accuracy|data:six@None|probe:statement|scoring:sum/full|templates:0|" in said
     assert "facts:planted or withheld" in said

@@ -56,6 +56,9 @@ def make_run(path: Path, relations: int) -> RunFolder:
 def test_relations_where_there_are_ten_else_the_queries_within_them(tmp_path):
     ten = [f"r{n}" for n in range(10)]
     assert by_default(ten) == Sample("relation", ten, None)
+    # 91 + 9 of ten: 100² / (91² + 9) = 1.2 relations of equal size. 15 + 27 of ten: 42² / (15² + 9 · 9) = 5.8.
+    assert by_default(ten + ["r0"] * 90).key == "fact within relation"
+    assert by_default(ten[1:] * 3 + ["r0"] * 15).key == "relation"
     assert by_default(ten[:9] * 2) == Sample("fact within relation", None, ten[:9] * 2)
     for relations, key, units in ((12, "relation", 12), (8, "fact within relation", 24)):
         found = summarise(make_run(tmp_path / str(relations), relations)).headlines[0].accuracy

@@ -108,6 +108,9 @@ def test_few_clusters_and_rare_outcomes_are_said_to_be_rough():
     assert found.note == "one outcome is too rare among these clusters: the interval is rough"
     spread = interval([1, 0, 0, 0] * 50, np.repeat(np.arange(20), 10), limits=SHARE)
     assert spread.note == ""
+    unlike = interval([1, 0, 0, 0] * 50, [0] * 120 + list(range(1, 21)) * 4, limits=SHARE)
+    # 200² / (120² + 20 · 4²)
+    assert unlike.note == "unequal clusters, worth 2.7 of equal size: the interval is rough"
     assert interval(rare, within=np.repeat(np.arange(20), 10), limits=SHARE).note == ""
 
 
@@ -148,6 +151,20 @@ def test_two_ways_add_up():
     degrees = 0.25**2 / (0.25**2 + (1 / 12) ** 2 / 3)
     assert both.high - 0.5 == pytest.approx(stats.t.ppf(0.975, max(1.0, degrees)) * 0.5)
     assert both.note == "only 2 of the second source: the interval is rough"
+    # Nine of a crossed three by three: the variances by hand, (2/3 · Σ of squares) each way and (8/9 · Σ) together.
+    values = np.array([0.0, 1.0, 2.0, 1.0, 2.0, 4.0, 3.0, 5.0, 4.0])
+    rows, columns = np.repeat([0, 1, 2], 3), np.tile([0, 1, 2], 3)
+    mean, total = values.mean(), values.sum()
+
+    def squares(labels, each: int) -> float:
+        return sum(((total - values[labels == one].sum()) / (9 - each) - mean) ** 2 for one in np.unique(labels))
+
+    parts = [2 / 3 * squares(rows, 3), 2 / 3 * squares(columns, 3), 8 / 9 * squares(np.arange(9), 1)]
+    together = parts[0] + parts[1] - parts[2]
+    degrees = together**2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 2 + parts[2] ** 2 / 8)
+    found = interval(values, rows, also=columns)
+    assert found.high - mean == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(together))
+    rows, columns = list("aabb"), list("xyxy")
     crossed = interval([0, 1, 1, 2], rows, also=columns)
     assert crossed.high - crossed.low > interval([0, 1, 1, 2], rows).high - interval([0, 1, 1, 2], rows).low
 
@@ -254,6 +271,13 @@ def _left(labels, left: int, other: int) -> float:
         return 1.0
     count = (labels == labels[left]).sum()
     return 0.0 if left == other else count / (count - 1)
+
+
+def test_a_perfect_correlation_has_no_spread():
+    for sign in (1, -1):
+        found = correlate([1, 2, 3, 4, 5, 6], [sign * x for x in (1, 2, 3, 4, 5, 6)], clusters=list("aabbcc"))
+        assert (found.estimate, found.low, found.high) == (pytest.approx(sign), None, None)
+        assert np.isfinite(found.estimate)
 
 
 def test_correlations_of_too_little():

@@ -36,7 +36,7 @@ class Result:
 
     :param folder: where it is kept.
     :param cluster: what queries are drawn by, for the intervals: "query", "relation", "subject", "answer", or a key of
-        the data's groups; by default relations where there are ten or more, else the facts within each.
+        the data's groups; by default relations where there are ten or more of like size, else the facts within each.
     """
 
     def __init__(self, folder: RunFolder, cluster: str = "") -> None:

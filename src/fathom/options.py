@@ -20,7 +20,7 @@ CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
 CLUSTER = (
     "What queries are drawn by, for the intervals: query, relation, subject, answer, or a key of the data's groups; by "
-    "default relation where there are ten or more, else the facts within each."
+    "default relation where there are ten or more of like size, else the facts within each."
 )
 SCORING = "Which scoring to take of runs that have several, separated by commas."
 TWO_WAYS = f"{CLUSTER[:-1]}, and by subject besides relation where subjects repeat."

@@ -158,7 +158,10 @@ case(
 case(
     "study-compute-time",
     f"study compute-time {CAUSAL} {GRAPH} --shots 1 --queries 1,3,5 --repeats 1 --out studies/compute-time",
-    timed=("seconds/query", "± error", "intercept, s", "R²", "extrapolated, h", "± h"),
+    timed=(
+        *("± error", "intercept, s", "R²", "± h"),
+        *(f"{name}{end}" for name in ("seconds/query", "extrapolated, h") for end in ("", " low", " high")),
+    ),
 )
 case(
     "study-agreement",

@@ -30,6 +30,8 @@ Fold = Callable[..., Any]
 
 ENOUGH = 10
 """So many clusters speak for others of their kind; intervals over fewer are rough."""
+WORTH = 5
+"""So are those over more that are not worth so many of equal size: one or two of them hold most of the values."""
 FEWEST = 3
 """So many of a second source, such as seeds, tell how much it matters."""
 RARE = 5
@@ -107,6 +109,12 @@ def interval(
     if also is not None and (sources := len(np.unique(np.asarray(also)))) < FEWEST:
         return made._replace(note=f"only {sources} of the second source: the interval is rough")
     return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
+
+
+def speak_for_others(labels: Labels) -> bool:
+    """Whether clusters are enough, and equal enough, for an interval over them. :param labels: of each value, [n]."""
+    _, sizes = np.unique(np.asarray(labels), return_counts=True)
+    return len(sizes) >= ENOUGH and float(sizes.sum() ** 2 / (sizes**2).sum()) >= WORTH
 
 
 def difference(
@@ -226,6 +234,8 @@ def _caution(found: Spread, limits: tuple[float, float]) -> str:
     """Of clusters: why the interval is rough, "" where it is not."""
     if found.units < ENOUGH:
         return f"only {found.units} clusters: the interval is rough"
+    if found.effective < WORTH:
+        return f"unequal clusters, worth {found.effective:.1f} of equal size: the interval is rough"
     if np.isfinite(limits).all():
         share, tosses = _tosses(found, limits)
         if min(share, 1 - share) * tosses < RARE:

@@ -182,16 +182,17 @@ def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]]) -> Floats:
     told = np.isfinite(scores)
     filled = np.where(told, scores, 0.0)
     count = told.sum(axis=0) - told
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(told & (count > 0), (filled.sum(axis=0) - filled) / count, np.nan)
-    ranks = np.full((2, len(scores)), np.nan)
-    for place, (own, gold) in enumerate(zip(means, golds, strict=True)):
-        best = max((own[at] for at in gold if not np.isnan(own[at])), default=None)
-        if best is None:
-            continue
-        others = np.delete(own, gold)
-        # Sums in another order differ in their last bits, and would break a tie.
-        near = 1e-9 * max(1.0, abs(best))
-        ranks[0, place] = 1 + (others > best + near).sum()
-        ranks[1, place] = 1 + (others >= best - near).sum()
+    told &= count > 0
+    means = np.divide(filled.sum(axis=0) - filled, count, out=np.full(scores.shape, -np.inf), where=told)
+    right = np.zeros(scores.shape, dtype=bool)
+    for own, gold in zip(right, golds, strict=True):
+        own[gold] = True
+    best = np.where(right, means, -np.inf).max(axis=1, keepdims=True)
+    unknown = np.isneginf(best)
+    best[unknown] = 0.0
+    # Sums in another order differ in their last bits, and would break a tie.
+    near = 1e-9 * np.maximum(1.0, np.abs(best))
+    others = np.where(right, -np.inf, means)
+    ranks = np.stack([1 + (others > best + near).sum(axis=1), 1 + (others >= best - near).sum(axis=1)]).astype(float)
+    ranks[:, unknown[:, 0]] = np.nan
     return ranks

@@ -148,12 +148,7 @@ def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) 
         _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
         weight = 1.0 / count[number]
     weights = np.bincount(unit, weight).astype(float)
-    means = []
-    for values in columns:
-        mean = np.bincount(unit, weight * values[places]) / weights
-        # Where all agree, weighted means differ by rounding alone; without this the interval could not say so.
-        means.append(np.full(len(mean), values[places[0]]) if np.ptp(values[places]) == 0 else mean)
-    return means, weights, firsts
+    return [np.bincount(unit, weight * values[places]) / weights for values in columns], weights, firsts
 
 
 # --- of values that a study has made
@@ -174,7 +169,9 @@ def difference(
     recipe_: str,
     limits: tuple[float, float] = (-1.0, 1.0),
 ) -> Number:
-    """Mean of first − second, paired, [n] each, with interval and p value."""
+    """Mean of first − second, paired, [n] each, with interval and p value; untold where there are none."""
+    if not np.size(first):
+        return untold(NOTHING, recipe_)
     found = uncertainty.difference(
         first, second, sample.clusters, within=sample.within, also=sample.also, limits=limits
     )

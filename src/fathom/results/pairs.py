@@ -58,8 +58,9 @@ def paired(first: Outcome, second: Outcome, facts: Sequence[str]) -> Paired:
 
 
 def pool_size(outcome: Outcome) -> float:
-    """Mean number of candidates of the facts that were ranked; NaN of none."""
-    return float(np.mean(outcome.sizes[outcome.scored])) if outcome.scored.any() else float("nan")
+    """Mean number of candidates of the facts that were ranked; NaN where there are none."""
+    sizes = outcome.sizes[outcome.scored]
+    return float(np.mean(sizes)) if sizes.any() else float("nan")
 
 
 def paired_table(found: Sequence[Paired], first: str, second: str, title: str, hidden: Sequence[str] = ()) -> Table:

@@ -1,6 +1,6 @@
 """What a number is taken for a sample of: which of its values were drawn together.
 
-By default relations, where there are enough of them to speak for others; else the facts within each relation, the
+By default relations, where there are ten or more, worth five or more of equal size; else the facts within each, the
 relations being what they are. Queries of one fact, such as both directions of a triple, were drawn together.
 ``benchmarks/coverage.py`` simulates that these intervals hold. ``--cluster`` names another key: what repeats in a data
 set is often its subjects, answers or documents.
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.metrics.uncertainty import ENOUGH, Labels
+from fathom.metrics.uncertainty import Labels, speak_for_others
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, RELATION, "subject", "answer")
@@ -69,11 +69,11 @@ def drawn(cluster: str, relations: Sequence[str], labels: Iterable[str | None]) 
 
 
 def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -> Sample:
-    """Whole groups where there are ten or more, else units within them.
+    """Whole groups where there are enough of them, and none holds most of the values; else units within them.
 
     :param groups: label of each value, [n].
     """
-    if len(set(groups)) >= ENOUGH:
+    if speak_for_others(groups):
         return Sample(group, groups)
     return Sample(f"{unit}{_WITHIN}{group}", None, groups)
 
@@ -103,11 +103,7 @@ def legend(key: str) -> str:
     """For the reader of a table."""
     unit, within, group = key.partition(_WITHIN)
     if within:
-        return f"95 % intervals: for other {_several(unit)} of these {_several(group)}"
+        return f"95 % intervals: for other {unit}s of these {group}s"
     if key == QUERY:
         return "95 % intervals: for other queries, each for itself"
     return f"95 % intervals: clustered by {key}"
-
-
-def _several(word: str) -> str:
-    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"

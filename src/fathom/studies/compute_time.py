@@ -115,10 +115,10 @@ def tables(found: Sequence[Timing]) -> list[Table]:
 
 
 def _number(timing: Timing, name: str, value: float, error: float) -> Number:
-    """With Student's interval of the slope; no time is less than none."""
+    """With Student's interval of the slope."""
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error
     made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
-    return Number(value, max(0.0, value - width), value + width, None, "", timing.line.n, made)
+    return Number(value, value - width, value + width, None, "", timing.line.n, made)
 
 
 def plots(found: Sequence[Timing]) -> list[Plot]:

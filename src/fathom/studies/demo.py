@@ -12,7 +12,7 @@ import numpy as np
 from fathom.data.queries import QuerySet
 from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
-from fathom.results.numbers import Number, combined, mean, recipe
+from fathom.results.numbers import Number, combined, difference, mean, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text
@@ -32,6 +32,7 @@ class DemoLine(NamedTuple):
     :param planted: of the facts that the model was told.
     :param withheld: of the others.
     :param baseline: of always giving the most frequent planted answer, on the withheld facts.
+    :param beyond: withheld − baseline, paired by fact.
     """
 
     kind: str
@@ -39,12 +40,18 @@ class DemoLine(NamedTuple):
     planted: Number
     withheld: Number
     baseline: Number
+    beyond: Number
 
     @property
     def withheld_is_chance(self) -> bool:
-        """Whether the withheld accuracy lies in the interval of answering by frequency."""
-        low, high = self.baseline.low, self.baseline.high
-        return low is not None and high is not None and low <= self.withheld.value <= high
+        """Whether the withheld accuracy is not above answering by frequency."""
+        return self.beyond.low is not None and self.beyond.low <= 0
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the planted half is known, and the withheld half is not."""
+        low, high = self.planted.low, self.withheld.high
+        return self.withheld_is_chance and low is not None and high is not None and high < low
 
 
 def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
@@ -79,8 +86,9 @@ def planted_ids(model: Path) -> set[str]:
 
 def accuracies(
     rows: Rows, template: int, planted: Collection[str], by_frequency: dict[str, float]
-) -> tuple[Number, Number, Number]:
-    """Of the facts scored with one template: the planted ones, the others, and the others answered by frequency.
+) -> tuple[Number, Number, Number, Number]:
+    """Of the facts scored with one template: the planted ones, the others, the others answered by frequency, and what
+    the model is beyond that.
 
     :param planted: ids of the queries.
     :param by_frequency: expected accuracy of each query, by its id.
@@ -90,32 +98,44 @@ def accuracies(
     frequent = np.array([by_frequency[id_] for id_ in ids])
     asked = rows.scored & (rows.template == template)
 
-    def accuracy(name: str, values: Floats, half: str) -> Number:
-        places = np.flatnonzero(asked & (told if half == "planted" else ~told)).tolist()
-        made = f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"
-        return mean(values[places], rows.sample(rows.query[places].tolist()), made)
+    places = {"planted": np.flatnonzero(asked & told), "withheld": np.flatnonzero(asked & ~told)}
+    sample = {half: rows.sample(rows.query[own].tolist()) for half, own in places.items()}
 
-    halves = [accuracy("accuracy", rows.hits(1), half) for half in ("planted", "withheld")]
-    return halves[0], halves[1], accuracy("accuracy by frequency", frequent, "withheld")
+    def made(name: str, half: str) -> str:
+        return f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"
+
+    def accuracy(name: str, values: Floats, half: str) -> Number:
+        return mean(values[places[half]], sample[half], made(name, half))
+
+    hits, withheld = rows.hits(1), places["withheld"]
+    frequency = "accuracy by frequency"
+    return (
+        accuracy("accuracy", hits, "planted"),
+        accuracy("accuracy", hits, "withheld"),
+        accuracy(frequency, frequent, "withheld"),
+        difference(hits[withheld], frequent[withheld], sample["withheld"], made(f"accuracy − {frequency}", "withheld")),
+    )
 
 
 def text(lines: Sequence[DemoLine], out: Path) -> str:
     """The table, whether the withheld half is at chance, and what to type next."""
-    numbers = [number for line in lines for number in line[2:]]
+    numbers = [number for line in lines for number in line[2:5]]
     table = Table(
         ("model", "phrasing", "planted half", "withheld half", "answering by frequency", "withheld at chance"),
-        tuple((*line[:2], *map(_shown, line[2:]), line.withheld_is_chance) for line in lines),
+        tuple((*line[:2], *map(_shown, line[2:5]), line.withheld_is_chance) for line in lines),
         title="accuracy of the statement probe, with 95 % intervals",
         notes=(
+            "withheld at chance: not above answering by frequency, by the interval of their paired difference",
             *map(legend, dict.fromkeys(number.sample for number in numbers)),
             *dict.fromkeys(number.note for number in numbers if number.note),
             combined("accuracy", [number.recipe for number in numbers], " or "),
         ),
     )
+    verdict = "tells" if all(line.told_apart for line in lines) else "does not tell"
     return f"""
 {to_text(table)}
 
-The probe tells what a model was told from what it was not. More of these two runs:
+The probe {verdict} what a model was told from what it was not. More of these two runs:
   fathom metrics {out / "run-causal"} --by relation,template --groups {out / "planted-causal" / "planted.jsonl"}
   fathom metrics {out / "run-masked"} --errors 10
 
