@@ -41,9 +41,23 @@ def desk(tmp_path_factory):
     (folder / "my-graph" / "test.tsv").write_text("".join(lines[1::2]), encoding="utf-8")
     texts_to_build_from(folder)
     _both_readings(folder)
+    _before_and_after(folder)
     for example in (ROOT / "docs" / "examples").iterdir():
         shutil.copy(example, folder)
     return folder
+
+
+def _before_and_after(folder: Path) -> None:
+    """A model that was edited, and the page's own facts."""
+    from tests.test_cli import gpt2, save
+
+    save(folder / "gpt2-edited", gpt2(n_inner=24))
+    (folder / "my-edits").mkdir()
+    page = (ROOT / "docs" / "howto" / "compare-runs.md").read_text(encoding="utf-8")
+    (folder / "my-edits" / "facts.jsonl").write_text(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1], "utf-8")
+    kinds = {"capital": "The capital of [X] is [Y].", "capital of": "[X] is the capital of [Y]."}
+    lines = [json.dumps({"relation": name, "templates": [text]}) for name, text in kinds.items()]
+    (folder / "my-edits" / "relations.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
 
 def _both_readings(folder: Path) -> None:

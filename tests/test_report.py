@@ -17,7 +17,7 @@ from fathom.results.answers import error_table, reliability_table
 from fathom.results.numbers import recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
-from fathom.results.tables import Table, render, to_csv, to_json, to_markdown, to_text
+from fathom.results.tables import Table, render, to_csv, to_json, to_latex, to_markdown, to_text
 from fathom.store.predictions import SCHEMA
 
 IDENTITY = {
@@ -357,6 +357,28 @@ def test_markdown() -> None:
     ]
 
 
+def test_latex_escapes_everything() -> None:
+    names = [r"50 % & more_$#{x}~^\ <|>", "−1 – 2", "[x]"]
+    table = Table(
+        ("a_b", "x²", "low"), tuple((name, -0.5, None) for name in names), "50 % is", {"x²": ".1%"}, notes=("a_b\n%",)
+    )
+    assert to_latex(table).splitlines() == [
+        "% 50 % is",
+        r"\begin{tabular}{lrl}",
+        r"\toprule",
+        r"a\_b & x² & low \\",
+        r"\midrule",
+        r"50 \% \& more\_\$\#\{x\}\textasciitilde{}\textasciicircum{}\textbackslash{} "
+        r"\textless{}\textbar{}\textgreater{} & $-$50.0\% & -- \\",
+        r"$-$1 -- 2 & $-$50.0\% & -- \\",
+        r"{[x]} & $-$50.0\% & -- \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "% a_b %",
+    ]
+    assert render([table], "latex") == to_latex(table)
+
+
 def test_csv_and_json_keep_everything() -> None:
     assert to_csv(TABLE).splitlines()[:2] == ["name,share,secret", "東京,0.123456,1"]
     objects = json.loads(to_json(TABLE))
@@ -368,7 +390,7 @@ def test_render() -> None:
     assert json.loads(render([TABLE], "json")) == {TABLE.title: json.loads(to_json(TABLE))}
     assert list(json.loads(render([TABLE, Table(("a",), (), "Other")], "json"))) == ["Title", "Other"]
     assert "\n\nOther" in render([TABLE, Table(("a",), (), "Other")], "text")
-    with pytest.raises(BadInput, match="there is text, json, csv and md"):
+    with pytest.raises(BadInput, match="there is text, json, csv, md and latex"):
         render([TABLE], "xml")
     with pytest.raises(ValueError, match="2 cells"):
         Table(("a",), ((1, 2),))

@@ -26,6 +26,8 @@ _WHERE = {
     "StatementOptions": "fathom.probes.options",
     "Template": "fathom.data.templates",
     "VocabularyOptions": "fathom.probes.options",
+    "compare": "fathom.api",
+    "diff": "fathom.api",
     "evaluate_links": "fathom.api",
     "load_model": "fathom.models.loading",
     "open_run": "fathom.api",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,14 @@ from fathom.errors import BadInput, FathomError, MissingExtra, all_of
 from fathom.formats import read
 from fathom.links.options import LinkOptions
 from fathom.models.base import Model
-from fathom.options import parse_options
+from fathom.options import parse_options, separated
 from fathom.probes import PROBES
 from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
+from fathom.results.changed import Change
+from fathom.results.changed import diff as diff_folders
+from fathom.results.compared import COMPARED, Comparison
+from fathom.results.compared import compare as compare_folders
 from fathom.results.summary import RunNumbers, Summary
 from fathom.run import run
 from fathom.store.files import write_json
@@ -170,6 +174,59 @@ def open_run(path: str | Path) -> Result:
     :raises BadInput: not a run.
     """
     return Result(RunFolder.open(path))
+
+
+def compare(
+    runs: Sequence[str | Path | Result],
+    scoring: Sequence[str] = (),
+    metrics: Sequence[str] = COMPARED,
+    cluster: str = "",
+    to_first: bool = False,
+) -> Comparison:
+    """Runs side by side: each one's numbers, and the difference of every pair on the facts that both ranked.
+
+    :param runs: two or more, finished; or one with several scorings.
+    :param scoring: which to take of runs that have several; with more than one of a run, these are compared, too.
+    :param metrics: "accuracy", "mrr", "hits@K".
+    :param cluster: what queries are drawn by, for the intervals, as for :class:`Result`; by default by subject, too,
+        where there are ten relations or more and subjects repeat.
+    :param to_first: only the pairs with the first run.
+    :returns: ``tables``, ``to_text()``, ``to_markdown()``, ``to_latex()``, ``to_json()``; ``runs`` and ``pairs`` with
+        every number.
+    :raises BadInput: what is wrong with any of the runs, at once; no pair that can be compared.
+    """
+    return compare_folders(_folders(runs), separated(scoring), separated(metrics), cluster, to_first)
+
+
+def diff(
+    before: str | Path | Result,
+    after: str | Path | Result,
+    scoring: Sequence[str] = (),
+    by: str = "",
+    k: int = 1,
+    listed: int = 0,
+    cluster: str = "",
+) -> Change:
+    """One model before and after training, editing or unlearning: what it learnt, forgot, kept and never knew.
+
+    :param scoring: which to take of runs that have several: one.
+    :param by: "relation", "direction" or any key of the queries' groups: each group for itself, too.
+    :param k: a fact is known where its right answer is among the first *k*.
+    :param listed: show so many facts learnt, and forgotten; ``to_json()`` has all.
+    :param cluster: as for :func:`compare`.
+    :returns: as :func:`compare` does; ``parts`` has every number and every fact.
+    :raises BadInput: what is wrong with either run, at once; no fact in common, other candidates.
+    """
+    first, second = _folders([before, after])
+    return diff_folders(first, second, separated(scoring), by, k, listed, cluster)
+
+
+def _folders(runs: Sequence[str | Path | Result]) -> list[RunFolder]:
+    return all_of(*(partial(_folder, run) for run in runs))
+
+
+def _folder(run: str | Path | Result) -> RunFolder:
+    return run.folder if isinstance(run, Result) else RunFolder.open(run)
 
 
 def _model(model: str | Path | Model, options: ProbeOptions) -> Any:

@@ -22,6 +22,8 @@ CLUSTER = (
     "What intervals take for the sample: relation, fact (within its relation), query, subject, answer, or a key of the "
     "data's groups, such as document; by default relation where there are ten or more of like size, else fact."
 )
+SCORING = "Which scoring to take of runs that have several, separated by commas."
+TWO_WAYS = f"{CLUSTER[:-1]}, and by subject besides relation where subjects repeat."
 LATER: JsonDict = {"later": True}
 """Marks a field that runs were made without and whose default asks as they did: at its default it is no part of their
 identity, so that they can be resumed."""

@@ -245,6 +245,20 @@ case(
     **ONTOLOGY,
 )
 
+case(
+    "compare",
+    f"compare {' '.join(BASED + FREE)} {JSON}",
+    f"compare {BASED[0]} {BASED[1]} --metrics hits@2,mrr --out compared {JSON}",
+    "compare runs/statement-causal --scoring sum/full,mean/full --to-first --cluster half --format csv",
+    needs="two-readings statement-causal",
+)
+case(
+    "diff",
+    f"diff {BASED[0]} {FREE[0]} --by half --k 2 --out changed {JSON}",
+    f"diff {BASED[2]} {BASED[3]} --format csv",
+    needs="two-readings",
+)
+
 # --------------------------------------------------------------------------------------------------- link predictors
 
 

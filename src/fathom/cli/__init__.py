@@ -17,6 +17,11 @@ COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
     "probe": ("Ask", "Ask a model what it knows of a data set."),
     "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
+    "compare": ("Look at runs", "Compare runs: numbers, paired differences, and what the facts could have shown."),
+    "diff": (
+        "Look at runs",
+        "See what a model learnt and forgot: the same facts before and after training or editing.",
+    ),
     "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
     "data": ("Data", "Look at a data set before asking a model."),
     "build": ("Data", "Make data folders from texts, graphs and ontologies."),

@@ -22,4 +22,7 @@ NewFolder = Annotated[Path, option(Group.OUTPUT, "Folder to write; must not exis
 RunFolder = Annotated[
     Path, option(Group.OUTPUT, "Folder of the run. The same command resumes it where it stopped.", "--out")
 ]
+TablesFolder = Annotated[
+    Path | None, option(Group.OUTPUT, "Folder in which the tables are kept as JSON, CSV and Markdown.", "--out")
+]
 Printed = Annotated[TableFormat, option(Group.OUTPUT, "Format of the tables.", "--format")]

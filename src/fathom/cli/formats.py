@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class TableFormat(StrEnum):
-    """For reading: text, md. For programs: json, csv."""
+    """For reading: text, md, latex. For programs: json, csv."""
 
     TEXT = "text"
     JSON = "json"
     CSV = "csv"
     MD = "md"
+    LATEX = "latex"
 
 
 def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT) -> None:
@@ -31,13 +32,20 @@ def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT) -> Non
 
 def tell(tables: Sequence[Table], format: TableFormat, out: Path | None, name: str) -> None:
     """Print *tables*, and keep them in every form as *name* in the folder *out*."""
+    tell_in_forms(lambda form: tables, format, out, name)
+
+
+def tell_in_forms(
+    tables_in: Callable[[str], Sequence[Table]], format: TableFormat, out: Path | None, name: str
+) -> None:
+    """:func:`tell` of what has other tables for programs than for readers. :param tables_in: given a format."""
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
     if out is not None:
         for ending in ("json", "csv", "md"):
-            write_text(out / f"{name}.{ending}", render(tables, ending) + "\n")
-    show(tables, format)
+            write_text(out / f"{name}.{ending}", render(tables_in(ending), ending) + "\n")
+    show(tables_in(format), format)
 
 
 def notes(lines: Iterable[str]) -> None:

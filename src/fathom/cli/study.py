@@ -23,7 +23,7 @@ PlanFolder = Annotated[
     Path,
     option(Group.OUTPUT, "Folder for the runs and the tables. The same command resumes it where it stopped.", "--out"),
 ]
-TablesFolder = Annotated[Path | None, option(Group.OUTPUT, "Folder for tables and pictures.", "--out")]
+PicturesFolder = Annotated[Path | None, option(Group.OUTPUT, "Folder for tables and pictures.", "--out")]
 
 
 def make(does: str) -> typer.Typer:
@@ -39,7 +39,7 @@ def make(does: str) -> typer.Typer:
 def _command(study: Study) -> Callable[..., None]:
     """With the parameters of what the study takes, and its own options."""
 
-    def of_runs(runs: Runs, out: TablesFolder = None, format: Printed = TableFormat.TEXT, **given: Any) -> None:
+    def of_runs(runs: Runs, out: PicturesFolder = None, format: Printed = TableFormat.TEXT, **given: Any) -> None:
         from fathom.store.folder import RunFolder
 
         opened = (partial(RunFolder.open, path) for path in runs)

@@ -48,7 +48,9 @@ class Interval(NamedTuple):
     """:param low: at 95 %; None where there is no interval, and the note says why.
     :param units: how many values or clusters were left out in turn.
     :param p_value: two-sided, that the quantity is zero; NaN where that cannot be told.
-    :param note: why to be careful; empty where there is no reason."""
+    :param note: why to be careful; empty where there is no reason.
+    :param error: standard error that low and high were made with; NaN where no value differs, or there is no interval.
+    :param degrees: of freedom of that error."""
 
     estimate: float
     low: float | None
@@ -56,6 +58,8 @@ class Interval(NamedTuple):
     units: int
     p_value: float
     note: str = ""
+    error: float = float("nan")
+    degrees: float = float("nan")
 
 
 class Spread(NamedTuple):
@@ -103,8 +107,8 @@ def interval(
     if also is not None:
         found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
     made = _between(found, limits)
-    if also is not None and len(set(also)) < FEWEST:
-        return made._replace(note=f"only {len(set(also))} of the second source: the interval is rough")
+    if also is not None and (sources := len(np.unique(np.asarray(also)))) < FEWEST:
+        return made._replace(note=f"only {sources} of the second source: the interval is rough")
     return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
 
 
@@ -239,7 +243,8 @@ def _two_ways(
     this difference is less than one of the two, that one. Degrees of freedom as Satterthwaite (1946)."""
     numbered = [_numbered(way, len(weights)) for way in ways]
     second = _spread_between(table, weights, numbered[1], fold)
-    both = _spread_between(table, weights, numbered[0] * (numbered[1].max() + 1) + numbered[1], fold)
+    crossed = _numbered(numbered[0] * (numbered[1].max() + 1) + numbered[1], len(weights))
+    both = _spread_between(table, weights, crossed, fold)
     together = max(first.variance + second.variance - both.variance, first.variance, second.variance)
     parts = sum(one.variance**2 / one.degrees for one in (first, second, both) if one.degrees)
     return first._replace(variance=together, degrees=max(1.0, together**2 / parts) if parts else first.degrees)
@@ -279,7 +284,8 @@ def _between(found: Spread, limits: tuple[float, float]) -> Interval:
     else:
         ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
         statistic = found.estimate / error
-    return Interval(found.estimate, *ends, found.units, float(2 * stats.t.sf(abs(statistic), found.degrees)))
+    p_value = float(2 * stats.t.sf(abs(statistic), found.degrees))
+    return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees)
 
 
 def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:

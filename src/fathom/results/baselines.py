@@ -110,6 +110,11 @@ def _beyond(others: int, golds: int) -> Floats:
 
 def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
     """By name; those of which nothing can be told are NaN throughout."""
+    return {**without_scores(rows), "names": Ranked(*_by_names(rows))}
+
+
+def without_scores(rows: Rows) -> dict[str, Ranked | ByLot]:
+    """Those that need no model's scores: random and majority."""
     golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
     asked = rows.number_of_candidates > 0
@@ -117,7 +122,6 @@ def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
     return {
         "random": ByLot(others, np.where(asked, golds, 0)),
         "majority": Ranked(*(ranks[rows.query] for ranks in _by_majority(rows))),
-        "names": Ranked(*_by_names(rows)),
     }
 
 

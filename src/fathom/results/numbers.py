@@ -20,12 +20,14 @@ import numpy.typing as npt
 
 from fathom.metrics import uncertainty
 from fathom.metrics.correlation import correlate
+from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import SHARE, Metric
 from fathom.metrics.uncertainty import Interval, interval
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
 
 NOTHING = "nothing was scored"
+NOTHING_OF_IT = "there is none of which this could be a share"
 MINUS = " − "
 
 
@@ -41,6 +43,8 @@ class Number(NamedTuple):
     :param p_value: two-sided, that a difference or a correlation is zero; None of other numbers, and where it cannot be
         told.
     :param sample: what was drawn, see :class:`fathom.results.samples.Sample`; "" where there is no interval.
+    :param smallest: of a difference: the one that these values would have shown in four of five cases, see
+        :func:`fathom.metrics.significance.smallest_difference`; None of other numbers, and where it cannot be told.
     """
 
     value: float
@@ -52,13 +56,14 @@ class Number(NamedTuple):
     recipe: str
     p_value: float | None = None
     sample: str = ""
+    smallest: float | None = None
 
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it: an open end of an interval is null."""
         return {
             name: None if isinstance(value, float) and not np.isfinite(value) else value
             for name, value in self._asdict().items()
-            if name != "p_value" or value is not None
+            if name not in ("p_value", "smallest") or value is not None
         }
 
 
@@ -165,7 +170,7 @@ def mean(values: npt.ArrayLike, sample: Sample, recipe_: str, limits: tuple[floa
     """Mean of values, [n], with its interval; untold where there are none. :param sample: how they were drawn."""
     if not np.size(values):
         return untold(NOTHING, recipe_)
-    found = interval(values, sample.clusters, within=sample.within, limits=limits)
+    found = interval(values, sample.clusters, within=sample.within, also=sample.also, limits=limits)
     return number_of(found, np.size(values), recipe_, sample)
 
 
@@ -179,8 +184,26 @@ def difference(
     """Mean of first − second, paired, [n] each, with interval and p value; untold where there are none."""
     if not np.size(first):
         return untold(NOTHING, recipe_)
-    found = uncertainty.difference(first, second, sample.clusters, within=sample.within, limits=limits)
-    return _tested(found, np.size(first), recipe_, sample)
+    found = uncertainty.difference(
+        first, second, sample.clusters, within=sample.within, also=sample.also, limits=limits
+    )
+    smallest = smallest_difference(found.error, found.degrees)
+    told = None if np.isnan(smallest) or smallest > limits[1] else smallest
+    return _tested(found, np.size(first), recipe_, sample)._replace(smallest=told)
+
+
+def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:
+    """Mean of *part* / mean of *whole*, [n] each, no part greater than its whole, with its interval; untold where the
+    whole is nothing."""
+    there = whole > 0
+    if not there.any():
+        return untold(NOTHING_OF_IT, recipe_)
+    # As a weighted mean, so that what has no whole is no unit that could speak for others.
+    drawn, weights = sample.only(there), whole[there]
+    found = interval(
+        part[there] / weights, drawn.clusters, within=drawn.within, also=drawn.also, weights=weights, limits=SHARE
+    )
+    return number_of(found, int(there.sum()), recipe_, drawn)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str) -> Number:

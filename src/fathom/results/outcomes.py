@@ -18,13 +18,15 @@ from fathom.results import numbers
 from fathom.results.names import short_names
 from fathom.results.numbers import MINUS, NOTHING, Number, combined, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
-from fathom.results.samples import Sample
+from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 
 CUTS = (1, 5, 10)
+_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
 STOPPED = "a search stopped too early to tell"
+WRITTEN = "written or chosen answers have no rank"
 
 
 class Outcome:
@@ -33,17 +35,21 @@ class Outcome:
     Its arrays have an entry per prediction of that scoring (``places``) or per fact (``facts``), as their names say.
 
     :param model: what tables call its model.
+    :param places: of predictions of that scoring among the rows; all of them where not given.
+    :param part: "key:value" where these are a part of the run, for its recipes.
     """
 
-    def __init__(self, run: RunFolder, rows: Rows, scoring: str, model: str) -> None:
+    def __init__(
+        self, run: RunFolder, rows: Rows, scoring: str, model: str, places: Ints | None = None, part: str = ""
+    ) -> None:
         identity = rows.identity
-        self.run, self.rows, self.scoring, self.model = run, rows, scoring, model
+        self.run, self.rows, self.scoring, self.model, self.part = run, rows, scoring, model, part
         self.path = str(run.path)
         self.full_name = str(identity["model"]["name"])
         self.data = str(identity.get("data", {}).get("name"))
         self.probe = str(identity["probe"])
         self.attention = str(identity.get("resolved", {}).get("attention", ""))
-        self.places = rows.of(scoring)
+        self.places = rows.of(scoring) if places is None else places
         """Places of its predictions among the rows."""
         of_query = [fact or query for fact, query in zip(rows.fact_ids, rows.query_ids, strict=True)]
         asked = [of_query[query] for query in rows.query[self.places].tolist()]
@@ -55,6 +61,7 @@ class Outcome:
         told = zip(asked, self.places.tolist(), strict=True)
         self.left_out = {fact: reason for fact, place in told if (reason := rows.reason[place]) is not None}
         """Facts with an unscored prediction, and why."""
+        self._at: tuple[Iterable[str], Ints] | None = None
 
     @property
     def name(self) -> str:
@@ -110,8 +117,12 @@ class Outcome:
             for name, (ids, _) in self.rows.candidates.items()
         }
         named = [digests.get(self.rows.spaces[query] or "", "") for query in self._queries]
-        lacking = grouped(zip(self._fact.tolist(), (self.rows.not_ranked[place] for place in self.places), strict=True))
-        return [" without ".join([name, *sorted(filter(None, set(lacking[fact])))]) for fact, name in enumerate(named)]
+        said = zip(self._fact.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
+        lacking = grouped((fact, digest) for fact, digest in said if digest)
+        return [
+            " without ".join([name, *sorted(set(lacking[fact]))]) if fact in lacking else name
+            for fact, name in enumerate(named)
+        ]
 
     @cached_property
     def sizes(self) -> Floats:
@@ -133,11 +144,38 @@ class Outcome:
 
     def at(self, facts: Iterable[str]) -> Ints:
         """Where these facts stand in the arrays of facts."""
-        return np.array([self.place[fact] for fact in facts], dtype=np.int64)
+        if self._at is None or self._at[0] is not facts:  # the same list is asked for again and again
+            self._at = facts, np.array([self.place[fact] for fact in facts], dtype=np.int64)
+        return self._at[1]
 
     def relations_of(self, facts: Iterable[str]) -> list[str]:
         """Of these facts."""
         return [self.relations[place] for place in self.at(facts).tolist()]
+
+    def subjects_of(self, facts: Iterable[str]) -> list[str | None]:
+        """Ids; None where a fact has none."""
+        return [self.rows.subjects[self._queries[place]] for place in self.at(facts).tolist()]
+
+    def asked_about(self, facts: Iterable[str]) -> list[str]:
+        """Names of the subjects, as the prompt has them; "" where a fact has none."""
+        named = self.rows.table.column("subject").take(self.places[self._first[self.at(facts)]]).to_pylist()
+        return [name or "" for name in named]
+
+    def golds_of(self, facts: Iterable[str]) -> list[list[str]]:
+        """Ids of the right answers."""
+        return [self.rows.gold[self._queries[place]] for place in self.at(facts).tolist()]
+
+    def parts(self, key: str) -> dict[str, Outcome]:
+        """One for each value of *key* among its queries, see :meth:`Rows.values_of`; in order of appearance. Queries of
+        one fact may be in different parts. :raises BadInput: no query has it."""
+        if key not in self.rows.keys:
+            raise BadInput(f"{self.path} cannot be broken down by '{key}': it has {', '.join(self.rows.keys)}")
+        asked = zip(self.rows.query[self.places].tolist(), self.places.tolist(), strict=True)
+        each = grouped((value, place) for query, place in asked for value in self.rows.values_of(query, key))
+        return {
+            value: Outcome(self.run, self.rows, self.scoring, self.model, np.array(own), f"{key}:{value}")
+            for value, own in each.items()
+        }
 
     def cluster_label(self, fact: str) -> str | None:
         """Of one fact by the key of clusters; None where it has none."""
@@ -147,26 +185,49 @@ class Outcome:
         """How these facts were drawn."""
         return self.rows.sample([self._queries[place] for place in self.at(facts).tolist()])
 
+    @property
+    def why_untold(self) -> str:
+        """Of facts that are scored and whose value cannot be told: why."""
+        return STOPPED if np.isnan(self.rows.correct[self.places]).all() else WRITTEN
+
+    def two_way_sample(self, facts: Sequence[str]) -> Sample:
+        """How these facts were drawn; by default by subject as well as by relation, see :func:`and_by_subject`."""
+        own = self.sample(facts)
+        return own if self.rows.cluster else and_by_subject(own, self.subjects_of(facts))
+
     def told(self) -> list[str]:
         """The facts that are not left out."""
-        return [fact for fact in self.facts if fact not in self.left_out]
+        return list(self._told)
 
     def recipe(self, name: str) -> str:
         """Of a number of this run's facts: templates or sentences are averaged within each, and facts count alike."""
-        return f"{recipe(self.rows, name, self.scoring)}|mean:facts"
+        return f"{name}{self._recipe}|mean:facts{f'|{self.part}' if self.part else ''}"
 
-    def mean(self, name: str, values: Floats, facts: Sequence[str] | None = None) -> Number:
+    def mean(
+        self, name: str, values: Floats, facts: Sequence[str] | None = None, sample: Sample | None = None
+    ) -> Number:
         """Mean of shares over facts, by default those that are not left out, with its interval; without a value where
         there are no facts, or the share of one cannot be told.
 
         :param name: of the number, for its recipe.
         :param values: of each fact, as :meth:`hits` gives them.
+        :param sample: how the facts were drawn, where it is known already.
         """
         chosen = self.told() if facts is None else facts
         told, made = values[self.at(chosen)], self.recipe(name)
         if not len(told) or np.isnan(told).any():
-            return untold(STOPPED if len(told) else NOTHING, made)
-        return numbers.mean(told, self.sample(chosen), made)
+            return untold(self.why_untold if len(told) else NOTHING, made)
+        return numbers.mean(told, sample or self.sample(chosen), made)
+
+    @cached_property
+    def _recipe(self) -> str:
+        """Without a name."""
+        return recipe(self.rows, "", self.scoring)
+
+    @cached_property
+    def _told(self) -> dict[str, None]:
+        """Facts that are not left out, in order."""
+        return dict.fromkeys(fact for fact in self.facts if fact not in self.left_out)
 
     @cached_property
     def _queries(self) -> list[int]:
@@ -175,7 +236,11 @@ class Outcome:
 
 
 def difference(
-    name: str, signed: Sequence[tuple[int, Outcome]], values: Sequence[Floats], facts: Sequence[str]
+    name: str,
+    signed: Sequence[tuple[int, Outcome]],
+    values: Sequence[Floats],
+    facts: Sequence[str],
+    sample: Sample | None = None,
 ) -> Number:
     """Σ sign · value over facts that all have, paired by fact, with interval and p value; without a value where that of
     one cannot be told.
@@ -184,16 +249,19 @@ def difference(
     :param signed: +1 or −1 and the outcome.
     :param values: of each outcome's facts.
     :param facts: in common.
+    :param sample: how these were drawn, where it is known already.
     """
     terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
     plus = sum(sign > 0 for sign, _ in signed)
     between = MINUS if (len(signed), plus) == (2, 1) else " and "
     made = combined(name, [outcome.recipe("") for _, outcome in signed], between)
     if np.isnan(terms).any():
-        return untold(STOPPED, made)
+        return untold(
+            next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any()), made
+        )
     limits = (float(plus - len(signed)), float(plus))
-    sample = signed[0][1].sample(facts)
-    return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), sample, made, limits)
+    drawn = sample or signed[0][1].sample(facts)
+    return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), drawn, made, limits)
 
 
 def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> Outcome:
@@ -203,16 +271,41 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
     :param cluster: key by which queries were drawn together, as for :class:`Rows`.
     :raises BadInput: unfinished, without ranks, several scorings and none chosen.
     """
-    if not run.is_complete():
-        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
-    rows = Rows(run, with_scores=False, cluster=cluster)  # all candidates' scores of many runs would fill memory
-    outcome = Outcome(run, rows, _chosen(run, rows.scorings, scorings), model or short_names([run])[0])
+    rows = _finished(run, cluster)
+    [scoring, *more] = _wanted(run, rows.scorings, scorings)
+    if more:
+        several = ", ".join((scoring, *more))
+        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {several}")
+    outcome = Outcome(run, rows, scoring, model or short_names([run])[0])
     if not np.isnan(rows.correct[outcome.places]).all():
         raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
+    _check_scored(outcome)
+    return outcome
+
+
+def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "") -> list[Outcome]:
+    """One run in each of *scorings* that it has, with ranks or credit; one with one scoring needs none. Their rows are
+    without prompts and answers.
+
+    :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
+    """
+    rows = _finished(run, cluster, _NOT_COMPARED)
+    found = [Outcome(run, rows, scoring, model) for scoring in _wanted(run, rows.scorings, scorings)]
+    for outcome in found:
+        _check_scored(outcome)
+    return found
+
+
+def _finished(run: RunFolder, cluster: str, without: Sequence[str] = ()) -> Rows:
+    if not run.is_complete():
+        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
+    return Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
+
+
+def _check_scored(outcome: Outcome) -> None:
     if not outcome.told():
         [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
-        raise BadInput(f"{run.path} has no ranks to compare ({why})")
-    return outcome
+        raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
 
 
 def every_scoring(run: RunFolder, model: str, cluster: str = "") -> list[Outcome]:
@@ -238,28 +331,28 @@ def outcomes_of(
             there |= set(run.predictions().column("scoring").to_pylist())
             found.append(outcome_of(run, scorings, model, cluster))
             if k is not None:
-                _check_depth(found[-1], k)
+                check_depth(found[-1], k)
         except BadInput as error:
             faults += error.faults
-    faults += [
-        f"--scoring {name}: no run has it; there is {', '.join(sorted(there))}"
-        for name in scorings
-        if name not in there
-    ]
-    refuse(faults)
+    refuse([*faults, *unknown_scorings(scorings, there)])
     return found
 
 
-def _chosen(run: RunFolder, own: Sequence[str], scorings: Sequence[str]) -> str:
+def unknown_scorings(scorings: Sequence[str], there: set[str]) -> list[str]:
+    """A line for each that no run has."""
+    known = ", ".join(sorted(there))
+    return [f"--scoring {name}: no run has it; there is {known}" for name in scorings if name not in there]
+
+
+def _wanted(run: RunFolder, own: Sequence[str], scorings: Sequence[str]) -> list[str]:
     wanted = [name for name in scorings if name in own] if len(own) > 1 else list(own)
-    if len(wanted) > 1:
-        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {', '.join(wanted)}")
     if not wanted:
         raise BadInput(f"{run.path} has the scorings {', '.join(own) or 'none'}: choose one with --scoring")
-    return wanted[0]
+    return wanted
 
 
-def _check_depth(outcome: Outcome, k: int) -> None:
+def check_depth(outcome: Outcome, k: int) -> None:
+    """:raises BadInput: a search stopped before rank *k*."""
     stopped = outcome.beyond[outcome.beyond < k]
     if stopped.size:
         raise BadInput(
@@ -292,15 +385,22 @@ def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> l
     """
     first, *others = outcomes
     refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.told())
-    both = [fact for fact in first.told() if all(fact in o.place and fact not in o.left_out for o in others)]
+    both = first.told()
+    for other in others:
+        if other._told.keys() != first._told.keys():
+            both = [fact for fact in both if fact in other._told]
     if not both:
         raise BadInput(
             f"{', '.join(outcome.path for outcome in outcomes)} have no ranked fact in common: "
             "they need the same data, or data with the same fact_id"
         )
     for other in others if same_candidates else ():
-        for fact, mine, theirs in zip(both, first.at(both).tolist(), other.at(both).tolist(), strict=True):
-            if first.spaces[mine] != other.spaces[theirs]:
+        if (first.facts, first.spaces) == (other.facts, other.spaces):
+            continue
+        spaces = [list(map(side.spaces.__getitem__, side.at(both).tolist())) for side in (first, other)]
+        for fact, own, its in zip(both, *spaces, strict=True) if spaces[0] != spaces[1] else ():
+            if own != its:
+                mine, theirs = first.place[fact], other.place[fact]
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
                     f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+NONE = "(none)"
+"""Under what a query counts that has no value of a key."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -41,15 +43,18 @@ class Rows:
         the key of clusters.
     """
 
-    def __init__(self, run: RunFolder, with_scores: bool = True, cluster: str = "") -> None:
+    def __init__(
+        self, run: RunFolder, with_scores: bool = True, cluster: str = "", without: Collection[str] = ()
+    ) -> None:
         """:param with_scores: False leaves the scores of all candidates on the disk.
-        :param cluster: key by which queries were drawn together; see :mod:`fathom.results.samples`."""
+        :param cluster: key by which queries were drawn together; see :mod:`fathom.results.samples`.
+        :param without: further columns of the predictions that are left there, since nobody will ask for them."""
         manifest = run.manifest
         self.identity: Mapping[str, Any] = manifest["identity"]
         self.declared = declared(manifest)
         self.candidates = run.candidates()
-        table, queries = run.predictions(), run.queries()
-        self.table = table if with_scores else table.drop_columns(["scores"])
+        table = run.predictions() if with_scores else run.predictions(without=("scores", *without))
+        self.table, queries = table, run.queries()
         asked = queries.to_pydict()
         self.query_ids: list[str] = asked["query_id"]
         self.relations = [relation or "" for relation in asked["relation"]]
@@ -78,6 +83,7 @@ class Rows:
         lacking = "not_ranked" in table.column_names  # not in a run of an earlier version
         self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if lacking else [None] * len(table)
         self.reason = self._reasons()
+        self._places: dict[str, Ints] = {}
         self._columns: dict[str, tuple[Floats, ...]] = {}
 
     @property
@@ -123,9 +129,26 @@ class Rows:
         own["answer"] = next(iter(self.gold[query]), None)
         return own.get(self.cluster) or self.groups[query].get(self.cluster)
 
+    @cached_property
+    def keys(self) -> list[str]:
+        """By what queries can be told apart."""
+        return list(dict.fromkeys((RELATION, "direction", *chain.from_iterable(self.groups))))
+
+    def values_of(self, query: int, key: str) -> list[str]:
+        """Where a query counts under *key*; several for "A; B"."""
+        if key == RELATION:
+            return [self.relations[query] or NONE]
+        if key == "direction":
+            return [self.directions[query] or NONE]
+        values = [value.strip() for value in (self.groups[query].get(key) or "").split(";")]
+        return list(dict.fromkeys(value for value in values if value)) or [NONE]
+
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""
-        return np.array([place for place, name in enumerate(self.scoring) if name == scoring], dtype=np.int64)
+        if scoring not in self._places:
+            own = [place for place, name in enumerate(self.scoring) if name == scoring]
+            self._places[scoring] = np.array(own, dtype=np.int64)
+        return self._places[scoring]
 
     def hits(self, k: int) -> Floats:
         """Expected Hits@k; where the search for the rank stopped before k, NaN. Without ranks (generation, choice) the

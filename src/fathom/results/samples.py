@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from fathom.errors import BadInput
-from fathom.metrics.uncertainty import speak_for_others
+from fathom.metrics.uncertainty import Labels, speak_for_others
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
@@ -26,16 +29,29 @@ class Sample(NamedTuple):
     :param key: as recipes name it: "relation", or "fact within relation".
     :param clusters: label of each value, [n]; None: each was drawn for itself.
     :param within: label of each, [n]: groups that are taken as they are.
+    :param also: label of each, [n]: a second way in which values were drawn together; None: there is none.
     """
 
     key: str
-    clusters: Sequence[str] | None = None
-    within: Sequence[str] | None = None
+    clusters: Labels | None = None
+    within: Labels | None = None
+    also: Labels | None = None
 
     @property
     def one_cluster(self) -> bool:
         """Whether all values are of one: these say nothing of others."""
-        return self.clusters is not None and len(set(self.clusters)) == 1
+        return self.clusters is not None and all(label == self.clusters[0] for label in self.clusters)
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> Sample:
+        """Of some of the values. :param chosen: whether each is, [n]."""
+        each = (self.clusters, self.within, self.also)
+        return Sample(self.key, *(None if labels is None else np.asarray(labels)[chosen] for labels in each))
+
+    def numbered(self) -> Sample:
+        """The same with numbers for labels, which many numbers of the same values are made with more quickly."""
+        each = (self.clusters, self.within, self.also)
+        told = (None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1] for labels in each)
+        return Sample(self.key, *told)
 
 
 def drawn(cluster: str, relations: Sequence[str], labels: Iterable[str | None]) -> Sample:
@@ -62,6 +78,20 @@ def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -
     if speak_for_others(groups):
         return Sample(group, groups)
     return Sample(f"{unit}{_WITHIN}{group}", None, groups)
+
+
+def and_by_subject(sample: Sample, subjects: Sequence[str | None]) -> Sample:
+    """Drawn by relation *and* by subject, where whole relations were drawn and subjects repeat among the values.
+
+    :param sample: by default, not as the user said.
+    :param subjects: of each value, [n]; one that has none was drawn for itself.
+    """
+    if sample.key != RELATION or len(set(subjects)) == len(subjects):
+        return sample
+    labels = [f"alone {at}" if subject is None else f"subject {subject}" for at, subject in enumerate(subjects)]
+    if len(set(labels)) == len(labels):
+        return sample
+    return sample._replace(key=f"{RELATION} and subject", also=labels)
 
 
 def check_key(key: str, keys: Iterable[str]) -> None:

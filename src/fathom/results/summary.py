@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,11 @@ from fathom.results.baselines import LEGEND, NAMES, Beside, ByLot, Ranked, basel
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.samples import legend
-from fathom.results.tables import Cell, Table, to_json, to_markdown, to_text
+from fathom.results.tables import Cell, Table, Tabled, to_json
 from fathom.results.tasks import task_table
 from fathom.store.folder import RunFolder
 
 FORMAT = 1
-NONE = "(none)"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
@@ -98,7 +97,7 @@ class Breakdown(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Tabled):
     """All that ``fathom metrics`` prints.
 
     :param queries: how many the run is of, asked or not.
@@ -115,14 +114,6 @@ class Summary:
     def tables(self) -> list[Table]:
         """The headline, or the tasks, then the breakdowns that were asked for."""
         return [self.tasks or _headline_table(self), *map(_parts_table, self.breakdowns)]
-
-    def to_text(self) -> str:
-        """All tables."""
-        return "\n\n".join(map(to_text, self.tables))
-
-    def to_markdown(self) -> str:
-        """All tables."""
-        return "\n\n".join(map(to_markdown, self.tables))
 
     def to_json(self) -> str:
         """The first table's rows as a list of objects."""
@@ -229,12 +220,12 @@ class RunNumbers:
     @cached_property
     def keys(self) -> list[str]:
         """What the run can be broken down by."""
-        return list(dict.fromkeys(("template", "scoring", "relation", "direction", *chain(*self.rows.groups))))
+        return ["template", "scoring", *(key for key in self.rows.keys if key not in ("template", "scoring"))]
 
     def _parts(self, by: Sequence[str]) -> list[BreakdownPart]:
         """One per combination of values that occurs, and scoring; sorted, templates as numbers."""
         rows = self.rows
-        of_query = [[_values(rows, query, key) for key in by] for query in range(len(rows.query_ids))]
+        of_query = [[rows.values_of(query, key) for key in by] for query in range(len(rows.query_ids))]
         places_of: dict[tuple[str, tuple[Any, ...]], list[int]] = {}
         for place, (query, template, scoring) in enumerate(
             zip(rows.query.tolist(), rows.template.tolist(), rows.scoring, strict=True)
@@ -269,16 +260,6 @@ def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "") -> Summ
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
     return RunNumbers(run, cluster).summary(by)
-
-
-def _values(rows: Rows, query: int, key: str) -> list[str]:
-    """Where a query counts under *key*; several for "A; B"."""
-    if key == "relation":
-        return [rows.relations[query] or NONE]
-    if key == "direction":
-        return [rows.directions[query] or NONE]
-    values = [value.strip() for value in (rows.groups[query].get(key) or "").split(";")]
-    return list(dict.fromkeys(value for value in values if value)) or [NONE]
 
 
 # --- tables and JSON

@@ -1,6 +1,6 @@
-"""Small tables, and the four ways to print them.
+"""Small tables, and the five ways to print them.
 
-Text and Markdown are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON are for
+Text, Markdown and LaTeX are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON are for
 programs: every column, full precision, no notes.
 """
 
@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,6 +25,12 @@ if TYPE_CHECKING:  # statistics are loaded where there are numbers
 Cell = str | int | float | bool | None
 
 _NOTHING = "–"
+_IN_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", '"': r"\textquotedbl{}", "–": "--", "−": "$-$", "×": r"$\times$"}
+    | {"≤": r"$\le$", "≥": r"$\ge$", "→": r"$\to$", "·": r"$\cdot$"}
+)
 
 
 @dataclass(frozen=True)
@@ -108,8 +115,37 @@ def _made(numbers: Sequence[Number]) -> str:
     return combined(", ".join(names), recipes, " or ") if recipes else ""
 
 
+class Tabled(ABC):
+    """What was found, told as tables."""
+
+    @property
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """To be read, in the order in which they are printed."""
+
+    def tables_in(self, form: str) -> list[Table]:
+        """Those of one format; for programs there may be more. :param form: as :func:`render` takes it."""
+        return self.tables
+
+    def to_text(self) -> str:
+        """All tables."""
+        return render(self.tables_in("text"), "text")
+
+    def to_markdown(self) -> str:
+        """All tables."""
+        return render(self.tables_in("md"), "md")
+
+    def to_latex(self) -> str:
+        """All tables, see :func:`to_latex`."""
+        return render(self.tables_in("latex"), "latex")
+
+    def to_json(self) -> str:
+        """All tables as one object, title → rows."""
+        return render(self.tables_in("json"), "json")
+
+
 def render(tables: Sequence[Table], form: str) -> str:
-    """All *tables* as "text", "md", "csv" or "json".
+    """All *tables* as "text", "md", "latex", "csv" or "json".
 
     Several tables stand one below the other, an empty line between them; as JSON they are one object, title → rows.
 
@@ -117,9 +153,9 @@ def render(tables: Sequence[Table], form: str) -> str:
     """
     if form == "json":
         return _dump({table.title: table.objects() for table in tables})
-    printers = {"text": to_text, "md": to_markdown, "csv": to_csv}
+    printers = {"text": to_text, "md": to_markdown, "csv": to_csv, "latex": to_latex}
     if form not in printers:
-        raise BadInput(f"there is no format '{form}': there is text, json, csv and md")
+        raise BadInput(f"there is no format '{form}': there is text, json, csv, md and latex")
     return "\n\n".join(printers[form](table).rstrip("\n") for table in tables)
 
 
@@ -143,6 +179,31 @@ def to_markdown(table: Table) -> str:
     lines += ["| " + " | ".join(row) + " |" for row in (cells[0], rule, *cells[1:])]
     notes = [f"- {_plain(note)}" for note in table.notes]
     return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def to_latex(table: Table) -> str:
+    """A tabular of the package booktabs, everything escaped; its title and its notes as comments above and below, so
+    that the numbers' recipes stay with them."""
+    header, body = _readable(table)
+    numeric = _numeric(table)
+    lines = [f"% {_plain(table.title)}"] if table.title else []
+    lines += [rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}", r"\toprule"]
+    lines += [_latex_line(header, [False] * len(header)), r"\midrule"]
+    lines += [_latex_line(row, numeric) for row in body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *(f"% {_plain(note)}" for note in table.notes)])
+
+
+def _latex_line(cells: Sequence[str], numeric: Sequence[bool]) -> str:
+    """:param numeric: whether a cell is a number, whose hyphen is a minus."""
+    signed = [
+        f"−{cell[1:]}" if number and cell.startswith("-") else cell for cell, number in zip(cells, numeric, strict=True)
+    ]
+    # A line that begins with [ would be taken for an argument of the line break before it.
+    return " & ".join(f"{{{cell}}}" if cell.startswith("[") else cell for cell in map(_latex, signed)) + r" \\"
+
+
+def _latex(text: str) -> str:
+    return text.translate(_IN_LATEX)
 
 
 def to_csv(table: Table) -> str:

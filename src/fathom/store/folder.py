@@ -8,7 +8,7 @@ or absent, so a killed run has lost at most the shard in work.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,8 @@ class RunFolder:
             recorded[name] = before + value if numbers else value
         write_json(self.path / "manifest.json", manifest)
 
-    def predictions(self) -> pa.Table:
-        """All rows of the finished shards, in the order of the plan."""
+    def predictions(self, without: Collection[str] = ()) -> pa.Table:
+        """All rows of the finished shards, in the order of the plan. :param without: columns that are not read."""
         done = self.finished()
         parts = [
             self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done
@@ -117,11 +117,12 @@ class RunFolder:
         if not parts:
             return SCHEMA.empty_table()
         # A part of an earlier version may lack columns.
-        return pa.concat_tables([_read_part(part) for part in parts], promote_options="default")
+        again = "delete it and type the probe's command again"
+        return pa.concat_tables([_read(part, again, without) for part in parts], promote_options="default")
 
     def queries(self) -> pa.Table:
         """A row per query, with the groups that :meth:`grouped_by` has added."""
-        table = pq.read_table(self.path / "queries.parquet")
+        table = _read(self.path / "queries.parquet", "make the run anew")
         if not self._more_groups:
             return table
         ids, groups = table.column("query_id").to_pylist(), table.column("groups").to_pylist()
@@ -153,18 +154,20 @@ class RunFolder:
     def candidates(self) -> dict[str, tuple[list[str], list[str]]]:
         """Ids and names of each candidate set, in order."""
         sets: dict[str, tuple[list[str], list[str]]] = {}
-        for row in pq.read_table(self.path / "candidates.parquet").to_pylist():
+        for row in _read(self.path / "candidates.parquet", "make the run anew").to_pylist():
             ids, names = sets.setdefault(row["set"], ([], []))
             ids.append(row["id"])
             names.append(row["name"])
         return sets
 
 
-def _read_part(part: Path) -> pa.Table:
+def _read(file: Path, what_to_do: str, without: Collection[str] = ()) -> pa.Table:
     try:
-        return pq.read_table(part)
+        wanted = [name for name in pq.read_schema(file).names if name not in without] if without else None
+        return pq.read_table(file, columns=wanted)
     except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"{part} is damaged: delete it and type the probe's command again ({error})") from error
+        said = " ".join(str(error).split())
+        raise BadInput(f"{file} is damaged: {what_to_do} ({said})") from error
 
 
 def _compared(identity: dict[str, Any]) -> dict[str, Any]:

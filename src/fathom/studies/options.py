@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CLUSTER, Group, separated
+from fathom.options import CLUSTER, SCORING, Group, separated
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -32,7 +32,7 @@ class StudyOptions(BaseModel):
 class RunsOptions(StudyOptions):
     """Of studies that take finished runs, each in one scoring."""
 
-    scoring: Words = Field((), description="Which scoring to take of runs that have several, separated by commas.")
+    scoring: Words = Field((), description=SCORING)
     cluster: str = Field("", description=CLUSTER, json_schema_extra=Group.OUTPUT.mark)
 
 

@@ -1,0 +1,75 @@
+"""Tests beside the intervals: McNemar's for two answerers of the same facts, Holm's correction for many comparisons,
+and how small a difference could have been shown at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from fathom.metrics.uncertainty import CONFIDENCE, Floats
+
+POWER = 0.8
+"""So often the smallest difference is significant, by convention (Cohen 1988)."""
+LEVEL = 1 - CONFIDENCE
+_AS_NORMAL = 1e4  # degrees of freedom from which Student's distribution is the normal one
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Two-sided p value that neither of two answerers knows more: McNemar's test (1947), exact.
+
+    Of the facts that one of them alone has right, each has as many with chance 1/2. As
+    ``statsmodels.stats.contingency_tables.mcnemar(exact=True)``; each fact counts for itself, whatever its cluster.
+
+    :param only_first: how many facts the first alone has right; *only_second* likewise.
+    :returns: 1 where there are none.
+    """
+    differing = only_first + only_second
+    return float(stats.binomtest(only_first, differing).pvalue) if differing else 1.0
+
+
+def holm(p_values: Sequence[float]) -> Floats:
+    """Holm's step-down adjustment (1979): below 0.05 are those significant when a false alarm anywhere among them is to
+    come up in one case of twenty at most. As statsmodels' ``multipletests(method="holm")``.
+
+    :param p_values: shape [n], no NaN: what was not tested is not among the many.
+    :returns: shape [n], in the same order, none above 1.
+    """
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    return adjusted
+
+
+def smallest_difference(error: float, degrees: float, power: float = POWER, level: float = LEVEL) -> float:
+    """The true difference at which Student's two-sided test of that error is significant with that *power*.
+
+    It is error · λ with P(|T| > t) = power for T of the noncentral t distribution with noncentrality λ, t being the
+    quantile of the test; with many degrees of freedom λ is 1.96 + 0.84 = 2.80.
+
+    :param error: standard error of the estimated difference.
+    :param degrees: of freedom of that error.
+    :returns: in the unit of *error*; NaN where there is no error.
+    """
+    if not (np.isfinite(error) and degrees > 0):
+        return float("nan")
+    return error * _noncentrality(float(degrees), power, level)
+
+
+@lru_cache(maxsize=4096)
+def _noncentrality(degrees: float, power: float, level: float) -> float:
+    normal = degrees > _AS_NORMAL
+    critical = float(special.ndtri(1 - level / 2) if normal else special.stdtrit(degrees, 1 - level / 2))
+
+    def lacking(shift: float) -> float:
+        if normal:
+            below, other = special.ndtr(critical - shift), special.ndtr(-critical - shift)
+        else:
+            # Far out scipy cannot tell the other tail, which is next to nothing there.
+            below, other = (special.nctdtr(degrees, shift, end) for end in (critical, -critical))
+        return float(power - (1 - below) - np.nan_to_num(other))
+
+    return float(optimize.brentq(lacking, critical / 2, 2 * critical + 1, xtol=1e-7))

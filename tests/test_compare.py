@@ -1,0 +1,383 @@
+"""``fathom compare``: every number by hand, answerers of which it is known whether they differ, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fathom as library
+from fathom.errors import BadInput
+from fathom.results.compared import cells_of, compare
+from fathom.results.samples import Sample, and_by_subject
+from fathom.store.folder import RunFolder
+from fathom.store.predictions import SCHEMA
+from tests.answerers import (
+    EVEN,
+    answered,
+    at_random,
+    at_rank,
+    constant,
+    knowing,
+    never,
+    short_names_first,
+    some_of,
+    tossed,
+    world,
+)
+
+Made = Callable[..., RunFolder]
+FOUR = world([[0]] * 8, relations=2)
+"""Two relations of four facts."""
+FIRST, SECOND = {"q000", "q001", "q002", "q004", "q005"}, {"q000", "q004", "q003"}
+"""Both know two facts (0, 4), the first alone three (1, 2, 5), the second alone one (3), nobody two (6, 7)."""
+
+
+@pytest.fixture
+def made(tmp_path) -> Made:
+    count = iter(range(1000))
+    return lambda answer, data=FOUR, **more: answered(tmp_path / f"run{next(count)}", answer, data, **more)
+
+
+def knows(made: Made, facts: set[str], model: str, data=FOUR, **more) -> RunFolder:
+    return made(knowing(facts), data, model=model, **more)
+
+
+# --- by hand
+
+
+def test_two_runs_by_hand(made):
+    """Differences by relation 0, 1, 1, −1 and 0, 1, 0, 0: means 1/4 and 1/4, mean 1/4. Within relations the jackknife's
+    variance is Σ share² · s² / n: 1/4 · (11/12) / 4 + 1/4 · (1/4) / 4 = 7/96."""
+    found = compare([knows(made, FIRST, "a"), knows(made, SECOND, "b")])
+    [pair] = found.pairs
+    assert (pair.first, pair.second, pair.facts) == ("a", "b", 8)
+    accuracy, hits, mrr = pair.differences
+    assert (accuracy.first, accuracy.second) == (5 / 8, 3 / 8)
+    assert accuracy.number.value == pytest.approx(1 / 4)
+    assert pair.cells[:6] == (2, 3, 1, 2, 0, pytest.approx(2 * (1 + 4) / 2**4))
+    # `never` puts the right one of twenty last, which is rank 20.
+    assert mrr.first == pytest.approx((5 + 3 / 20) / 8)
+    assert hits.first == pytest.approx(5 / 8)
+    variance = (11 / 12 + 1 / 4) / 16
+    parts = [(11 / 12 / 16) ** 2 / 3, (1 / 4 / 16) ** 2 / 3]
+    degrees = variance**2 / sum(parts)
+    critical = stats.t.ppf(0.975, degrees)
+    # Where nothing is known of the limits the test is d / error; between −1 and 1 it is bent by √(1 − d²).
+    statistic = 1 / 4 * math.sqrt(1 - 1 / 16) / math.sqrt(variance)
+    assert accuracy.number.p_value == pytest.approx(2 * stats.t.sf(statistic, degrees))
+    assert accuracy.adjusted == accuracy.number.p_value
+    power = stats.nct.sf(critical, degrees, accuracy.number.smallest / math.sqrt(variance))
+    assert power == pytest.approx(0.8, abs=1e-4)
+    assert "higher" in found.to_text()
+
+
+def test_runs_have_numbers_of_their_own(made):
+    found = compare([knows(made, FIRST, "a"), knows(made, SECOND, "b")], metrics=["mrr", "accuracy"])
+    assert [one.name for one in found.metrics] == ["mrr", "accuracy"]
+    first, second = found.runs
+    assert (first.name, first.facts, first.left_out) == ("a", 8, 0)
+    assert [run.numbers[1].value for run in (first, second)] == [5 / 8, 3 / 8]
+    assert "cluster:fact within relation" in first.numbers[1].recipe
+
+
+def test_holm_over_all_pairs(made):
+    """Three runs, three pairs: the least p value three times, the next twice, the greatest once, rising."""
+    runs = [knows(made, facts, name) for facts, name in ((FIRST, "a"), (SECOND, "b"), ({"q007"}, "c"))]
+    found = compare(runs)
+    p = [pair.differences[0].number.p_value for pair in found.pairs]
+    order = np.argsort(p)
+    expected = np.minimum(1, np.maximum.accumulate(np.array([3, 2, 1]) * np.array(p)[order]))
+    assert [found.pairs[place].differences[0].adjusted for place in order] == pytest.approx(expected.tolist())
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    few = compare(runs, to_first=True)
+    assert [(pair.first, pair.second) for pair in few.pairs] == [("a", "b"), ("a", "c")]
+    # Right alone: 3 and 1 facts, 2 · (1 + 4) / 2⁴; 5 and 1, 2 · (1 + 6) / 2⁶, which counts twice.
+    assert [pair.cells.p_value for pair in few.pairs] == pytest.approx([0.625, 0.21875])
+    assert [pair.cells.adjusted for pair in few.pairs] == pytest.approx([0.625, 0.4375])
+
+
+def test_cells_leave_out_what_is_undecided():
+    first, second = np.array([1, 1, 0, 0, 0.5, 1]), np.array([1, 0, 1, 0, 1, 1 / 3])
+    assert cells_of(first, second)[:5] == (1, 1, 1, 1, 2)
+    assert cells_of(np.array([np.nan]), np.array([1.0])) is None
+
+
+def test_ties_and_templates_are_undecided(made):
+    """Names of one word are four: the right one is first with chance 1/4. Of two templates one is answered."""
+    tied, sure = made(short_names_first, model="a"), knows(made, FIRST, "b")
+    assert compare([tied, sure]).pairs[0].cells[:5] == (0, 0, 0, 0, 8)
+    data = world([[0]] * 8, relations=2, templates=2)
+    one = made(lambda query, space, number: (at_rank(1) if number else never)(query, space, number), data, model="c")
+    both = knows(made, set(), "d", data)
+    pair = compare([one, both]).pairs[0]
+    assert pair.cells.undecided == 8
+    assert pair.differences[0].number.value == pytest.approx(0.5)
+
+
+def test_runs_that_agree_everywhere(made):
+    [pair] = compare([made(constant, model="a"), made(constant, model="b")]).pairs
+    assert pair.differences[0].number.value == 0
+    assert pair.differences[0].number.p_value == 1
+    assert pair.differences[0].number.smallest is None
+    assert pair.cells.p_value == 1
+
+
+# --- how facts were drawn
+
+
+def test_relations_and_subjects_where_these_repeat(made):
+    """Twelve relations of the same ten subjects."""
+    data = world([[n % 20] for n in range(120)], relations=12)
+    subjects = [replace(query, subject=f"s{n % 10}", subject_id=f"s{n % 10}") for n, query in enumerate(data.queries)]
+    again = replace(data, queries=tuple(subjects))
+    runs = [made(at_random(seed), again, model=f"m{seed}") for seed in (1, 2)]
+    number = compare(runs).pairs[0].differences[0].number
+    assert number.sample == "relation and subject"
+    assert "cluster:relation and subject" in number.recipe
+    assert compare(runs, cluster="relation").pairs[0].differences[0].number.sample == "relation"
+    assert compare(runs, cluster="subject").pairs[0].differences[0].number.sample == "subject"
+    runs = [made(at_random(seed), data, model=f"m{seed}") for seed in (1, 2)]
+    assert compare(runs).pairs[0].differences[0].number.sample == "relation"
+
+
+def test_each_run_has_clusters_of_its_own(made):
+    """Eight documents of a fact each in the one, two of four in the other."""
+
+    def of_documents(count: int):
+        queries = [replace(query, groups={"document": str(n % count)}) for n, query in enumerate(FOUR.queries)]
+        return replace(FOUR, queries=tuple(queries))
+
+    runs = [knows(made, FIRST, "a", of_documents(8)), knows(made, SECOND, "b", of_documents(2))]
+    assert [run.numbers[0].clusters for run in compare(runs, cluster="document").runs] == [8, 2]
+
+
+def test_by_subject_too_only_where_relations_were_drawn():
+    relations = Sample("relation", ["r0", "r1", "r2"])
+    assert and_by_subject(relations, ["a", "b", "a"]).also == ["subject a", "subject b", "subject a"]
+    assert and_by_subject(relations, ["a", "b", "c"]) == relations
+    assert and_by_subject(relations, [None, None, "c"]) == relations
+    within = Sample("fact within relation", None, ["r0", "r0", "r1"])
+    assert and_by_subject(within, ["a", "a", "a"]) == within
+
+
+# --- controls
+
+
+def test_answerers_by_lot_differ_at_the_nominal_rate(made):
+    """Ten of them: of 45 pairs two or three have p < 0.05, and none by Holm but in one case of twenty."""
+    runs = [made(at_random(seed), world(EVEN), model=f"m{seed}") for seed in range(10)]
+    found = compare(runs, metrics=["mrr"])
+    told = [pair.differences[0] for pair in found.pairs]
+    assert sum(one.number.p_value < 0.05 for one in told) <= 3 * len(told) / 20
+    assert not any(one.shown for one in told)
+    assert all(one.number.smallest is not None and 0 < one.number.smallest < 0.3 for one in told)
+
+
+def test_answerers_who_know_as_much_of_other_facts_do_not_differ(made):
+    data = world(EVEN)
+    runs = [made(knowing(some_of(data, 0.5, seed)), data, model=f"m{seed}") for seed in range(6)]
+    assert not any(one.shown for pair in compare(runs).pairs for one in pair.differences)
+
+
+def test_one_who_knows_differs_from_one_by_lot(made):
+    data = world(EVEN)
+    runs = [made(knowing(tossed(data, 1), at_random(1)), data, model="knows"), made(at_random(2), data, model="lot")]
+    found = compare(runs)
+    assert all(one.shown and one.number.value > 0 for one in found.pairs[0].differences)
+    assert found.pairs[0].cells.p_value < 0.001
+    [line] = list(found.tables[1].objects())
+    assert (line["higher"], line["smallest"]) == ("knows", None)
+
+
+# --- joining
+
+
+def test_other_templates_probes_and_data_are_joined_on_facts(made):
+    """The second run has half of the facts, asked twice, by another probe."""
+    half = replace(world([[0]] * 8, relations=2, templates=2, name="E"), queries=FOUR.queries[:4])
+    runs = [knows(made, FIRST, "a"), knows(made, SECOND, "a", half, probe="statement")]
+    found = compare(runs)
+    [pair] = found.pairs
+    assert (pair.facts, pair.only_first, pair.only_second) == (4, 4, 0)
+    assert (pair.first, pair.second) == ("a cloze D", "a statement E") or pair.first.startswith("a cloze")
+    assert pair.cells[:5] == (1, 2, 1, 0, 0)
+    assert "facts that only one run of a pair ranked are left out" in found.to_text()
+
+
+def test_names_tell_runs_apart_by_what_differs(made):
+    runs = [knows(made, FIRST, "a"), knows(made, FIRST, "a", reading="template-free"), knows(made, SECOND, "b")]
+    assert [run.name for run in compare(runs).runs] == ["a template-based", "a template-free", "b"]
+    alike = [knows(made, FIRST, "a"), knows(made, SECOND, "a")]
+    assert [run.name for run in compare(alike).runs] == [f"a {run.path}" for run in alike]
+
+
+def test_unscored_facts_are_left_out_and_counted(made):
+    lacking = made(at_rank(1), model="a")
+    rows = lacking.predictions().to_pylist()
+    rows[0] |= dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic"), None) | {"unscored": "no mask"}
+    (lacking.path / "predictions" / "part-0.parquet").unlink()
+    lacking.add_shard("0", rows)
+    found = compare([lacking, knows(made, SECOND, "b")])
+    assert [(run.facts, run.left_out) for run in found.runs] == [(7, 1), (8, 0)]
+    assert (found.pairs[0].facts, found.pairs[0].only_second) == (7, 1)
+    assert "left out: facts with an unscored prediction" in found.to_text()
+
+
+def scored_twice(folder, run: RunFolder) -> RunFolder:
+    """The run with a second scoring, by which the rank is one more."""
+    rows = run.predictions().to_pylist()
+    more = [
+        row | {"scoring": "mean/full"} | {name: row[name] + 1 for name in SCHEMA.names if name.startswith("rank")
+                                          and row[name] is not None}
+        for row in rows
+    ]  # fmt: skip
+    shutil.copytree(run.path, folder)
+    (folder / "predictions" / "part-0.parquet").unlink()
+    twice = RunFolder(folder)
+    twice.add_shard("0", rows + more)
+    return twice
+
+
+def test_scorings_of_one_run(made, tmp_path):
+    run = scored_twice(tmp_path / "twice", made(at_rank(1), model="a"))
+    with pytest.raises(BadInput, match="choose one with --scoring"):
+        compare([run, knows(made, FIRST, "b")])
+    found = compare([run], ["sum/full", "mean/full"])
+    assert [line.name for line in found.runs] == ["a sum/full", "a mean/full"]
+    assert found.pairs[0].differences[0].number.value == 1
+    one = compare([run, knows(made, FIRST, "b")], ["mean/full"])
+    assert [line.outcome.scoring for line in one.runs] == ["mean/full", "sum/full"]
+    with pytest.raises(BadInput, match="--scoring x: no run has it"):
+        compare([knows(made, FIRST, "b"), knows(made, SECOND, "c")], ["x"])
+
+
+def test_a_search_that_stopped_tells_what_it_can(made, tmp_path):
+    run = made(at_rank(1), model="a")
+    rows = run.predictions().to_pylist()
+    ranks = dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic"))
+    rows[0] |= ranks | {"rank_above": 5}
+    (run.path / "predictions" / "part-0.parquet").unlink()
+    run.add_shard("0", rows)
+    accuracy, hits, mrr = compare([run, knows(made, SECOND, "b")]).pairs[0].differences
+    assert accuracy.first == 7 / 8
+    assert [one.number.note for one in (hits, mrr)] == ["a search stopped too early to tell"] * 2
+    assert [one.adjusted for one in (hits, mrr)] == [None, None]
+
+
+def test_written_answers_are_compared_by_their_credit(made):
+    """Ranks taken out, credit of 1, 0 or 0.5 put in: accuracy can be told, what needs a rank cannot."""
+    runs = []
+    for name, credit in (("a", [1, 1, 0.5, 0] * 2), ("b", [1, 0, 0, 0] * 2)):
+        run = made(never, model=name)
+        rows = run.predictions().to_pylist()
+        no_rank = dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic"), None)
+        (run.path / "predictions" / "part-0.parquet").unlink()
+        run.add_shard("0", [row | no_rank | {"correct": own} for row, own in zip(rows, credit, strict=True)])
+        runs.append(run)
+    [pair] = compare(runs).pairs
+    accuracy, hits, mrr = pair.differences
+    assert accuracy.number.value == pytest.approx(0.375)
+    assert pair.cells[:5] == (2, 2, 0, 2, 2)
+    assert {one.number.note for one in (hits, mrr)} == {"written or chosen answers have no rank"}
+
+
+# --- what is refused
+
+
+def test_a_pair_that_cannot_be_compared_is_a_line(made):
+    other = world([[0]] * 8, relations=2, size=10)
+    strange = replace(FOUR, queries=tuple(replace(q, id=f"x{q.id}", subject_id=f"x{q.id}") for q in FOUR.queries))
+    runs = [
+        knows(made, FIRST, "a"),
+        knows(made, SECOND, "b"),
+        knows(made, FIRST, "c", other),
+        knows(made, FIRST, "d", strange),
+    ]
+    found = compare(runs)
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("a", "b")]
+    why = {(line.first, line.second): line.why for line in found.not_compared}
+    assert len(why) == 5
+    assert "among 20 candidates" in why["a", "c"]
+    assert "no ranked fact in common" in why["a", "d"]
+    assert [row["first"] for row in json.loads(found.to_json())["not compared"]] == ["a", "a", "b", "b", "c"]
+
+
+def test_bad_input_is_a_line_each(made, fathom, tmp_path):
+    good, unfinished, damaged = knows(made, FIRST, "a"), knows(made, FIRST, "b"), knows(made, FIRST, "c")
+    (unfinished.path / "predictions" / "part-0.parquet").unlink()
+    (damaged.path / "predictions" / "part-0.parquet").write_bytes(b"PAR1")
+    broken = knows(made, FIRST, "d")
+    (broken.path / "queries.parquet").write_bytes(b"no")
+    out = tmp_path / "out"
+    named = (good, unfinished, damaged, broken, good)
+    code, printed, said = fathom("compare", *(run.path for run in named), "--metrics", "ece", "--out", out)
+    assert (code, printed) == (2, "")
+    lines = said.splitlines()
+    assert len(lines) == 5
+    assert all(line.startswith("error: ") for line in lines)
+    for words in (
+        "cannot be paired by fact",
+        "is given twice",
+        "is unfinished",
+        "is damaged",
+        "queries.parquet is dam",
+    ):
+        assert sum(words in line for line in lines) >= 1, words
+    assert not out.exists()
+    code, _, said = fathom("compare", good.path, tmp_path / "nothing", tmp_path / "nowhere")
+    assert code == 2
+    assert said.count("is not a run") == 2
+    code, _, said = fathom("compare", good.path)
+    assert code == 2
+    assert said.startswith("error: expected two runs or more")
+    strange = replace(FOUR, queries=tuple(replace(q, id=f"x{q.id}", subject_id=f"x{q.id}") for q in FOUR.queries))
+    code, _, said = fathom("compare", good.path, knows(made, FIRST, "e", strange).path)
+    assert code == 2
+    assert "no ranked fact in common" in said
+    code, _, said = fathom("compare", good.path, knows(made, FIRST, "e").path, "--cluster", "colour")
+    assert code == 2
+    assert "--cluster colour: the queries have no such key" in said
+
+
+# --- formats
+
+
+def test_every_format(made, fathom, tmp_path):
+    runs = [knows(made, FIRST, "a_1 & 50%").path, knows(made, SECOND, "b").path]
+    code, printed, _ = fathom("compare", *runs, "--format", "json", "--out", tmp_path / "out")
+    assert code == 0
+    told = json.loads(printed)
+    assert list(told) == [
+        "runs",
+        "differences in accuracy",
+        "differences in hits@10",
+        "differences in mrr",
+        "right and wrong",
+    ]
+    [line] = told["differences in accuracy"]
+    assert (line["of first"], line["of second"], line["difference"]) == (5 / 8, 3 / 8, 1 / 4)
+    assert line["low"] < 1 / 4 < line["high"]
+    assert line["recipe"].startswith("accuracy|data:D@1")
+    assert json.loads((tmp_path / "out" / "compare.json").read_text()) == told
+    assert json.loads(library.compare(runs).to_json()) == told
+    [cells] = told["right and wrong"]
+    assert [cells[name] for name in ("both right", "only first", "only second", "both wrong")] == [2, 3, 1, 2]
+    _, latex, _ = fathom("compare", *runs, "--format", "latex")
+    assert r"a\_1 \& 50\%" in latex
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 5
+    tabular = [line for line in latex.splitlines() if not line.startswith("%")]
+    assert not any(line.replace(r"\_", "").count("_") for line in tabular)
+    _, text, _ = fathom("compare", *runs, "--metrics", "hits@3", "--format", "csv")
+    tables = [list(csv.DictReader(io.StringIO(part))) for part in text.strip().split("\n\n")]
+    assert [len(table) for table in tables] == [2, 1, 1]
+    assert float(tables[1][0]["difference"]) == 1 / 4
+    assert library.compare([library.open_run(run) for run in runs]).to_markdown().startswith("**runs**")

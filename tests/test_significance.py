@@ -1,0 +1,74 @@
+"""McNemar, Holm and the smallest difference against scipy's and statsmodels', and by hand."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fathom.metrics.significance import holm, mcnemar, smallest_difference
+from fathom.metrics.uncertainty import difference
+
+
+def test_mcnemar_by_hand():
+    """Of six that differ five one way: 2 · (1 + 6) / 2⁶ = 14/64. Of three all one way: 2 / 2³."""
+    assert mcnemar(5, 1) == pytest.approx(14 / 64)
+    assert mcnemar(0, 3) == pytest.approx(2 / 8)
+    assert mcnemar(4, 4) == pytest.approx(1)
+    assert mcnemar(0, 0) == 1
+
+
+def test_holm_by_hand():
+    """0.005 · 4; 0.01 · 3; 0.03 · 2; 0.04 · 1 is less than the 0.06 before it, and takes that."""
+    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]).tolist() == [1, 1]
+    assert holm([]).tolist() == []
+
+
+def test_both_are_statsmodels():
+    contingency = pytest.importorskip("statsmodels.stats.contingency_tables", reason="needs statsmodels")
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    random = np.random.default_rng(0)
+    for b, c in random.integers(0, 40, (30, 2)).tolist():
+        theirs = contingency.mcnemar([[7, b], [c, 9]], exact=True).pvalue
+        assert mcnemar(b, c) == pytest.approx(min(theirs, 1.0))
+    for count in (1, 2, 7, 190):
+        p = random.random(count) ** 4
+        assert holm(p) == pytest.approx(multitest.multipletests(p, method="holm")[1])
+
+
+def test_smallest_difference_is_statsmodels():
+    power = pytest.importorskip("statsmodels.stats.power", reason="needs statsmodels")
+    for n in (2, 5, 10, 30, 200):
+        theirs = power.TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
+        assert smallest_difference(1 / math.sqrt(n), n - 1) == pytest.approx(theirs, rel=1e-5)
+
+
+@pytest.mark.parametrize("degrees", [3, 9.5, 29, 240])
+def test_smallest_difference_has_the_power(degrees):
+    shift = smallest_difference(1, degrees)
+    critical = stats.t.ppf(0.975, degrees)
+    found = stats.nct.sf(critical, degrees, shift) + stats.nct.cdf(-critical, degrees, shift)
+    assert found == pytest.approx(0.8, abs=1e-6)
+
+
+def test_smallest_difference_with_many_degrees_is_the_normals():
+    """1.96 + 0.84 standard errors."""
+    normal = NormalDist()
+    assert smallest_difference(0.01, 1e6) == pytest.approx(
+        0.01 * (normal.inv_cdf(0.975) + normal.inv_cdf(0.8)), abs=1e-6
+    )
+    assert smallest_difference(0.01, 1e4 - 1) == pytest.approx(smallest_difference(0.01, 1e4 + 1), rel=1e-4)
+    assert np.isnan(smallest_difference(float("nan"), 5))
+    assert np.isnan(smallest_difference(1.0, float("nan")))
+
+
+def test_the_error_is_that_of_the_interval():
+    """Differences 1, 0, 0, 0 of four facts: variance 1/4, error √(1/4 / 4) = 1/4, three degrees of freedom. Where none
+    differs there is no error."""
+    found = difference([1, 1, 0, 0], [0, 1, 0, 0])
+    assert (found.error, found.degrees) == (pytest.approx(0.25), pytest.approx(3))
+    assert np.isnan(difference([1, 1], [1, 1], limits=(-1, 1)).error)
