@@ -149,7 +149,7 @@ def _by_majority(rows: Rows) -> tuple[Floats, Floats]:
         of_fact = grouped((int(rows.unit[query]), answer) for query in queries for answer in rows.gold[query])
         of_subject = grouped((rows.subjects[query], answer) for query in queries for answer in rows.gold[query])
         spaces = {
-            space: _Counts(counts, rows, space) for space in dict.fromkeys(rows.spaces[query] for query in queries)
+            space: _TimesRight(counts, rows, space) for space in dict.fromkeys(rows.spaces[query] for query in queries)
         }
         for query in queries if len(of_fact) > 1 else ():
             subject, golds = rows.subjects[query], rows.gold[query]
@@ -169,7 +169,7 @@ def _ranked(rows: Rows, place: int | None) -> npt.NDArray[np.bool_] | None:
     return np.isfinite(scores) if len(scores) else None
 
 
-class _Counts:
+class _TimesRight:
     """How often each candidate of a space is right. :param space: None where there are no candidates."""
 
     def __init__(self, counts: Mapping[str, int], rows: Rows, space: str | None) -> None:
@@ -178,7 +178,7 @@ class _Counts:
         self.place = {id_: at for at, id_ in enumerate(ids)}
         self.count = np.array([counts.get(id_, 0) for id_ in ids])
 
-    def without(self, answers: Iterable[str]) -> _Counts:
+    def without(self, answers: Iterable[str]) -> _TimesRight:
         """Each of the answers counted once less."""
         fewer = copy(self)
         fewer.count = self.count.copy()

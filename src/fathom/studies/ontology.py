@@ -43,7 +43,7 @@ SHOWN = 5
 BASELINE = "frequency baseline"
 
 
-class Comparison(NamedTuple):
+class SettingsCompared(NamedTuple):
     """Values of one part of a setting, each averaged over the settings that are alike in all else and that all values
     have.
 
@@ -80,7 +80,7 @@ class Ontology:
     lines: list[TaskLine]
     baselines: dict[str, ByFrequency]
     best: dict[tuple[str, str, bool], TaskLine]
-    comparisons: list[Comparison]
+    comparisons: list[SettingsCompared]
     examples: list[Example]
 
     @property
@@ -192,7 +192,7 @@ def _check_settings(lines: Sequence[TaskLine]) -> None:
     refuse(dict.fromkeys(faults))
 
 
-def _comparison(part: str, lines: Sequence[TaskLine]) -> Comparison | None:
+def _comparison(part: str, lines: Sequence[TaskLine]) -> SettingsCompared | None:
     """None where there are no two values to compare."""
     alike = grouped(
         ((*(own for name, own in parts.items() if name != part), line.template), (parts[part], line))
@@ -203,7 +203,7 @@ def _comparison(part: str, lines: Sequence[TaskLine]) -> Comparison | None:
     whole = [dict(found) for found in alike.values() if len(found) == len(values)]
     if len(values) < 2 or not whole:
         return None
-    return Comparison(part, {value: _means([found[value] for found in whole]) for value in values}, len(whole))
+    return SettingsCompared(part, {value: _means([found[value] for found in whole]) for value in values}, len(whole))
 
 
 def _means(lines: Sequence[TaskLine]) -> tuple[Number, ...]:
@@ -336,7 +336,7 @@ def _said(setting: Setting) -> str:
     return ", ".join(filter(None, (setting.prompt, masks, setting.pooling, setting.loss)))
 
 
-def _compared(one: Comparison) -> Table:
+def _compared(one: SettingsCompared) -> Table:
     return Table.of_numbers(
         (one.part, *MEASURED),
         [(value, *means) for value, means in one.means.items()],

@@ -49,7 +49,7 @@ class HitsLine(NamedTuple):
     unscored: int
 
 
-class Step(NamedTuple):
+class SizeStep(NamedTuple):
     """From one size to the next.
 
     :param smaller: a model.
@@ -83,7 +83,7 @@ class Sizes(NamedTuple):
     """Models in order of size, and of each probe and scoring the steps from each to the next."""
 
     lines: list[HitsLine]
-    steps: list[Step]
+    steps: list[SizeStep]
 
 
 def ask(
@@ -135,7 +135,7 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     ]
 
 
-def steps_between(probe: str, smaller: Outcome, larger: Outcome) -> Iterator[Step]:
+def steps_between(probe: str, smaller: Outcome, larger: Outcome) -> Iterator[SizeStep]:
     """One for each cut, of one probe and scoring."""
     for k in CUTS:
         try:
@@ -143,7 +143,7 @@ def steps_between(probe: str, smaller: Outcome, larger: Outcome) -> Iterator[Ste
             number = difference(f"hits@{k}", [(1, larger), (-1, smaller)], hits, facts)
         except BadInput as error:
             number = untold(str(error))
-        yield Step(probe, smaller.model, larger.model, k, number)
+        yield SizeStep(probe, smaller.model, larger.model, k, number)
 
 
 def tables(found: Sizes) -> list[Table]:
