@@ -60,11 +60,14 @@ def test_relations_of_one_fact_are_one_group():
 
 
 def test_a_relation_without_spread_is_not_sure():
-    """Twenty right of twenty and none of twenty: each a standard error of z / √2 (20 + z²), half of it in the mean."""
+    """Twenty right of twenty and none of twenty: all forty have the variance 1/4, of which z² / (20 + z²) is left to
+    each; half of either is in the mean. So is it of differences."""
     found = interval([1] * 20 + [0] * 20, within=[0] * 20 + [1] * 20, limits=SHARE)
-    variance = 2 * (0.5 * NORMAL / (20 + NORMAL**2)) ** 2 / 2
+    variance = 2 * 0.5**2 * (0.25 * NORMAL**2 / (20 + NORMAL**2)) / 20
     assert (found.low, found.high) == pytest.approx(wilson(0.5, 0.25 / variance, stats.t.ppf(0.975, 38)))
     assert found.note == ""
+    apart = difference([1] * 20 + [0] * 20, [0] * 40, within=[0] * 20 + [1] * 20)
+    assert apart.high - 0.5 == pytest.approx(stats.t.ppf(0.975, 38) * np.sqrt(variance))
 
 
 def test_weights_count():

@@ -103,7 +103,7 @@ def interval(
     _check(table, shares, (clusters, within, also))
     if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
         return _alike(_alone(table, shares, clusters, fold), limits)
-    found = _spread(table, shares, (clusters, within), fold or _itself, limits)
+    found = _spread(table, shares, (clusters, within), fold or _itself)
     if also is not None:
         found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
     made = _between(found, limits)
@@ -165,12 +165,11 @@ def _spread(
     weights: Floats,
     labels: tuple[Labels | None, Labels | None],
     fold: Fold,
-    limits: tuple[float, float],
 ) -> Spread:
     """:param labels: clusters, and groups within which values were drawn."""
     clusters, within = labels
     if within is not None and len(weights) > 1:
-        return _spread_within(table, weights, _numbered(within, len(weights)), fold, limits)
+        return _spread_within(table, weights, _numbered(within, len(weights)), fold)
     return _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
 
 
@@ -192,13 +191,11 @@ def _spread_between(table: Sequence[Floats], weights: Floats, unit: Ints, fold: 
     return Spread(estimate, variance, max(effective - 1, 1.0), count, effective)
 
 
-def _spread_within(
-    table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold, limits: tuple[float, float]
-) -> Spread:
+def _spread_within(table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold) -> Spread:
     """Each value left out in turn, its group keeping its share. Degrees of freedom as Satterthwaite (1946).
 
-    A group whose values are all alike shows no spread: it is given a standard error of z / √2 (n + z²) of the way
-    to the farther limit, near which Agresti and Coull's (1998) is that.
+    A group whose values are all alike shows no spread. So many alike leave room for that of all values, as if z² more
+    values had been drawn from these.
     """
     group = _without_singles(group)
     count = np.bincount(group)
@@ -214,10 +211,9 @@ def _spread_within(
     middle = np.bincount(group, values) / count
     own = (count - 1) / count * np.bincount(group, (values - middle[group]) ** 2)
     share, free = below / total, count - 1
-    if len(table) == 1 and np.isfinite(limits).all():
-        mean = np.bincount(group, weights * table[0]) / below
-        reach = np.maximum(mean - limits[0], limits[1] - mean)
-        own = np.where(own > (_ROUNDING * share) ** 2, own, (share * reach * _Z / (count + _Z**2)) ** 2 / 2)
+    if fold is _itself:
+        spread = float(np.average((table[0] - estimate) ** 2, weights=weights))
+        own = np.where(own > (_ROUNDING * share) ** 2, own, share**2 * spread * _Z**2 / (count + _Z**2) / count)
     variance = float(own.sum())
     degrees = variance**2 / float(np.sum(own**2 / free)) if variance else float(free.sum())
     effective = float(np.sum(weights) ** 2 / np.sum(weights**2))
