@@ -153,10 +153,10 @@ def _by_majority(rows: Rows) -> tuple[Floats, Floats]:
         }
         for query in queries if len(of_fact) > 1 else ():
             subject, golds = rows.subjects[query], rows.gold[query]
-            filtered = {*golds, *(of_subject[subject] if subject else ())}
+            filtered = {*golds, *(of_subject.get(subject, ()) if subject else ())}
             ranked = _ranked(rows, first.get(query))
             if ranked is not None:
-                others = spaces[rows.spaces[query]].without(of_fact[int(rows.unit[query])])
+                others = spaces[rows.spaces[query]].without(of_fact.get(int(rows.unit[query]), ()))
                 ranks[:, query] = others.ranks(golds, filtered, ranked)
     return ranks[0], ranks[1]
 
@@ -188,8 +188,8 @@ class _TimesRight:
     def ranks(
         self, golds: Iterable[str], filtered: Iterable[str], ranked: npt.NDArray[np.bool_]
     ) -> tuple[float, float]:
-        """Of the most frequent gold answer, before and after all that are as frequent, with or without its own fact:
-        else what is asked would be rarer than all others in balanced data, and never first."""
+        """Of the most frequent gold answer, before and after all that are as frequent, give or take its own fact: else
+        what is asked would be rarer than all others in balanced data, and never first."""
         right = self._at(golds)
         if not right:
             return np.nan, np.nan
@@ -198,7 +198,7 @@ class _TimesRight:
             return NEVER, NEVER
         others = ranked.copy() if len(ranked) else np.ones(len(self.count), dtype=bool)
         others[self._at(filtered)] = False
-        ahead, upto = ((self.count >= least)[others].sum() for least in (best + 2, best))
+        ahead, upto = ((self.count >= least)[others].sum() for least in (best + 3, best))
         return 1 + ahead, 1 + upto
 
     def _at(self, answers: Iterable[str]) -> list[int]:

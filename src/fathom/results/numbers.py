@@ -110,7 +110,7 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
     """The same number of other values, such as a baseline's, and metric − other with interval and p value.
 
     Where the metric's own values are all alike, the difference does not show what they may be elsewhere: its interval
-    is then at least as wide as theirs.
+    is then theirs, moved, and has no p value.
 
     :param others: of all predictions, as the metric's own column.
     :param name: of the others, for the recipe.
@@ -126,14 +126,17 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
     def between(values: Floats, limits: tuple[float, float]) -> Interval:
         return interval(values, sample.clusters, within=sample.within, weights=weights, limits=limits)
 
-    found = between(own - other, (-1.0, 1.0))
-    if np.ptp(own) < 1e-12 and found.low is not None and found.high is not None:
-        alone = between(own, metric.limits)
-        if alone.low is not None and alone.high is not None:
-            low, high = min(found.low, alone.low - value), max(found.high, alone.high - value)
-            found = found._replace(low=low, high=high, p_value=np.nan, note=alone.note)
+    if np.ptp(own) < 1e-12:
+        found = _shifted(between(own, metric.limits), -value)
+    else:  # the other's mean being what it is, the difference goes no further than the metric's limits
+        found = between(own - other, (metric.limits[0] - value, metric.limits[1] - value))
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
     return value, _tested(found, len(places), line, sample)
+
+
+def _shifted(found: Interval, by: float) -> Interval:
+    low, high = (None if end is None else end + by for end in (found.low, found.high))
+    return found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan)
 
 
 def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
