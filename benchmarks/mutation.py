@@ -56,7 +56,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     f"report samples baselines studies study_contract approaches {KEPT}": "results/numbers",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
     "studies/sizes",
-    "samples baselines report": "results/samples results/baselines",
+    "samples baselines report compare": "results/samples results/baselines",
     f"report baselines approaches {KEPT}": "results/summary",
     "report leakage study_contract": "results/tables",
     f"rows report study_contract {KEPT}": "results/rows results/declared",

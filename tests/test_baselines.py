@@ -144,6 +144,9 @@ def test_names_by_hand():
     assert found.reciprocal().tolist() == pytest.approx([1 / 2, 1 / 2, 1 / 3, np.nan], nan_ok=True)
     scores[0][2] = -np.inf  # not ranked: it takes no part
     assert baselines(alike)["names"].hits(2)[0] == 1
+    alike.natural = True  # each asked by a sentence of its own
+    assert np.isnan(baselines(alike)["names"].hits(1)).all()
+    alike.natural = False
     scores[0][0] = -np.inf  # the right answer was not ranked
     assert np.isnan(baselines(alike)["names"].hits(2)[0])
 
