@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fathom.metrics.table import metric
-from fathom.results.baselines import ByLot, Ranked, baselines, verdict_of
-from fathom.results.numbers import against
+from fathom.results.baselines import Beside, ByLot, Ranked, baselines, verdict_of
+from fathom.results.numbers import against, untold
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.test_report import ROWS, Fake, scored
@@ -108,7 +108,10 @@ def test_majority_of_written_answers_writes_what_was_right_elsewhere():
 
 def test_majority_ranks_what_the_probe_ranked():
     """b could not be ranked for c of s4: c is level with d alone, so 1 or 2; without scores nobody knows."""
-    scores = lambda place: np.array([0.0, -np.inf, 0.0, 0.0])  # noqa: E731
+
+    def scores(place):
+        return np.array([0.0, -np.inf, 0.0, 0.0])
+
     lacking = [None] * 4 + ["digest", None]
     assert baselines(rows(scores=scores, not_ranked=lacking))["majority"].hits(1)[4] == 0.5
     assert np.isnan(baselines(rows(not_ranked=lacking))["majority"].hits(1)[4])
@@ -206,10 +209,12 @@ def test_where_no_value_differs_luck_is_not_above(monkeypatch):
 
 
 def test_verdicts_in_words():
-    assert verdict_of({"random": True, "majority": True}) == "above"
-    assert verdict_of({"random": False, "majority": True, "names": None}) == (
-        "not above random; cannot be told of names"
-    )
+    def beside(**lows):
+        return [Beside(name, 0.0, untold("")._replace(low=low)) for name, low in lows.items()]
+
+    assert verdict_of(beside(random=0.1, majority=0.1)) == "above"
+    assert verdict_of(beside(random=-0.1, majority=0.1, names=None)) == "not above random; cannot be told of names"
+    assert verdict_of([]) is None
 
 
 @pytest.mark.parametrize(

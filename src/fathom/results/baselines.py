@@ -56,10 +56,12 @@ class Beside(NamedTuple):
         return {"value": self.value, "difference": self.difference.plain(), "above": self.above}
 
 
-def verdict_of(above: Mapping[str, bool | None]) -> str:
-    """In words. :param above: whether a number is above each baseline; None where it cannot be told."""
-    below = ", ".join(name for name, told in above.items() if told is False)
-    unknown = ", ".join(name for name, told in above.items() if told is None)
+def verdict_of(beside: Sequence[Beside]) -> str | None:
+    """In words: which of these baselines a number is above; None where there are none."""
+    if not beside:
+        return None
+    below = ", ".join(one.baseline for one in beside if one.above is False)
+    unknown = ", ".join(one.baseline for one in beside if one.above is None)
     said = (f"not above {below}" if below else "", f"cannot be told of {unknown}" if unknown else "")
     return "; ".join(filter(None, said)) or "above"
 

@@ -18,7 +18,7 @@ import numpy as np
 from fathom.errors import BadInput, all_of
 from fathom.metrics.significance import LEVEL
 from fathom.results import numbers
-from fathom.results.baselines import Beside, ByLot, Ranked, without_scores
+from fathom.results.baselines import Beside, ByLot, Ranked, verdict_of, without_scores
 from fathom.results.compared import SMALLEST, NotCompared, holm_of, outcomes_to_compare, refusals_table
 from fathom.results.numbers import MINUS, Number, combined
 from fathom.results.outcomes import Outcome, check_depth, common_facts, difference, names_of
@@ -86,8 +86,7 @@ class Part(NamedTuple):
     @property
     def verdict(self) -> str | None:
         """Whether the run after is above answering without knowledge; None where nobody knows."""
-        below = [one.baseline for one in self.beside if not one.above]
-        return (f"not above {', '.join(below)}" if below else "above") if self.beside else None
+        return verdict_of(self.beside)
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ class Rows:
         self.correct, self.precision, self.recall = map(self._number, ("correct", "precision", "recall"))
         self.prompt_log_prob, self.prompt_tokens = map(self._number, ("prompt_log_prob", "prompt_tokens"))
         self.prompt_log_prob[~(np.isfinite(self.prompt_log_prob) & (self.prompt_tokens > 0))] = np.nan
-        lacking = "not_ranked" in table.column_names  # not in a run of an earlier version
-        self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if lacking else [None] * len(table)
+        told = "not_ranked" in table.column_names  # not in a run of an earlier version
+        self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if told else [None] * len(table)
         self.reason = self._reasons()
         self._places: dict[str, Ints] = {}
         self._columns: dict[str, tuple[Floats, ...]] = {}

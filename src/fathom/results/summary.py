@@ -59,9 +59,7 @@ class Headline:
 
     def verdict(self, name: str) -> str | None:
         """Whether that number is above what answering without knowledge would score; None where nobody knows."""
-        if not self.beside.get(name):
-            return None
-        return verdict_of({one.baseline: one.above for one in self.beside[name]})
+        return verdict_of(self.beside.get(name, ()))
 
 
 class BreakdownPart(NamedTuple):

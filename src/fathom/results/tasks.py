@@ -15,7 +15,7 @@ from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.metrics.table import SHARE, Metric, hits, metric
 from fathom.metrics.uncertainty import interval
-from fathom.results.baselines import verdict_of
+from fathom.results.baselines import Beside, verdict_of
 from fathom.results.numbers import NOTHING, Number, combined, difference, mean, measure, number_of, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
@@ -166,7 +166,7 @@ class ByFrequency(NamedTuple):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
         further = difference(line.rows.reciprocal()[places], others, Sample("item", ids), "MRR − frequency")
-        return verdict_of({"frequency": None if further.low is None else further.low > 0})
+        return verdict_of([Beside("frequency", float(np.mean(others)), further)])
 
 
 def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:
