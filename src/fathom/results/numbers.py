@@ -22,7 +22,7 @@ from fathom.metrics import uncertainty
 from fathom.metrics.correlation import correlate
 from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import SHARE, Metric
-from fathom.metrics.uncertainty import Interval, interval
+from fathom.metrics.uncertainty import Fold, Interval, interval
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
 
@@ -97,9 +97,7 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     means, weights, queries = _units(rows, metric, places, columns)
     sample = rows.sample(queries.tolist())
     values: npt.ArrayLike = means if metric.fold else means[0]
-    found = interval(
-        values, sample.clusters, within=sample.within, weights=weights, limits=metric.limits, fold=metric.fold
-    )
+    found = _between(values, sample, metric.limits, weights, metric.fold)
     missing = metric.partial and len(places) < len(asked)
     partial = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
     n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
@@ -107,10 +105,7 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
 
 
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Number] | None:
-    """The same number of other values, such as a baseline's, and metric − other with interval and p value.
-
-    Where the metric's own values are all alike, the difference does not show what they may be elsewhere: its interval
-    is then theirs, moved, and has no p value.
+    """The same number of other values, such as a baseline's, and metric − other, see :func:`beyond`.
 
     :param others: of all predictions, as the metric's own column.
     :param name: of the others, for the recipe.
@@ -121,22 +116,9 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
         return None
     [values] = rows.columns(metric)
     (own, other), weights, queries = _units(rows, metric, places, [values, others])
-    sample, value = rows.sample(queries.tolist()), float(np.average(other, weights=weights))
-
-    def between(values: Floats, limits: tuple[float, float]) -> Interval:
-        return interval(values, sample.clusters, within=sample.within, weights=weights, limits=limits)
-
-    if np.ptp(own) < 1e-12:
-        found = _shifted(between(own, metric.limits), -value)
-    else:  # the other's mean being what it is, the difference goes no further than the metric's limits
-        found = between(own - other, (metric.limits[0] - value, metric.limits[1] - value))
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
-    return value, _tested(found, len(places), line, sample)
-
-
-def _shifted(found: Interval, by: float) -> Interval:
-    low, high = (None if end is None else end + by for end in (found.low, found.high))
-    return found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan)
+    value, number = beyond(own, other, rows.sample(queries.tolist()), line, metric.limits, weights)
+    return value, number._replace(n=len(places))
 
 
 def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
@@ -173,8 +155,7 @@ def mean(values: npt.ArrayLike, sample: Sample, recipe_: str, limits: tuple[floa
     """Mean of values, [n], with its interval; untold where there are none. :param sample: how they were drawn."""
     if not np.size(values):
         return untold(NOTHING, recipe_)
-    found = interval(values, sample.clusters, within=sample.within, also=sample.also, limits=limits)
-    return number_of(found, np.size(values), recipe_, sample)
+    return number_of(_between(values, sample, limits), np.size(values), recipe_, sample)
 
 
 def difference(
@@ -195,6 +176,44 @@ def difference(
     return _tested(found, np.size(first), recipe_, sample)._replace(smallest=told)
 
 
+def beyond(
+    own: Floats,
+    other: Floats,
+    sample: Sample,
+    recipe_: str,
+    limits: tuple[float, float] = SHARE,
+    weights: Floats | None = None,
+) -> tuple[float, Number]:
+    """Mean of *other*, such as a baseline's, and own − other, paired, [n] each, with interval and p value.
+
+    The other's mean being what it is, the difference goes no further than *limits*, those of both. Where the own values
+    are all alike, it does not show what they may be elsewhere: its interval is then theirs, moved, without a p value.
+    """
+    value = float(np.average(other, weights=weights))
+    if np.ptp(own) < 1e-12:
+        found = _shifted(_between(own, sample, limits, weights), -value)
+    else:
+        found = _between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
+    return value, _tested(found, np.size(own), recipe_, sample)
+
+
+def _shifted(found: Interval, by: float) -> Interval:
+    low, high = (None if end is None else end + by for end in (found.low, found.high))
+    return found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan)
+
+
+def _between(
+    values: npt.ArrayLike,
+    sample: Sample,
+    limits: tuple[float, float],
+    weights: Floats | None = None,
+    fold: Fold | None = None,
+) -> Interval:
+    """See :func:`fathom.metrics.uncertainty.interval`."""
+    ways = {"within": sample.within, "also": sample.also}
+    return interval(values, sample.clusters, **ways, weights=weights, limits=limits, fold=fold)
+
+
 def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:
     """Mean of *part* / mean of *whole*, [n] each, no part greater than its whole, with its interval; untold where the
     whole is nothing."""
@@ -203,9 +222,7 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:
         return untold(NOTHING_OF_IT, recipe_)
     # As a weighted mean, so that what has no whole is no unit that could speak for others.
     drawn, weights = sample.only(there), whole[there]
-    found = interval(
-        part[there] / weights, drawn.clusters, within=drawn.within, also=drawn.also, weights=weights, limits=SHARE
-    )
+    found = _between(part[there] / weights, drawn, SHARE, weights)
     return number_of(found, int(there.sum()), recipe_, drawn)
 
 
