@@ -34,7 +34,7 @@ WORTH = 5
 """So are those over more that are not worth so many of equal size: one or two of them hold most of the values."""
 FEWEST = 3
 """So many of a second source, such as seeds, tell how much it matters."""
-RARE = 5
+RARE = 10
 """So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
 CONFIDENCE = 0.95
 _Z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
