@@ -55,6 +55,7 @@ def run(
             host=platform.node(),
             device=str(model.device),
             batch_tokens=str(options.batch_tokens or "default"),
+            model={"parameters": getattr(model, "parameters", None)},
             left_out={what: dict(counts) for what, counts in left_out.items() if counts},
         )
         _ask(asked, [shard for shard in plan if shard not in done], folder, report)

@@ -22,6 +22,7 @@ COMMANDS = {
         "Look at runs",
         "See what a model learnt and forgot: the same facts before and after training or editing.",
     ),
+    "report": ("Look at runs", "Make one HTML file of runs: charts that filter each other, and every answer."),
     "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
     "data": ("Data", "Look at a data set before asking a model."),
     "build": ("Data", "Make data folders from texts, graphs and ontologies."),

@@ -200,7 +200,11 @@ def _metric(name: str) -> Metric:
 
 def names_of_runs(outcomes: Sequence[Outcome]) -> list[str]:
     """The model of each, with probe, scoring, data, reading and folder where these tell apart what is alike so far."""
-    parts = [(one.model, one.probe, one.scoring, one.data, one.reading, one.path) for one in outcomes]
+    return told_apart([(one.model, one.probe, one.scoring, one.data, one.reading, one.path) for one in outcomes])
+
+
+def told_apart(parts: Sequence[tuple[str, ...]]) -> list[str]:
+    """The first part of each, with those of the others that tell apart what is alike so far."""
     names = [own[0] for own in parts]
     for kind in range(1, len(parts[0])):
         for alike in grouped((name, place) for place, name in enumerate(names)).values():

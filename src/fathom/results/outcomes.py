@@ -56,8 +56,9 @@ class Outcome:
         self.facts = list(dict.fromkeys(asked))
         """``fact_id``, else ``query_id`` of a sentence without a known subject; in order of appearance."""
         self.place = {fact: number for number, fact in enumerate(self.facts)}
-        self._fact: Ints = np.array([self.place[fact] for fact in asked], dtype=np.int64)
-        _, self._first = np.unique(self._fact, return_index=True)
+        self.fact_of: Ints = np.array([self.place[fact] for fact in asked], dtype=np.int64)
+        """Of each prediction the number of its fact."""
+        _, self._first = np.unique(self.fact_of, return_index=True)
         told = zip(asked, self.places.tolist(), strict=True)
         self.left_out = {fact: reason for fact, place in told if (reason := rows.reason[place]) is not None}
         """Facts with an unscored prediction, and why."""
@@ -78,8 +79,8 @@ class Outcome:
 
         :param values: of all predictions of the run, as :class:`Rows` has them.
         """
-        sums = np.bincount(self._fact, values[self.places], minlength=len(self.facts))
-        return np.where(self.scored, sums / np.bincount(self._fact, minlength=len(self.facts)), np.nan)
+        sums = np.bincount(self.fact_of, values[self.places], minlength=len(self.facts))
+        return np.where(self.scored, sums / np.bincount(self.fact_of, minlength=len(self.facts)), np.nan)
 
     def hits(self, k: int) -> Floats:
         """Expected Hits@k of each fact, NaN where it is left out."""
@@ -94,7 +95,7 @@ class Outcome:
     def beyond(self) -> Floats:
         """Of each fact the least rank at which a search for it stopped; infinite where none did."""
         found = np.full(len(self.facts), np.inf)
-        np.fmin.at(found, self._fact, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
+        np.fmin.at(found, self.fact_of, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
         return found
 
     @cached_property
@@ -107,7 +108,7 @@ class Outcome:
     @cached_property
     def relations(self) -> list[str]:
         """Of each fact."""
-        return [self.rows.relations[query] for query in self._queries]
+        return [self.rows.relations[query] for query in self.queries]
 
     @cached_property
     def spaces(self) -> list[str]:
@@ -116,8 +117,8 @@ class Outcome:
             name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
             for name, (ids, _) in self.rows.candidates.items()
         }
-        named = [digests.get(self.rows.spaces[query] or "", "") for query in self._queries]
-        said = zip(self._fact.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
+        named = [digests.get(self.rows.spaces[query] or "", "") for query in self.queries]
+        said = zip(self.fact_of.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
         lacking = grouped((fact, digest) for fact, digest in said if digest)
         return [
             " without ".join([name, *sorted(set(lacking[fact]))]) if fact in lacking else name
@@ -154,7 +155,7 @@ class Outcome:
 
     def subjects_of(self, facts: Iterable[str]) -> list[str | None]:
         """Ids; None where a fact has none."""
-        return [self.rows.subjects[self._queries[place]] for place in self.at(facts).tolist()]
+        return [self.rows.subjects[self.queries[place]] for place in self.at(facts).tolist()]
 
     def asked_about(self, facts: Iterable[str]) -> list[str]:
         """Names of the subjects, as the prompt has them; "" where a fact has none."""
@@ -163,7 +164,7 @@ class Outcome:
 
     def golds_of(self, facts: Iterable[str]) -> list[list[str]]:
         """Ids of the right answers."""
-        return [self.rows.gold[self._queries[place]] for place in self.at(facts).tolist()]
+        return [self.rows.gold[self.queries[place]] for place in self.at(facts).tolist()]
 
     def parts(self, key: str) -> dict[str, Outcome]:
         """One for each value of *key* among its queries, see :meth:`Rows.values_of`; in order of appearance. Queries of
@@ -179,11 +180,11 @@ class Outcome:
 
     def cluster_label(self, fact: str) -> str | None:
         """Of one fact by the key of clusters; None where it has none."""
-        return self.rows.cluster_label(self._queries[self.place[fact]])
+        return self.rows.cluster_label(self.queries[self.place[fact]])
 
     def sample(self, facts: Iterable[str]) -> Sample:
         """How these facts were drawn."""
-        return self.rows.sample([self._queries[place] for place in self.at(facts).tolist()])
+        return self.rows.sample([self.queries[place] for place in self.at(facts).tolist()])
 
     @property
     def why_untold(self) -> str:
@@ -230,7 +231,7 @@ class Outcome:
         return dict.fromkeys(fact for fact in self.facts if fact not in self.left_out)
 
     @cached_property
-    def _queries(self) -> list[int]:
+    def queries(self) -> list[int]:
         """Of each fact its first query."""
         return self.rows.query[self.places][self._first].tolist()  # type: ignore[no-any-return]
 

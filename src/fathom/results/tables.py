@@ -1,12 +1,13 @@
-"""Small tables, and the five ways to print them.
+"""Small tables, and the six ways to print them.
 
-Text, Markdown and LaTeX are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON are for
+Text, Markdown, LaTeX and HTML are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON are for
 programs: every column, full precision, no notes.
 """
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
@@ -99,6 +100,10 @@ class Table:
         """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
         return [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return to_html(self)
+
 
 def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
     if not isinstance(cell, tuple):
@@ -142,6 +147,10 @@ class Tabled(ABC):
     def to_json(self) -> str:
         """All tables as one object, title → rows."""
         return render(self.tables_in("json"), "json")
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return "\n".join(map(to_html, self.tables))
 
 
 def render(tables: Sequence[Table], form: str) -> str:
@@ -191,6 +200,30 @@ def to_latex(table: Table) -> str:
     lines += [_latex_line(header, [False] * len(header)), r"\midrule"]
     lines += [_latex_line(row, numeric) for row in body]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *(f"% {_plain(note)}" for note in table.notes)])
+
+
+def to_html(table: Table) -> str:
+    """A table element in a box that scrolls, its title as the caption, its notes below, opened at a click; everything
+    escaped, names in either direction kept apart from what stands beside them."""
+    header, body = _readable(table)
+    numeric = _numeric(table)
+    heads = "".join(f'<th scope="col">{_isolated(cell)}</th>' for cell in header)
+    lines = "\n".join(f"<tr>{''.join(map(_html_cell, row, numeric))}</tr>" for row in body)
+    notes = "".join(f"<li>{_isolated(_plain(note))}</li>" for note in table.notes)
+    title = html.escape(_plain(table.title))
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table><caption>{title}</caption>'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>{lines}</tbody></table></div>"
+        + (f"<details><summary>Notes on {title or 'the table'}</summary><ul>{notes}</ul></details>" if notes else "")
+    )
+
+
+def _html_cell(cell: str, numeric: bool) -> str:
+    return f'<td class="number">{html.escape(cell)}</td>' if numeric else f"<td>{_isolated(cell)}</td>"
+
+
+def _isolated(text: str) -> str:
+    return f"<bdi>{html.escape(text)}</bdi>"
 
 
 def _latex_line(cells: Sequence[str], numeric: Sequence[bool]) -> str:

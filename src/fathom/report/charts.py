@@ -1,0 +1,378 @@
+"""What is drawn of runs, as Altair charts whose data are few: counts by one or two dimensions.
+
+The report's script counts again whatever is filtered; Python counts everything, for notebooks, and once for the tests
+that compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fathom.errors import MissingExtra
+from fathom.report.evidence import Dimension, Evidence, Predictions, View, dimensions, weights
+from fathom.results.rows import Floats
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Row = dict[str, Any]
+COUNTED, WHOLE = "counted", "whole"
+"""Names of a chart's data sets: what is counted, and what is told of each run as a whole."""
+HEAT = "blues"
+RUNS = ("#0b6fa4", "#b8500b", "#2f7d32", "#8e3b8a", "#7a6a00", "#b3263a", "#39567d", "#5a5a5a")
+"""Colours of runs: each stands out on white and on black."""
+HITS = "share of facts whose first answer is right"
+
+
+class Drawing(NamedTuple):
+    """One chart.
+
+    :param name: of it in links. :param says: how to read it, in a sentence.
+    :param keys: dimensions by which it counts; those of ``agreement`` are two runs.
+    :param brush: those of them that a brush chooses by; none where the chart cannot be brushed.
+    :param draw: makes it. :param there: whether there is something to draw.
+    """
+
+    name: str
+    title: str
+    says: str
+    keys: tuple[str, ...]
+    brush: tuple[str, ...]
+    draw: Callable[[Any], Any]
+    there: Callable[[Sequence[View], Mapping[str, Dimension]], bool]
+
+
+def counted(
+    keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions, kept: npt.NDArray[np.bool_] | None = None
+) -> list[Row]:
+    """Of each combination of classes that occurs: its labels, ``facts`` (each counts once in a run, whatever its
+    templates), ``hit`` and ``confidence`` (their means), and ``share`` of the run's facts.
+
+    :param kept: which predictions count, [n]; all that are scored where not given.
+    """
+    weight = weights(found)
+    own = [dims[key] for key in keys]
+    there = (weight > 0) & np.all([one.codes >= 0 for one in own], axis=0)
+    if kept is not None:
+        there &= kept
+    shape = [len(one.labels) for one in own]
+    code = np.ravel_multi_index([one.codes[there] for one in own], shape)
+    told = weight[there]
+    facts, hits = (np.bincount(code, values, int(np.prod(shape))) for values in (told, told * found.hit[there]))
+    sure = _mean(code, told, found.confidence[there], len(facts))
+    of_run = np.bincount(found.view[there], told, len(dims["run"].labels))
+    rows = []
+    for place in np.flatnonzero(facts).tolist():
+        at = np.unravel_index(place, shape)
+        labels = {key: one.labels[number] for key, one, number in zip(keys, own, at, strict=True)}
+        share = float(facts[place] / of_run[at[keys.index("run")]]) if "run" in keys else None
+        rows.append(
+            {**labels, "facts": float(facts[place]), "hit": float(hits[place] / facts[place])}
+            | {"confidence": sure[place], "share": share}
+        )
+    return rows
+
+
+def _mean(code: npt.NDArray[np.int64], weight: Floats, values: Floats, size: int) -> list[float | None]:
+    """Of the values that are numbers; None where there are none."""
+    told = ~np.isnan(values)
+    total, sums = (np.bincount(code[told], own[told], size) for own in (weight, weight * np.nan_to_num(values)))
+    return [float(value / count) if count else None for value, count in zip(sums, total, strict=True)]
+
+
+def agreeing(found: Predictions, names: Sequence[str], facts: int) -> list[Row]:
+    """Correlation of what two runs have right, over the facts that both scored; None where one of them has all or
+    none. By chance it is 0, however much each knows."""
+    hits = hits_of(found, len(names), facts)
+    rows = []
+    for one, first in enumerate(names):
+        for other, second in enumerate(names):
+            both = ~np.isnan(hits[one] + hits[other])
+            rows.append(
+                {
+                    "first": first,
+                    "second": second,
+                    "facts": int(both.sum()),
+                    "hit": _correlation(hits[[one, other]][:, both]),
+                }
+            )
+    return rows
+
+
+def _correlation(pair: Floats) -> float | None:
+    centred = pair - pair.mean(axis=1, keepdims=True) if pair.size else pair
+    spread = float(np.sqrt(np.prod((centred**2).sum(axis=1)))) if pair.size else 0.0
+    return float((centred[0] * centred[1]).sum() / spread) if spread > 1e-12 else None
+
+
+def hits_of(found: Predictions, views: int, facts: int) -> Floats:
+    """Mean hit of each fact in each view, NaN where nothing was scored; [views, facts]."""
+    weight, place = weights(found), found.view * facts + found.fact
+    total, sums = (np.bincount(place, own, views * facts) for own in (weight, weight * np.nan_to_num(found.hit)))
+    return np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan).reshape(views, facts)
+
+
+def rows_of(drawing: Drawing, evidence: Evidence, dims: Mapping[str, Dimension], found: Predictions) -> list[Row]:
+    """What it counts, of everything."""
+    if drawing.keys == ("first", "second"):
+        return agreeing(found, dims["run"].labels, len(evidence.facts))
+    return counted(drawing.keys, dims, found)
+
+
+def whole(views: Sequence[View]) -> list[Row]:
+    """Of each run its parameters, kind, and the interval of its accuracy."""
+    return [
+        {"run": view.name, "parameters": view.parameters, "kind": view.attention or view.probe}
+        | {"low": view.accuracy.low, "high": view.accuracy.high}
+        for view in views
+    ]
+
+
+def charts(evidence: Evidence) -> dict[str, alt.Chart]:
+    """All that there is something to draw for, with their data; name → chart.
+
+    :raises MissingExtra: Altair is not installed.
+    """
+    found = evidence.finish()
+    dims = dimensions(evidence, found)
+    told = whole(evidence.views)
+    return {
+        one.name: chart(one, dims, rows_of(one, evidence, dims, found), told)
+        for one in DRAWINGS
+        if one.there(evidence.views, dims)
+    }
+
+
+def chart(drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], told: Sequence[Row]) -> alt.Chart:
+    """With these data. :raises MissingExtra: Altair is not installed."""
+    drawn: alt.Chart = drawing.draw(dims)
+    # Named data sets: the report's script fills them anew.
+    drawn.datasets = {COUNTED: list(rows), WHOLE: list(told)}
+    return drawn.properties(title=drawing.title, usermeta={"embedOptions": {"renderer": "svg"}})
+
+
+def altair() -> Any:
+    """:raises MissingExtra: it is not installed."""
+    try:
+        import altair
+    except ImportError as error:
+        raise MissingExtra("altair", "report") from error
+    return altair
+
+
+def _base() -> Any:
+    alt = altair()
+    return alt.Chart(alt.NamedData(COUNTED))
+
+
+def _whole() -> Any:
+    alt = altair()
+    return alt.Chart(alt.NamedData(WHOLE))
+
+
+def _order(dims: Mapping[str, Dimension], key: str) -> list[str]:
+    return list(dims[key].labels)
+
+
+def _run_colour(dims: Mapping[str, Dimension]) -> Any:
+    names = _order(dims, "run")
+    colours = [RUNS[place % len(RUNS)] for place in range(len(names))]
+    return altair().Color("run:N", scale=altair().Scale(domain=names, range=colours)).title(None)
+
+
+def _share_axis(axis: Any, field: str, title: str) -> Any:
+    return axis(field).scale(domain=[0, 1]).axis(format=".0%").title(title)
+
+
+def _tooltip(*keys: str) -> list[Any]:
+    alt = altair()
+    of_hits = alt.Tooltip("hit:Q", format=".1%", title="first answer right")
+    return [*(alt.Tooltip(f"{key}:N") for key in keys), of_hits, alt.Tooltip("facts:Q", format=",.1f")]
+
+
+def _of_runs(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    place = alt.Y("run:N", sort=_order(dims, "run")).title(None)
+    between = (
+        _whole()
+        .mark_rule(strokeWidth=3, opacity=0.45)
+        .encode(
+            place, alt.X("low:Q").scale(domain=[0, 1]).title(HITS), alt.X2("high:Q"), _run_colour(dims).legend(None)
+        )
+    )
+    points = (
+        _base()
+        .mark_point(filled=True, size=90)
+        .encode(place, _share_axis(alt.X, "hit:Q", HITS), _run_colour(dims).legend(None), tooltip=_tooltip("run"))
+    )
+    return (between + points).properties(width="container", height=alt.Step(26))
+
+
+def _sizes(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    size = alt.X("parameters:Q").scale(type="log").axis(format="~s").title("parameters of the model")
+    with_size = alt.LookupData(alt.NamedData(WHOLE), "run", ["parameters", "kind"])
+    points = (
+        _base().transform_lookup("run", with_size).transform_filter("isValid(datum.parameters)")
+        .mark_point(filled=True, size=90)
+        .encode(
+            size, _share_axis(alt.Y, "hit:Q", HITS), _run_colour(dims), alt.Shape("kind:N").title(None),
+            tooltip=_tooltip("run", "kind"),
+        )
+    )  # fmt: skip
+    between = _whole().transform_filter("isValid(datum.parameters)").mark_rule(strokeWidth=3, opacity=0.45).encode(
+        size, alt.Y("low:Q").title(HITS), alt.Y2("high:Q"), _run_colour(dims)
+    )  # fmt: skip
+    return (between + points).properties(width="container", height=260)
+
+
+def _relations(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    return (
+        _base().mark_rect(stroke="white", strokeWidth=0.5)
+        .encode(
+            alt.X("run:N", sort=_order(dims, "run")).title(None).axis(orient="top", labelAngle=-35),
+            alt.Y("relation:N", sort=_order(dims, "relation")).title(None),
+            alt.Color("hit:Q").scale(scheme=HEAT, domain=[0, 1]).legend(format=".0%").title("right"),
+            tooltip=_tooltip("relation", "run"),
+        )
+        .add_params(alt.selection_interval(name="brush", encodings=["y"]))
+        .properties(width="container", height=alt.Step(16))
+    )  # fmt: skip
+
+
+def _strip(key: str, title: str) -> Callable[[Mapping[str, Dimension]], Any]:
+    """Of each run how its facts are spread over the classes of *key*."""
+
+    def draw(dims: Mapping[str, Dimension]) -> Any:
+        alt = altair()
+        share = alt.Tooltip("share:Q", format=".1%", title="share of the run's facts")
+        return (
+            _base().mark_rect(stroke="white", strokeWidth=0.5)
+            .encode(
+                alt.X(f"{key}:N", sort=_order(dims, key)).scale(domain=_order(dims, key)).title(title)
+                .axis(labelAngle=-35),
+                alt.Y("run:N", sort=_order(dims, "run")).title(None),
+                alt.Color("share:Q").scale(scheme=HEAT, domainMin=0).legend(format=".0%").title("of facts"),
+                tooltip=[*_tooltip("run", key), share],
+            )
+            .add_params(alt.selection_interval(name="brush", encodings=["x", "y"]))
+            .properties(width="container", height=alt.Step(26))
+        )  # fmt: skip
+
+    return draw
+
+
+def _calibration(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    sure = _share_axis(alt.X, "confidence:Q", "mean probability of the first answer")
+    right = _share_axis(alt.Y, "hit:Q", "share right")
+    ends = alt.Data(values=[{"confidence": 0, "hit": 0}, {"confidence": 1, "hit": 1}])
+    diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], opacity=0.6, color="gray").encode(sure, right)
+    line = _base().mark_line(point=alt.OverlayMarkDef(size=40)).encode(
+        sure, right, _run_colour(dims), tooltip=_tooltip("run", "confidence")
+    )  # fmt: skip
+    return (diagonal + line).properties(width="container", height=260)
+
+
+def _templates(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    return (
+        _base().mark_point(filled=True, size=70)
+        .encode(
+            _share_axis(alt.X, "hit:Q", HITS),
+            alt.Y("run:N", sort=_order(dims, "run")).title(None),
+            alt.Color("template:N").scale(range=list(RUNS)).title("template"),
+            alt.Shape("template:N").title("template"),
+            tooltip=_tooltip("run", "template"),
+        )
+        .properties(width="container", height=alt.Step(26))
+    )  # fmt: skip
+
+
+def _lengths(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    return (
+        _base().mark_line(point=alt.OverlayMarkDef(size=40))
+        .encode(
+            alt.X("length:N", sort=_order(dims, "length")).title("tokens of the right answer").axis(labelAngle=0),
+            _share_axis(alt.Y, "hit:Q", HITS),
+            _run_colour(dims),
+            tooltip=_tooltip("run", "length"),
+        )
+        .add_params(alt.selection_interval(name="brush", encodings=["x"]))
+        .properties(width="container", height=260)
+    )  # fmt: skip
+
+
+def _agreement(dims: Mapping[str, Dimension]) -> Any:
+    alt = altair()
+    names = _order(dims, "run")
+    alike = alt.Tooltip("hit:Q", format=".2f", title="correlation")
+    return (
+        _base().mark_rect(stroke="white", strokeWidth=0.5)
+        .encode(
+            alt.X("second:N", sort=names).title(None).axis(labelAngle=-35),
+            alt.Y("first:N", sort=names).title(None),
+            alt.Color("hit:Q").scale(scheme="purpleorange", domain=[1, -1]).title("correlation"),
+            tooltip=[alt.Tooltip("first:N"), alt.Tooltip("second:N"), alike, alt.Tooltip("facts:Q")],
+        )
+        .properties(width="container", height=alt.Step(26))
+    )  # fmt: skip
+
+
+def _told(key: str, least: int = 1) -> Callable[[Sequence[View], Mapping[str, Dimension]], bool]:
+    """Whether so many classes of *key* occur."""
+    return lambda views, dims: len(np.unique(dims[key].codes[dims[key].codes >= 0])) >= least
+
+
+DRAWINGS = (
+    Drawing(
+        "runs", "Runs",
+        "Point: the share of the facts chosen; bar: the 95 % interval of all facts.",
+        ("run",), (), _of_runs, lambda views, dims: True,
+    ),
+    Drawing(
+        "sizes", "Size of the model",
+        "Point: the share of the facts chosen; bar: the 95 % interval of all facts.",
+        ("run",), (), _sizes, lambda views, dims: len({view.parameters for view in views if view.parameters}) > 1,
+    ),
+    Drawing(
+        "relations", "Relations", "Share of facts whose first answer is right. Drag over relations to choose them.",
+        ("relation", "run"), ("relation",), _relations, _told("relation", 2),
+    ),
+    Drawing(
+        "ranks", "Ranks", "How each run's facts are spread over the ranks of the right answer. Drag to choose.",
+        ("run", "rank"), ("run", "rank"), _strip("rank", "rank of the right answer"), _told("rank"),
+    ),
+    Drawing(
+        "confidence", "Probability of the first answer",
+        "How sure each run is of its first answer, right or wrong. Drag to choose.",
+        ("run", "confidence"), ("run", "confidence"), _strip("confidence", "probability of the first answer"),
+        _told("confidence"),
+    ),
+    Drawing(
+        "calibration", "Calibration",
+        "On the dashed line a run is right as often as it is sure; below it, it is too sure.",
+        ("run", "confidence"), (), _calibration, _told("confidence"),
+    ),
+    Drawing(
+        "templates", "Templates", "The same facts, asked with each template.",
+        ("run", "template"), (), _templates, _told("template", 2),
+    ),
+    Drawing(
+        "lengths", "Length of the right answer",
+        "A line that falls may be bias: short names are easier to say. Drag to choose.",
+        ("run", "length"), ("length",), _lengths, _told("length", 2),
+    ),
+    Drawing(
+        "agreement", "Agreement of runs",
+        "Correlation of which facts two runs have right. By chance it is 0, however much each knows.",
+        ("first", "second"), (), _agreement, lambda views, dims: len(views) > 1,
+    ),
+)  # fmt: skip
+"""All charts, in the order in which the report shows them."""

@@ -1,0 +1,305 @@
+"""What runs said of each fact, in columns small enough for a browser.
+
+A *view* is one run in one scoring. A *fact* has its ``fact_id``, or its query's id. Each prediction is a row; texts are
+numbers into one pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.data.templates import SUBJECT, capitalized
+from fathom.results.compared import told_apart
+from fathom.results.declared import NATS
+from fathom.results.numbers import Number
+from fathom.results.outcomes import Outcome, names_of
+from fathom.results.rows import NONE, Floats, Ints, Rows
+
+ANSWERS = 5
+"""So many of the best answers are shown of each prediction."""
+CAPITAL = "[^X]"
+"""In a prompt's pattern: the subject with a capital letter."""
+RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
+"""Last rank of each class but one, which has all further ones."""
+TENTHS = 10
+LENGTHS = 8
+"""Answers of so many tokens and more are one class."""
+MANY = 200
+"""A group with more values than that tells queries apart, such as a document: it is no slice."""
+
+
+class View(NamedTuple):
+    """One run in one scoring.
+
+    :param name: what tables call it; "" until all are known.
+    :param unit: of its scores: nats, cosine, score or credit.
+    :param attention: causal or masked, "" where neither.
+    :param parameters: of its model, None where nobody knows.
+    :param accuracy: over the facts of which every prediction is scored.
+    """
+
+    name: str
+    model: str
+    probe: str
+    scoring: str
+    data: str
+    reading: str
+    path: str
+    unit: str
+    attention: str
+    parameters: int | None
+    accuracy: Number
+
+
+class Pool:
+    """Texts by number, each once; 0 is the empty text."""
+
+    def __init__(self) -> None:
+        self._place: dict[str, int] = {"": 0}
+
+    def add(self, text: str) -> int:
+        """Its number."""
+        return self._place.setdefault(text, len(self._place))
+
+    def add_all(self, texts: Iterable[str]) -> Ints:
+        """Their numbers."""
+        return np.fromiter((self.add(text) for text in texts), dtype=np.int64)
+
+    @property
+    def texts(self) -> list[str]:
+        """In the order of their numbers."""
+        return list(self._place)
+
+
+class Predictions(NamedTuple):
+    """Of one view, or of all end to end; each [n].
+
+    :param view: number of the view. :param fact: number of the fact.
+    :param hit: credit, or expected Hits@1; NaN where it is not known or not scored.
+    :param rank: realistic; −k where it is only known to be beyond k; NaN where there is none.
+    :param confidence: probability of the best answer among all candidates; NaN where it cannot be told.
+    :param length: tokens of the gold answer of the best score, 0 where the run does not say.
+    :param prompt: its pattern in the pool, the subject written [X] or [^X].
+    :param reason: why it is unscored, in the pool; 0 where it is not.
+    :param answers: the best ones in the pool, 0 beyond their end, [n, ANSWERS].
+    :param values: of these: probabilities where the unit is nats and all scores were kept, else scores; NaN.
+    """
+
+    view: Ints
+    fact: Ints
+    template: Ints
+    hit: Floats
+    rank: Floats
+    confidence: Floats
+    length: Ints
+    prompt: Ints
+    reason: Ints
+    answers: Ints
+    values: Floats
+
+
+class Evidence:
+    """All facts and predictions of the runs that were added; one run at a time is held whole."""
+
+    def __init__(self) -> None:
+        self.pool = Pool()
+        self.views: list[View] = []
+        self.facts: dict[str, int] = {}
+        self.relation: list[int] = []
+        self.subject: list[int] = []
+        self.gold: list[list[int]] = []
+        self.groups: list[dict[str, int]] = []
+        self._parts: list[Predictions] = []
+
+    def add(self, outcome: Outcome) -> None:
+        """One view. :param outcome: with prompts and answers."""
+        unit = outcome.rows.declared.scoring(outcome.scoring)["unit"]
+        about = (outcome.model, outcome.probe, outcome.scoring, outcome.data, outcome.reading, outcome.path)
+        noted = outcome.run.manifest["circumstances"].get("model", {})
+        accuracy = outcome.mean("accuracy", outcome.hits(1))
+        self.views.append(View("", *about, unit, outcome.attention, noted.get("parameters"), accuracy))
+        self._parts.append(_predictions(outcome, len(self.views) - 1, self._facts_of(outcome), self.pool, unit))
+
+    def finish(self) -> Predictions:
+        """Of all views, in their order, which get their names."""
+        self.views = [
+            view._replace(name=name)
+            for view, name in zip(self.views, told_apart([view[1:7] for view in self.views]), strict=True)
+        ]
+        return Predictions(*(np.concatenate(own) for own in zip(*self._parts, strict=True)))
+
+    @property
+    def keys(self) -> list[str]:
+        """Groups of the queries that are no more than :data:`MANY` slices, in order of appearance."""
+        values: dict[str, set[int]] = {}
+        for groups in self.groups:
+            for key, value in groups.items():
+                values.setdefault(key, set()).add(value)
+        return [key for key, own in values.items() if len(own) <= MANY]
+
+    def _facts_of(self, outcome: Outcome) -> Ints:
+        """Number of each of its facts; those that are new are added."""
+        facts, rows = outcome.facts, outcome.rows
+        names = names_of(rows.candidates)
+        asked = zip(
+            facts, outcome.relations, outcome.asked_about(facts), outcome.golds_of(facts), outcome.queries, strict=True
+        )
+        for fact, relation, subject, golds, query in asked:
+            if fact in self.facts:
+                continue
+            self.facts[fact] = len(self.facts)
+            self.relation.append(self.pool.add(relation or NONE))
+            self.subject.append(self.pool.add(subject))
+            self.gold.append([self.pool.add(names.get(gold, gold)) for gold in golds])
+            self.groups.append({key: self.pool.add(value) for key, value in rows.groups[query].items() if value})
+        return np.array([self.facts[fact] for fact in facts], dtype=np.int64)
+
+
+def _predictions(outcome: Outcome, view: int, numbers: Ints, pool: Pool, unit: str) -> Predictions:
+    rows, places = outcome.rows, outcome.places
+    table = rows.table.take(places)
+    scored = rows.scored[places]
+    above = -rows.above[places]
+    rank = np.where(np.isnan(rows.rank[places]), above, rows.rank[places])
+    sums = _log_sums(rows, places) if unit == NATS else np.full(len(places), np.nan)
+    answers, values = _answers(rows, table, pool)
+    values = np.where(np.isnan(sums)[:, None], values, np.exp(values - sums[:, None]))
+    return Predictions(
+        np.full(len(places), view),
+        numbers[outcome.fact_of],
+        rows.template[places],
+        np.where(scored, rows.hits(1)[places], np.nan),
+        np.where(scored, rank, np.nan),
+        np.where(scored & ~np.isnan(sums), values[:, 0], np.nan),
+        _lengths(table),
+        pool.add_all(_patterns(table)),
+        pool.add_all(rows.reason[place] or "" for place in places.tolist()),
+        answers,
+        values,
+    )
+
+
+def _log_sums(rows: Rows, places: Ints) -> Floats:
+    """Logarithm of the sum of all candidates' probabilities of each prediction; NaN where they were not kept."""
+    return np.array([np.logaddexp.reduce(own) if len(own := rows.scores(at)) else np.nan for at in places.tolist()])
+
+
+def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
+    """The best answers and their scores, [n, ANSWERS]; written ones as they were written."""
+    names = names_of(rows.candidates)
+    answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
+    values = np.full((len(table), ANSWERS), np.nan)
+    _fill(answers, table.column("top_ids"), lambda id_: pool.add(names.get(id_, id_)))
+    lists, flat = _spread(table.column("top_scores"))
+    values[lists] = flat.to_numpy(zero_copy_only=False)
+    _fill(answers, table.column("answers"), pool.add)
+    return answers, values
+
+
+def _fill(answers: Ints, column: pa.ChunkedArray, number: Any) -> None:
+    lists, flat = _spread(column)
+    coded = flat.dictionary_encode()
+    numbers = np.array([number(text) for text in coded.dictionary.to_pylist()], dtype=np.int64)
+    answers[lists] = numbers[coded.indices.to_numpy()] if len(flat) else 0
+
+
+def _spread(column: pa.ChunkedArray) -> tuple[tuple[Ints, Ints], Any]:
+    """Of a column of lists: row and place in its list of each value that is among the first, and these values."""
+    lists = column.combine_chunks()
+    row = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+    starts = np.searchsorted(row, row)
+    place = np.arange(len(row)) - starts
+    kept = place < ANSWERS
+    return (row[kept], place[kept]), lists.flatten().filter(pa.array(kept))
+
+
+def _lengths(table: pa.Table) -> Ints:
+    """Of the gold answer with the best score; 0 where it was not recorded."""
+    scores, tokens = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
+    found = []
+    for own, counts in zip(scores, tokens, strict=True):
+        best = int(np.nanargmax(own)) if own and not np.isnan(own).all() else 0
+        found.append((counts or [0])[min(best, len(counts or [0]) - 1)] or 0)
+    return np.array(found, dtype=np.int64)
+
+
+def _patterns(table: pa.Table) -> list[str]:
+    """Prompts without their subject, few of which are different."""
+    prompts, subjects = (table.column(name).to_pylist() for name in ("prompt", "subject"))
+    return [_pattern(prompt or "", subject or "") for prompt, subject in zip(prompts, subjects, strict=True)]
+
+
+def _pattern(prompt: str, subject: str) -> str:
+    if subject and subject in prompt:
+        return prompt.replace(subject, SUBJECT, 1)
+    if subject and capitalized(subject) in prompt:
+        return prompt.replace(capitalized(subject), CAPITAL, 1)
+    return prompt
+
+
+# --- classes
+
+
+class Dimension(NamedTuple):
+    """What predictions are counted by.
+
+    :param labels: of its classes, in order. :param codes: class of each prediction, −1 for none, [n].
+    """
+
+    labels: Sequence[str]
+    codes: Ints
+
+
+def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension]:
+    """All by name: run, relation, template, rank, confidence, length."""
+    relations = sorted(set(evidence.relation), key=lambda number: evidence.pool.texts[number])
+    place = {number: at for at, number in enumerate(relations)}
+    of_fact = np.array([place[number] for number in evidence.relation], dtype=np.int64)
+    texts = evidence.pool.texts
+    templates = np.unique(found.template).tolist()
+    return {
+        "run": Dimension([view.name for view in evidence.views], found.view),
+        "relation": Dimension([texts[number] for number in relations], of_fact[found.fact]),
+        "template": Dimension(
+            [str(own) if own >= 0 else NONE for own in templates], np.searchsorted(templates, found.template)
+        ),
+        "rank": Dimension(_rank_labels(), _rank_codes(found.rank)),
+        "confidence": Dimension([f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], _tenths(found.confidence)),
+        "length": Dimension(
+            [*map(str, range(1, LENGTHS)), f"{LENGTHS}+"],
+            np.where(found.length > 0, np.minimum(found.length, LENGTHS), 0) - 1,
+        ),
+    }
+
+
+def _rank_labels() -> list[str]:
+    edges = [*RANKS, None]
+    ends = zip([0, *RANKS], edges, strict=True)
+    return [f">{low}" if high is None else str(high) if low + 1 == high else f"{low + 1}–{high}" for low, high in ends]
+
+
+def _rank_codes(rank: Floats) -> Ints:
+    """A rank beyond k is in the class of k + 1."""
+    told = np.where(rank < 0, 1 - rank, rank)
+    return np.where(np.isnan(told), -1, np.searchsorted(np.array(RANKS, float), told, side="left"))
+
+
+def _tenths(confidence: Floats) -> Ints:
+    """As the calibration error has them: (low, high], and 0 in the first."""
+    place = np.maximum(np.searchsorted(np.arange(TENTHS + 1) / TENTHS, confidence, side="left") - 1, 0)
+    return np.where(np.isnan(confidence), -1, np.minimum(place, TENTHS - 1))
+
+
+def weights(found: Predictions) -> Floats:
+    """1 / number of predictions that a view has of the fact, so that it counts once, whatever its templates; 0 where
+    one of them is unscored, as in every comparison; [n]."""
+    scored = ~np.isnan(found.hit)
+    key = found.view * (int(found.fact.max(initial=0)) + 1) + found.fact
+    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
+    whole = np.bincount(place, scored) == counts
+    return np.where(whole, 1 / counts, 0.0)[place]

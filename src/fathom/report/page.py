@@ -1,0 +1,222 @@
+"""``fathom report``: runs in one self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib import resources
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fathom
+from fathom.errors import BadInput, FathomError, MissingExtra
+from fathom.report.charts import DRAWINGS, altair, chart, rows_of, whole
+from fathom.report.evidence import Dimension, Evidence, dimensions
+from fathom.report.kept import tables_of_studies
+from fathom.report.pack import packed, packed_evidence
+from fathom.report.slices import slices
+from fathom.results.compared import Comparison, compare
+from fathom.results.names import short_names
+from fathom.results.outcomes import Outcome
+from fathom.results.rows import RELATION
+from fathom.results.summary import RunNumbers, Summary
+from fathom.results.tables import Table, to_html
+from fathom.store.files import write_text
+from fathom.store.folder import RunFolder
+from fathom.studies import agreement
+
+CELLS = {
+    "both": "both right",
+    "first": "only the first right",
+    "second": "only the second right",
+    "neither": "both wrong",
+    "undecided": "undecided",
+}
+SHOWN = {"unscored": "a prediction unscored", "all": "right by all runs", "none": "right by no run"}
+BRUSHED = ("rank", "confidence", "length")
+
+
+class Report(NamedTuple):
+    """What was made.
+
+    :param path: of the file.
+    :param runs: how many it shows.
+    :param notes: what it does not show, and why.
+    """
+
+    path: Path
+    runs: int
+    notes: tuple[str, ...]
+
+
+class _Run(NamedTuple):
+    """One that is shown. :param scorings: of which something was scored."""
+
+    folder: RunFolder
+    scorings: tuple[str, ...]
+    summary: Summary
+
+
+def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str = "", title: str = "") -> Report:
+    """Write *out*; what is wrong with some of the runs is told in it, and the others are shown.
+
+    :param runs: finished ones, of any data and probes.
+    :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
+    :raises BadInput: none of the runs can be shown; *out* is a folder.
+    :raises MissingExtra: a library that the page needs is not installed.
+    :raises RunFailed: *out* cannot be written.
+    """
+    libraries()
+    path = Path(out)
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
+    folders, notes = _opened(runs)
+    evidence, shown = Evidence(), []
+    for folder, model in zip(folders, short_names(folders), strict=True):
+        try:
+            shown.append(_add(evidence, folder, model, cluster))
+        except FathomError as error:  # the rest of the report is made
+            notes += str(error).splitlines()
+    if not shown:
+        raise BadInput(notes)
+    write_text(path, _page(evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}"))
+    return Report(path, len(shown), tuple(notes))
+
+
+def libraries() -> dict[str, Any]:
+    """What the page needs: altair, itables, jinja2, vl_convert. :raises MissingExtra: one is not installed."""
+    found: dict[str, Any] = {"altair": altair()}
+    for name in ("itables", "jinja2", "vl_convert"):
+        try:
+            found[name] = __import__(name)
+        except ImportError as error:
+            raise MissingExtra(name, "report") from error
+    return found
+
+
+def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], list[str]]:
+    """Each once, and what is wrong with the others."""
+    folders: dict[Path, RunFolder] = {}
+    notes: list[str] = []
+    for run in runs:
+        try:
+            folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+            if not folder.is_complete():
+                raise BadInput(f"{folder.path} is unfinished: type its command again, it goes on where it stopped")
+            folders.setdefault(folder.path.resolve(), folder)
+        except FathomError as error:
+            notes += str(error).splitlines()
+    if not folders:
+        raise BadInput(notes or "expected a run or more, found none")
+    return list(folders.values()), notes
+
+
+def _add(evidence: Evidence, folder: RunFolder, model: str, cluster: str) -> _Run:
+    """:raises BadInput: its files are damaged, or it has no predictions."""
+    numbers = RunNumbers(folder, cluster)
+    rows = numbers.rows
+    if not rows.scorings:
+        raise BadInput(f"{folder.path} has no predictions")
+    summary = numbers.summary()
+    scored = []
+    for scoring in rows.scorings:
+        outcome = Outcome(folder, rows, scoring, model)
+        evidence.add(outcome)
+        scored += [scoring] if outcome.told() else []
+    return _Run(folder, tuple(scored), summary)
+
+
+def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: str, title: str) -> str:
+    needed = libraries()
+    found = evidence.finish()
+    dims = dimensions(evidence, found)
+    comparison = _compared(shown, notes, cluster)
+    cut = slices(comparison, [RELATION, "direction", *evidence.keys]) if comparison else []
+    told = whole(evidence.views)
+    drawn = [one for one in DRAWINGS if one.there(evidence.views, dims)]
+    specs = [
+        {**chart_about(one), "spec": chart(one, dims, rows_of(one, evidence, dims, found), told).to_dict()}
+        for one in drawn
+    ]
+    studies, faults = tables_of_studies(run.folder.path for run in shown)
+    files = resources.files("fathom.report") / "assets"
+    itables = resources.files("itables") / "html"
+    page = needed["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).render(  # type: ignore[no-any-return]
+        title=title,
+        version=fathom.__version__,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        data=list(dict.fromkeys(view.data for view in evidence.views)),
+        facts=len(evidence.facts),
+        notes=[*notes, *faults],
+        views=evidence.views,
+        summaries=[(run.folder.path, _html(run.summary.tables)) for run in shown],
+        comparison=_html(comparison.tables) if comparison else [],
+        agreements=_html(_agreements(evidence, cluster)),
+        studies=[(name, _html(tables)) for name, tables in studies],
+        drawings=drawn,
+        slices=bool(cut),
+        cells=CELLS,
+        choices=_choices(dims),
+        style=files.joinpath("report.css").read_text(encoding="utf-8"),
+        script=files.joinpath("report.js").read_text(encoding="utf-8"),
+        licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
+        charts_code=packed(needed["vl_convert"].javascript_bundle()),
+        table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
+        table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
+        evidence=packed_evidence(evidence, found, dims, specs, cut),
+    )
+
+
+def chart_about(drawing: Any) -> dict[str, Any]:
+    """What the script needs to know of a chart besides its specification."""
+    return {"name": drawing.name, "keys": drawing.keys, "brush": drawing.brush}
+
+
+def _html(tables: Iterable[Table]) -> list[str]:
+    return [to_html(table) for table in tables]
+
+
+def _choices(dims: dict[str, Dimension]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Of each field: what it chooses, its label, and what there is to choose."""
+    of = {name: [(label, label) for label in own.labels] for name, own in dims.items()}
+    fields = {
+        "relation": "Relation",
+        "template": "Template",
+        "rank": "Rank of the right answer",
+        "confidence": "Probability of the first answer",
+        "length": "Tokens of the right answer",
+    }
+    return [("show", "Facts", list(SHOWN.items())), *((name, label, of[name]) for name, label in fields.items())]
+
+
+def _compared(shown: Sequence[_Run], notes: list[str], cluster: str) -> Comparison | None:
+    """All runs of which something was scored; None where there are no two, or none that can be compared."""
+    runs = [run.folder for run in shown if run.scorings]
+    scorings = list(dict.fromkeys(name for run in shown for name in run.scorings))
+    if sum(len(run.scorings) for run in shown) < 2:
+        return None
+    try:
+        return compare(runs, scorings, cluster=cluster)
+    except BadInput as error:
+        notes += [f"not compared: {fault}" for fault in error.faults]
+        return None
+
+
+def _agreements(evidence: Evidence, cluster: str) -> list[Table]:
+    """Of each two probes of one model; none where their ranks cannot be compared."""
+    found = []
+    for first, second in combinations(evidence.views, 2):
+        if first.model != second.model or (first.probe, first.scoring) == (second.probe, second.scoring):
+            continue
+        runs = [RunFolder(first.path), RunFolder(second.path)]
+        try:
+            found += agreement.tables(agreement.ask(runs, (first.scoring, second.scoring), cluster=cluster))
+        except BadInput:  # the comparison says why
+            continue
+    return found
+
+
+def _counted(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"

@@ -1,0 +1,81 @@
+"""Where two runs differ: the paired difference in accuracy of each part of the facts that both ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.results.compared import Comparison, holm_of
+from fathom.results.numbers import Number
+from fathom.results.outcomes import Outcome, common_facts, difference
+from fathom.results.rows import Floats, grouped
+
+PAIRS = 28
+"""Of more pairs than those of eight runs only the pairs with the first run are cut into slices."""
+
+
+class Slice(NamedTuple):
+    """A part of the facts that both of two runs ranked.
+
+    :param key: of the queries, such as "relation". :param value: of that key.
+    :param of_first: share that the first run has right; *of_second* likewise.
+    :param number: first − second, in accuracy, with its interval.
+    :param adjusted: its p value by Holm among all slices of the pair.
+    """
+
+    first: str
+    second: str
+    key: str
+    value: str
+    facts: int
+    of_first: float
+    of_second: float
+    number: Number
+    adjusted: float | None
+
+
+def slices(found: Comparison, keys: Sequence[str]) -> list[Slice]:
+    """Of each pair, the greatest difference first.
+
+    :param keys: of the queries; those that a run does not have, or that do not differ in it, make no slice.
+    """
+    sides = [(run.name, run.outcome) for run in found.runs]
+    pairs = list(combinations(sides, 2))
+    if len(pairs) > PAIRS:
+        pairs = [(sides[0], other) for other in sides[1:]]
+    hits = {name: outcome.hits(1) for name, outcome in sides}
+    return [own for one, other in pairs for own in _of_pair(one, other, keys, [hits[one[0]], hits[other[0]]])]
+
+
+def _of_pair(
+    one: tuple[str, Outcome], other: tuple[str, Outcome], keys: Sequence[str], hits: Sequence[Floats]
+) -> list[Slice]:
+    (name, first), (second_name, second) = one, other
+    try:
+        facts = common_facts([first, second])
+    except BadInput:  # the comparison's own table says why
+        return []
+    cut = []
+    for key in keys:
+        parts = grouped(_labelled(first, facts, key))
+        for value, own in parts.items() if len(parts) > 1 else ():
+            made = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own)
+            if not np.isnan(made.value):
+                means = (
+                    float(np.mean(values[side.at(own)])) for side, values in zip((first, second), hits, strict=True)
+                )
+                cut.append(Slice(name, second_name, key, value, len(own), *means, made, None))
+    adjusted = holm_of([one.number.p_value for one in cut])
+    told = [own._replace(adjusted=p) for own, p in zip(cut, adjusted, strict=True)]
+    return sorted(told, key=lambda own: -abs(own.number.value))
+
+
+def _labelled(side: Outcome, facts: Iterable[str], key: str) -> Iterable[tuple[str, str]]:
+    for fact in facts:
+        query = side.queries[side.place[fact]]
+        for value in side.rows.values_of(query, key) if key in side.rows.keys else ():
+            yield value, fact
