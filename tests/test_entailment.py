@@ -41,6 +41,8 @@ from fathom.prompts.ontology import RULES
 from fathom.results.names import folder_names
 from fathom.results.numbers import NOTHING
 from fathom.results.plots import save as draw
+from fathom.results.samples import Origin
+from fathom.results.tables import render
 from fathom.results.tasks import MEASURED
 from fathom.run import run
 from fathom.scoring.memory import Budget
@@ -49,6 +51,7 @@ from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way
 from fathom.store.folder import RunFolder
 from fathom.studies import entailment
 from fathom.studies.entailment import Entailment, EntailmentLine, EntailmentSetting, Trial, line_of, means_of
+from fathom.studies.entailment_plan import BY_DESIGN, KEYS
 from fathom.studies.entailment_runs import HALVED, halves
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start
@@ -606,9 +609,20 @@ def test_several_models_have_a_mean(done):
 def test_a_mean_over_wordings_and_the_rules_in_it():
     """By hand: 0.5 of one wording and 1 of the other; the rule without an item is named."""
 
+    def origin(item: str, rule: str) -> Origin:
+        return Origin("item", item, rule, item)
+
     def line(wording: str, rule: str, ranks: list[float]) -> EntailmentLine:
         answers = [
-            Trial(rule, f"i{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank))
+            Trial(
+                rule,
+                f"i{number}",
+                0,
+                "explicit",
+                "absent",
+                dict.fromkeys(MEASURED, 1 / rank),
+                origin(f"i{number}", rule),
+            )
             for number, rank in enumerate(ranks)
         ]
         return line_of(EntailmentSetting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")
@@ -624,6 +638,62 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
     assert {row["recipe"] for row in rows} == {"MRR, MRRₐ|data:town|cluster:item"}
     lacking = "not in every mean, as nothing was scored in the setting: rdfs7 of tiny, words (1 of 9 settings)"
     assert lacking in table.notes
+
+
+KEYED = ("pair", "subject", "query", "fact", "rule")
+
+
+@pytest.mark.parametrize("key", KEYED)
+def test_a_key_may_be_named(done, key):
+    """Of a cell, of its mean over rules, which weigh alike, and of what a premise adds; nothing is asked again."""
+    found = asked(done.model, done.folder, done.out, list(RULES), cluster=key)
+    made = found.runs[-1]
+    about = {row["query_id"]: row | dict(row["groups"]) for row in made.queries().to_pylist()}
+    labels = {
+        "pair": lambda one: f"{one['rule']} {one['pair']}",  # each rule has pseudowords of its own
+        "subject": lambda one: one["subject_id"],
+        "query": lambda one: one["query_id"],
+        "fact": lambda one: one["fact_id"],
+        "rule": lambda one: one["rule"],
+    }
+    cells = [
+        (one, 1 / row["rank"])
+        for row in made.predictions().to_pylist()
+        for one in [about[row["query_id"]]]
+        if (one["premise 1"], one["premise 2"]) == ("explicit", "absent")
+    ]
+    sizes = Counter(one["rule"] for one, _ in cells)
+    weights = [1 / sizes[one["rule"]] for one, _ in cells]
+    clusters = [labels[key](one) for one, _ in cells]
+    values, within = [value for _, value in cells], None
+    if key == "fact":
+        each = {own: [at for at, one in enumerate(clusters) if one == own] for own in dict.fromkeys(clusters)}
+        within = [cells[own[0]][0]["rule"] for own in each.values()]
+        values = [np.average(np.array(values)[own], weights=np.array(weights)[own]) for own in each.values()]
+        weights, clusters = [sum(weights[at] for at in own) for own in each.values()], None
+    expected = interval(values, clusters, within=within, weights=weights, limits=(0.0, 1.0))
+    [mean] = [one.mrr for one in found.means if (one.first, one.second) == ("explicit", "absent")]
+    assert mean[:4] == pytest.approx(expected[:4])
+    sample = "fact within relation" if key == "fact" else key
+    assert (mean.sample, mean.recipe.rpartition("|")[2]) == (sample, f"cluster:{sample}")
+    [line] = [line for line in found.lines if line.setting[2:] == ("rdfs9", "explicit", "absent")]
+    own = [(value, labels[key](one)) for one, value in cells if one["rule"] == "rdfs9"]
+    if key != "fact":
+        expected = interval([value for value, _ in own], [label for _, label in own], limits=(0.0, 1.0))
+        assert line.numbers["MRR"][:4] == pytest.approx(expected[:4])
+    [effect] = [one for one in found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
+    assert effect.difference.sample == sample
+    [usual] = [one for one in done.found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
+    assert (effect.items, effect.difference.value) == (usual.items, pytest.approx(usual.difference.value))
+    assert usual.items == usual.difference.clusters
+    text = render(entailment.tables(found), "text")
+    assert ("95 % intervals: for other" if key in ("query", "fact") else f"95 % intervals: clustered by {key}") in text
+    assert "clustered by item" not in text
+
+
+def test_every_group_of_texts_is_a_key_or_none_for_a_reason(done):
+    groups = {name for row in done.found.runs[-1].queries().to_pylist() for name, _ in row["groups"]}
+    assert groups == {*KEYS, *BY_DESIGN}
 
 
 def test_effects_say_of_how_many_items(done):
@@ -685,6 +755,20 @@ class TestInput:
         code, _, error = fathom("study", "entailment", "--models", "m,m/", "--data", folder, *out)
         assert code == 2
         assert "a model stands twice in m, m/" in error
+        assert not (tmp_path / "o").exists()
+
+    def test_keys_that_there_are_not(self, folder, tmp_path, fathom):
+        """Before a model is loaded: there is none of that name."""
+        typed = ["study", "entailment", "--model", "m", "--data", folder, "--out", tmp_path / "o", "--cluster"]
+        there = "there is query, fact, relation, subject, answer, item, pair, rule, task"
+        code, out, error = fathom(*typed, "colour")
+        assert (code, out) == (2, "")
+        assert error == f"error: --cluster colour: the queries have no such key; {there}\n"
+        for key in BY_DESIGN:
+            code, _, error = fathom(*typed, key)
+            assert code == 2
+            why = "it is how premises are given, of which nobody drew a sample"
+            assert error == f"error: --cluster {key}: {why}; {there}\n"
         assert not (tmp_path / "o").exists()
 
     def test_too_few_items(self, folder, tmp_path, done):

@@ -32,8 +32,8 @@ class BadInput(FathomError):
 
 
 def refuse(faults: Iterable[str]) -> None:
-    """:raises BadInput: there are faults; with all of them, so that one attempt shows them all."""
-    if found := list(faults):
+    """:raises BadInput: there are faults; with all of them, each once, so that one attempt shows them all."""
+    if found := list(dict.fromkeys(faults)):
         raise BadInput(found)
 
 

@@ -18,10 +18,9 @@ Given = dict[str, Any]
 
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
-CLUSTER = (
-    "What intervals take for the sample: relation, fact (within its relation), query, subject, answer, or a key of the "
-    "data's groups, such as document; by default relation where there are ten or more of like size, else fact."
-)
+SAMPLE = "What intervals take for the sample"
+KEYS = f"{SAMPLE}: relation, fact (within its relation), query, subject, answer, or a key of the data's groups"
+CLUSTER = f"{KEYS}, such as document; by default relation where there are ten or more of like size, else fact."
 SCORING = "Which scoring to take of runs that have several, separated by commas."
 TWO_WAYS = f"{CLUSTER[:-1]}, and by subject besides relation where subjects repeat."
 LATER: JsonDict = {"later": True}

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics import uncertainty
 from fathom.metrics.correlation import correlate
 from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import SHARE, Metric
@@ -151,11 +150,17 @@ def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) 
 # --- of values that a study has made
 
 
-def mean(values: npt.ArrayLike, sample: Sample, recipe_: str, limits: tuple[float, float] = SHARE) -> Number:
+def mean(
+    values: npt.ArrayLike,
+    sample: Sample,
+    recipe_: str,
+    limits: tuple[float, float] = SHARE,
+    weights: Floats | None = None,
+) -> Number:
     """Mean of values, [n], with its interval; untold where there are none. :param sample: how they were drawn."""
     if not np.size(values):
         return untold(NOTHING, recipe_)
-    return number_of(_between(values, sample, limits), np.size(values), recipe_, sample)
+    return number_of(_between(values, sample, limits, weights), np.size(values), recipe_, sample)
 
 
 def difference(
@@ -168,9 +173,7 @@ def difference(
     """Mean of first − second, paired, [n] each, with interval and p value; untold where there are none."""
     if not np.size(first):
         return untold(NOTHING, recipe_)
-    found = uncertainty.difference(
-        first, second, sample.clusters, within=sample.within, also=sample.also, limits=limits
-    )
+    found = _between(np.subtract(first, second), sample, limits)
     smallest = smallest_difference(found.error, found.degrees)
     told = None if np.isnan(smallest) or smallest > limits[1] else smallest
     return _tested(found, np.size(first), recipe_, sample)._replace(smallest=told)
@@ -210,8 +213,19 @@ def _between(
     fold: Fold | None = None,
 ) -> Interval:
     """See :func:`fathom.metrics.uncertainty.interval`."""
+    if sample.within is not None and sample.clusters is not None:
+        values, weights, sample = _each_once(np.asarray(values, float), weights, sample)
     ways = {"within": sample.within, "also": sample.also}
     return interval(values, sample.clusters, **ways, weights=weights, limits=limits, fold=fold)
+
+
+def _each_once(values: Floats, weights: Floats | None, sample: Sample) -> tuple[Floats, Floats, Sample]:
+    """The mean of each cluster that was drawn within a group, with its weight: one value, drawn for itself."""
+    _, first, cluster = np.unique(np.asarray(sample.clusters), return_index=True, return_inverse=True)
+    each = np.ones(len(values)) if weights is None else weights
+    below = np.bincount(cluster, each).astype(float)
+    groups = np.asarray(sample.within)[first]
+    return np.bincount(cluster, each * values) / below, below, Sample(sample.key, None, groups)
 
 
 def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:

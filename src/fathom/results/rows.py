@@ -15,7 +15,7 @@ from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 from fathom.metrics.table import Metric
 from fathom.results.declared import NATS, declared
-from fathom.results.samples import QUERY, RELATION, Sample, check_key, drawn
+from fathom.results.samples import QUERY, RELATION, Origin, Sample, check_key, drawn
 from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
@@ -112,9 +112,7 @@ class Rows:
     @cached_property
     def unit(self) -> Ints:
         """Of each query the first one of its fact, with which it was drawn; itself where queries are the clusters."""
-        keys = [fact or id_ for fact, id_ in zip(self.fact_ids, self.query_ids, strict=True)]
-        if self.cluster == QUERY:
-            keys = self.query_ids
+        keys = (self._unit_by(self.cluster, query) for query in range(len(self.query_ids)))
         first: dict[str, int] = {}
         return np.array([first.setdefault(key, place) for place, key in enumerate(keys)], dtype=np.int64)
 
@@ -123,11 +121,24 @@ class Rows:
         relations = [self.relations[query] for query in queries]
         return drawn(self.cluster, relations, map(self.cluster_label, queries))
 
+    def origin(self, query: int, cluster: str = "") -> Origin:
+        """How one query was drawn, for values of several runs. :param cluster: key, by default that of the rows."""
+        key = cluster or self.cluster
+        return Origin(key, self._unit_by(key, query), self.relations[query], self._label_by(key, query))
+
     def cluster_label(self, query: int) -> str | None:
         """Of one query by the key of clusters; None where it has none."""
+        return self._label_by(self.cluster, query)
+
+    def _unit_by(self, key: str, query: int) -> str:
+        """Id of what one query was drawn with: its fact, or itself where queries are the clusters."""
+        fact = None if key == QUERY else self.fact_ids[query]
+        return fact or self.query_ids[query]
+
+    def _label_by(self, key: str, query: int) -> str | None:
         own = {RELATION: self.relations[query], "subject": self.subjects[query]}
         own["answer"] = next(iter(self.gold[query]), None)
-        return own.get(self.cluster) or self.groups[query].get(self.cluster)
+        return own.get(key) or self.groups[query].get(key)
 
     @cached_property
     def keys(self) -> list[str]:

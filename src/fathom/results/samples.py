@@ -8,7 +8,8 @@ set is often its subjects, answers or documents.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class Sample(NamedTuple):
 
     :param key: as recipes name it: "relation", or "fact within relation".
     :param clusters: label of each value, [n]; None: each was drawn for itself.
-    :param within: label of each, [n]: groups that are taken as they are.
+    :param within: label of each, [n]: groups that are taken as they are. With clusters, these were drawn within them.
     :param also: label of each, [n]: a second way in which values were drawn together; None: there is none.
     """
 
@@ -40,7 +41,11 @@ class Sample(NamedTuple):
     @property
     def one_cluster(self) -> bool:
         """Whether all values are of one: these say nothing of others."""
-        return self.clusters is not None and all(label == self.clusters[0] for label in self.clusters)
+        return (
+            self.within is None
+            and self.clusters is not None
+            and all(label == self.clusters[0] for label in self.clusters)
+        )
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> Sample:
         """Of some of the values. :param chosen: whether each is, [n]."""
@@ -54,20 +59,49 @@ class Sample(NamedTuple):
         return Sample(self.key, *told)
 
 
-def drawn(cluster: str, relations: Sequence[str], labels: Iterable[str | None]) -> Sample:
+class Origin(NamedTuple):
+    """How one value was drawn, as the user says.
+
+    :param key: what the user named.
+    :param unit: what the value is of: its query where queries are drawn, else its fact.
+    :param label: by that key; None: it has none.
+    """
+
+    key: str
+    unit: str
+    relation: str
+    label: str | None
+
+
+def drawn(
+    cluster: str, relations: Sequence[str], labels: Iterable[str | None], units: Sequence[str] | None = None
+) -> Sample:
     """Queries as the user says, else by default.
 
     :param cluster: key, "" for the default.
     :param relations: of each query, [n].
     :param labels: of each query by that key, [n]; a query that has none was drawn for itself.
+    :param units: what each value is of, [n], where several may be of one; None: each is of its own.
     """
+    repeated = units if units is not None and len(set(units)) < len(units) else None
     if not cluster:
         return by_default(relations)
     if cluster == QUERY:
-        return Sample(QUERY)
+        return Sample(QUERY, repeated)
     if cluster == FACT:
-        return Sample(f"{FACT}{_WITHIN}{RELATION}", None, relations)
-    return Sample(cluster, [f"{cluster} {label}" if label else f"alone {at}" for at, label in enumerate(labels)])
+        return Sample(f"{FACT}{_WITHIN}{RELATION}", repeated, relations)
+    alone = range(len(relations)) if repeated is None else repeated
+    named = zip(labels, alone, strict=True)
+    return Sample(cluster, [f"{cluster} {label}" if label else f"alone {unit}" for label, unit in named])
+
+
+def drawn_from(origins: Sequence[Origin]) -> Sample:
+    """Values as the user says, of which several may be of one query or fact: asked again, or by another model.
+
+    :param origins: of each value, [n]; all by one key.
+    """
+    relations, labels = [one.relation for one in origins], [one.label for one in origins]
+    return drawn(origins[0].key if origins else "", relations, labels, [one.unit for one in origins])
 
 
 def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -> Sample:
@@ -94,11 +128,16 @@ def and_by_subject(sample: Sample, subjects: Sequence[str | None]) -> Sample:
     return sample._replace(key=f"{RELATION} and subject", also=labels)
 
 
-def check_key(key: str, keys: Iterable[str]) -> None:
-    """:raises BadInput: queries cannot be clustered by *key*. :param keys: of their groups."""
-    there = list(dict.fromkeys((*ALWAYS, *keys)))
+def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = MappingProxyType({})) -> None:
+    """:raises BadInput: queries cannot be clustered by *key*.
+
+    :param keys: of their groups.
+    :param by_design: keys of whose values nobody drew a sample, and why.
+    """
+    there = [name for name in dict.fromkeys((*ALWAYS, *keys)) if name not in by_design]
     if key and key not in there:
-        raise BadInput(f"--cluster {key}: the queries have no such key; there is {', '.join(there)}")
+        why = by_design.get(key, "the queries have no such key")
+        raise BadInput(f"--cluster {key}: {why}; there is {', '.join(there)}")
 
 
 def legend(key: str) -> str:

@@ -13,12 +13,11 @@ import numpy as np
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.metrics.table import SHARE, Metric, hits, metric
-from fathom.metrics.uncertainty import interval
+from fathom.metrics.table import Metric, hits, metric
 from fathom.results.baselines import Beside, verdict_of
-from fathom.results.numbers import NOTHING, Number, combined, difference, mean, measure, number_of, recipe, untold
+from fathom.results.numbers import NOTHING, Number, combined, difference, mean, measure, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
-from fathom.results.samples import Sample
+from fathom.results.samples import Sample, drawn_from
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
@@ -106,18 +105,22 @@ def metrics() -> dict[str, Metric]:
     return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
 
 
-def over(
-    name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] | Floats], items: Sequence[str]
-) -> Number:
-    """The mean of several lines' numbers, each with the same weight, its interval clustered by item.
+def over(name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] | Floats], sample: Sample) -> Number:
+    """The mean of several lines' numbers, each with the same weight.
 
     :param values: what each is a mean of.
-    :param items: of all values, end to end.
+    :param sample: how all values were drawn, end to end.
     """
     weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
-    found = interval(np.concatenate(values), items, weights=weights, limits=SHARE)
     made = combined(name, [number.recipe for number in numbers], " and ")
-    return number_of(found, len(items), made, Sample("item", items))
+    return mean(np.concatenate(values), sample, made, weights=weights)
+
+
+def items_drawn(asked: Sequence[tuple[Rows, int]]) -> Sample:
+    """As the user says, else item by item. :param asked: of each value the query, which may be asked again."""
+    if any(rows.cluster for rows, _ in asked):
+        return drawn_from([rows.origin(query) for rows, query in asked])
+    return Sample("item", [rows.query_ids[query] for rows, query in asked])
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
@@ -161,11 +164,13 @@ class ByFrequency(NamedTuple):
         """Whether the MRR of a model's line is above the baseline's, by the interval of their paired difference; None
         where nothing was scored."""
         places = line.places[line.rows.scored[line.places]]
-        ids = [line.rows.query_ids[query] for query in line.rows.query[places].tolist()]
+        queries = line.rows.query[places].tolist()
+        ids = [line.rows.query_ids[query] for query in queries]
         if not line.numbers or not all(id_ in self.reciprocal for id_ in ids):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
-        further = difference(line.rows.reciprocal()[places], others, Sample("item", ids), "MRR − frequency")
+        sample = items_drawn([(line.rows, query) for query in queries])
+        further = difference(line.rows.reciprocal()[places], others, sample, "MRR − frequency")
         return verdict_of([Beside("frequency", float(np.mean(others)), further)])
 
 
@@ -191,7 +196,8 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequ
         data = recipe(rows, "", "", ()).split("|")[1]
         made = f"|{data}|answers:training items' by frequency, others by lot {seed}|relation:{task}"
         named = zip(MEASURED, values, strict=True)
-        numbers = {name: mean(of_item, Sample("item"), name + made) for name, of_item in named}
+        sample = items_drawn([(rows, query) for query in told]) if rows.cluster else Sample("item")
+        numbers = {name: mean(of_item, sample, name + made) for name, of_item in named}
         reciprocal = zip((rows.query_ids[query] for query in told), reciprocal_rank(best).tolist(), strict=True)
         found[task] = ByFrequency(numbers, len(best), dict(reciprocal))
     return found

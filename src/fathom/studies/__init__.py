@@ -21,7 +21,7 @@ from fathom.doors import Door
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.studies import options
-from fathom.studies.options import RunsOptions, StudyOptions
+from fathom.studies.options import RunsOptions
 
 Announce = Callable[[str], Callable[[int, int], None]]
 """Given the name of a run, what to call with pieces done and in all."""
@@ -191,7 +191,7 @@ STUDIES: Door[Study] = Door(
             "choice",
             REASONING,
             "Does a model know, and does it reason? Accuracy by task, and by rule with the premise known or given.",
-            StudyOptions,
+            options.ChoiceStudyOptions,
         ),
     ),
 )

@@ -18,7 +18,7 @@ from fathom.prompts.choices import NO_OPTION
 from fathom.results.names import short_names
 from fathom.results.numbers import Number, combined, mean, recipe
 from fathom.results.rows import Rows, grouped
-from fathom.results.samples import by_default
+from fathom.results.samples import Origin, Sample, by_default, check_key, drawn_from
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
@@ -29,6 +29,7 @@ _NOTES = (
     "accuracy: of the questions with an answer, with its 95 % interval; all: over tasks or rules",
     "unparsed: replies that name no option; all wrong: accuracy where they, and the unscored, count as wrong",
 )
+_BY_DESIGN = {"p1": "it is how the data give P1, of which nobody drew a sample"}
 _PREMISE = "P1 memorised: the model chose the right answer of the question that asks for P1; P2 is always given"
 
 
@@ -67,11 +68,13 @@ class ChoiceLines(NamedTuple):
 
 class _MarkedQuestion(NamedTuple):
     """:param credit: mean over its statements, NaN where one has none.
-    :param reason: why, "" where it has."""
+    :param reason: why, "" where it has.
+    :param origin: how it was drawn, as the user says."""
 
     groups: Mapping[str, str]
     credit: float
     reason: str
+    origin: Origin
 
 
 class _ModelAsked(NamedTuple):
@@ -87,18 +90,21 @@ class _ModelAsked(NamedTuple):
     made: list[str]
 
 
-def ask(runs: Sequence[RunFolder]) -> ChoiceLines:
+def ask(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
     """Both tables, each model's lines together.
 
     :param runs: of one model or several; memorising and reasoning in one run or in two.
+    :param cluster: key by which questions were drawn together, which some run must have; see
+        :mod:`fathom.results.samples`.
     :raises BadInput: no such question in a run, a question asked twice of one model, or with other options.
     """
     read = [Rows(run, with_scores=False) for run in runs]
+    check_key(cluster, (key for rows in read for groups in rows.groups for key in groups), _BY_DESIGN)
     _check_options(runs, read)
     asked: dict[tuple[str, str], _ModelAsked] = {}
     for run, rows, model in zip(runs, read, short_names(runs), strict=True):
         for scoring in rows.scorings:
-            questions = _questions(run, rows, scoring)
+            questions = _questions(run, rows, scoring, cluster)
             of_model = asked.setdefault((model, scoring), _ModelAsked(model, scoring, {}, []))
             if double := next((id_ for id_ in questions if id_ in of_model.questions), None):
                 raise BadInput(
@@ -113,7 +119,7 @@ def ask(runs: Sequence[RunFolder]) -> ChoiceLines:
     )
 
 
-def _questions(run: RunFolder, rows: Rows, scoring: str) -> dict[str, _MarkedQuestion]:
+def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[str, _MarkedQuestion]:
     """:raises BadInput: no memorising and no reasoning question."""
     if not any({"task", "rule"} & groups.keys() for groups in rows.groups):
         raise BadInput(
@@ -127,6 +133,7 @@ def _questions(run: RunFolder, rows: Rows, scoring: str) -> dict[str, _MarkedQue
             rows.groups[query],
             float(hits[own].mean()),
             next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
+            rows.origin(query, cluster),
         )
         for query, own in places.items()
         if {"task", "rule"} & rows.groups[query].keys()
@@ -180,12 +187,12 @@ def _line(asked: _ModelAsked, task: str, premise: str, parts: Mapping[str, Seque
     every = [(part, question) for part, own in parts.items() for question in own]
     about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
 
-    def number(name: str, given: Sequence[tuple[str, float]]) -> Number:
+    def number(name: str, given: Sequence[tuple[str, _MarkedQuestion]]) -> Number:
         made = combined(name, asked.made, " and ") + about
-        drawn = by_default([part for part, _ in given], "question", "rule" if premise else "task")
-        return mean([credit for _, credit in given], drawn, made)
+        sample = _sample(given, "rule" if premise else "task")
+        return mean([float(np.nan_to_num(question.credit)) for _, question in given], sample, made)
 
-    told = [(part, question.credit) for part, question in every if not np.isnan(question.credit)]
+    told = [(part, question) for part, question in every if not np.isnan(question.credit)]
     unparsed = sum(question.reason in NO_OPTION for _, question in every)
     return ChoiceLine(
         asked.model,
@@ -196,8 +203,15 @@ def _line(asked: _ModelAsked, task: str, premise: str, parts: Mapping[str, Seque
         number("accuracy", told),
         unparsed,
         len(every) - len(told) - unparsed,
-        number("accuracy, all wrong", [(part, float(np.nan_to_num(question.credit))) for part, question in every]),
+        number("accuracy, all wrong", every),
     )
+
+
+def _sample(given: Sequence[tuple[str, _MarkedQuestion]], group: str) -> Sample:
+    """As the user says, else whole groups or the questions within each."""
+    if any(question.origin.key for _, question in given):
+        return drawn_from([question.origin for _, question in given])
+    return by_default([part for part, _ in given], "question", group)
 
 
 def tables(found: ChoiceLines) -> list[Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -17,12 +17,12 @@ from fathom.results.names import folder_names
 from fathom.results.numbers import Number, difference, mean, recipe
 from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
-from fathom.results.samples import Sample
+from fathom.results.samples import Origin, drawn_from
 from fathom.results.tables import Table
 from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, OUT_OF_SIGHT, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_plan import Loader, given_runs, memories, planned, tested
+from fathom.studies.entailment_plan import PAIR, Loader, given_runs, memories, planned, tested
 from fathom.studies.entailment_runs import ModelRuns, Remembered
 from fathom.studies.options import EntailmentStudyOptions
 
@@ -57,6 +57,7 @@ class Trial(NamedTuple):
     :param item: id of the memorising query.
     :param first: how P1 is given.
     :param values: by :data:`MEASURED`; NaN where unscored.
+    :param origin: how it was drawn.
     """
 
     rule: str
@@ -65,6 +66,7 @@ class Trial(NamedTuple):
     first: str
     second: str
     values: dict[str, float]
+    origin: Origin
 
     @property
     def scored(self) -> bool:
@@ -75,9 +77,10 @@ class Trial(NamedTuple):
 class EntailmentLine(NamedTuple):
     """The numbers of one setting.
 
-    :param numbers: by :data:`MEASURED`, over items and pairs, intervals by items; none where nothing was scored.
+    :param numbers: by :data:`MEASURED`, over items and pairs; none where nothing was scored.
     :param items: ids, one for each item and pair.
     :param values: what the numbers are means of, as long as *items*.
+    :param origins: how they were drawn, as long as *items*.
     """
 
     setting: EntailmentSetting
@@ -85,6 +88,7 @@ class EntailmentLine(NamedTuple):
     unscored: int
     items: list[str]
     values: dict[str, list[float]]
+    origins: list[Origin]
 
 
 class Mean(NamedTuple):
@@ -92,7 +96,6 @@ class Mean(NamedTuple):
 
     :param model: "" for all models together.
     :param wording: "" for all wordings together.
-    :param mrr: its interval by items, the rules being what they are; so *mrr_all*.
     :param rules: those that have an item in the setting.
     """
 
@@ -109,6 +112,7 @@ class Effect(NamedTuple):
     """What saying premises adds to 1 / rank of the same items and pairs.
 
     :param said: one of :data:`SAID`.
+    :param items: how many.
     """
 
     model: str
@@ -116,6 +120,7 @@ class Effect(NamedTuple):
     rule: str
     said: str
     difference: Number
+    items: int
 
 
 @dataclass(frozen=True)
@@ -174,16 +179,21 @@ def ask(
 def _answers(rows: Rows) -> list[Trial]:
     columns = {name: metric.columns(rows)[0].tolist() for name, metric in metrics().items()}
     return [
-        Trial(
-            about["rule"],
-            about["item"],
-            int(about["pair"]),
-            about.get("premise 1", ""),
-            about.get("premise 2", ""),
+        _trial(
+            rows.groups[query],
             {name: column[place] if rows.scored[place] else math.nan for name, column in columns.items()},
+            rows.origin(query),
         )
-        for place, about in enumerate(rows.groups[query] for query in rows.query.tolist())
+        for place, query in enumerate(rows.query.tolist())
     ]
+
+
+def _trial(about: Mapping[str, str], values: dict[str, float], origin: Origin) -> Trial:
+    rule, pair = about["rule"], about["pair"]
+    # Each rule has pseudowords of its own.
+    own = origin._replace(label=f"{rule} {pair}") if origin.key == PAIR else origin
+    premises = about.get("premise 1", ""), about.get("premise 2", "")
+    return Trial(rule, about["item"], int(pair), *premises, values, own)
 
 
 def _made(rows: Rows, rule: str) -> str:
@@ -207,28 +217,29 @@ def line_of(setting: EntailmentSetting, answers: Sequence[Trial], made: str) -> 
     """:param answers: of this setting.
     :param made: their recipe, but for the number's name."""
     told = [answer for answer in answers if answer.scored]
-    items = [answer.item for answer in told]
+    items, origins = [answer.item for answer in told], [answer.origin for answer in told]
     values = {name: [answer.values[name] for answer in told] for name in MEASURED} if told else {}
-    numbers = {name: mean(own, Sample("item", items), name + made) for name, own in values.items()}
-    return EntailmentLine(setting, numbers, len(answers) - len(told), items, values)
+    sample = drawn_from(origins)
+    numbers = {name: mean(own, sample, name + made) for name, own in values.items()}
+    return EntailmentLine(setting, numbers, len(answers) - len(told), items, values, origins)
 
 
 def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[Effect]:
     """The same items and pairs with premises said and with none; of a rule without such there is none."""
-    values = grouped(
-        ((one.rule, one.first == EXPLICIT, one.second == EXPLICIT), ((one.item, one.pair), one.values[_MRR]))
+    trials = grouped(
+        ((one.rule, one.first == EXPLICIT, one.second == EXPLICIT), ((one.item, one.pair), one))
         for one in _answers(rows)
         if one.scored
     )
     found = []
     for rule, (name, premises) in product(rules, SAID.items()):
-        loud, silent = (dict(values.get((rule, *said), [])) for said in (premises, (False, False)))
+        loud, silent = (dict(trials.get((rule, *said), [])) for said in (premises, (False, False)))
         both = [key for key in loud if key in silent]
         if both:
-            one, other = ([own[key] for key in both] for own in (loud, silent))
-            items = Sample("item", [item for item, _ in both])
-            added = difference(one, other, items, f"MRR{_made(rows, rule)}|said:{name} − none")
-            found.append(Effect(model, wording, rule, name, added))
+            one, other = ([own[key].values[_MRR] for key in both] for own in (loud, silent))
+            sample = drawn_from([loud[key].origin for key in both])
+            added = difference(one, other, sample, f"MRR{_made(rows, rule)}|said:{name} − none")
+            found.append(Effect(model, wording, rule, name, added, len({item for item, _ in both})))
     return found
 
 
@@ -248,10 +259,10 @@ def means_of(lines: Sequence[EntailmentLine]) -> list[Mean]:
 
 
 def _over(lines: Sequence[EntailmentLine]) -> tuple[Number, Number]:
-    """Mean MRR and MRRₐ of lines, each with the same weight; by resampling items."""
-    items = [item for line in lines for item in line.items]
+    """Mean MRR and MRRₐ of lines, each with the same weight."""
+    sample = drawn_from([origin for line in lines for origin in line.origins])
     mrr, mrr_all = (
-        over(name, [line.numbers[name] for line in lines], [line.values[name] for line in lines], items)
+        over(name, [line.numbers[name] for line in lines], [line.values[name] for line in lines], sample)
         for name in (_MRR, _MRR_ALL)
     )
     return mrr, mrr_all
@@ -278,7 +289,7 @@ def tables(found: Entailment) -> list[Table]:
         *(_rule([line for line in found.lines if line.setting.rule == rule], rule) for rule in rules),
         Table.of_numbers(
             ("model", "wording", "rule", "said", "difference", "items"),
-            [(*effect, effect.difference.clusters) for effect in found.effects],
+            found.effects,
             "what saying premises adds",
             {"difference": ("difference low", "difference high", "p")},
             {"difference": "+.3f"},

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, select
-from fathom.errors import BadInput, refuse
+from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import locate, read
 from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
@@ -17,12 +18,21 @@ from fathom.probes.options import EntailmentOptions
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
+from fathom.results.samples import check_key
 from fathom.scoring.slots import Masks, Pooling, Way
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 
 LEAST = 2
 """Items of a rule: with fewer there are no two halves."""
+
+ITEM, PAIR = "item", "pair"
+"""What texts are drawn by: the item, with all its texts of whatever rule, unless the user says otherwise."""
+KEYS = (ITEM, PAIR, "rule", "task")
+"""Groups of texts that were drawn together."""
+_OF_ALL = "it is how premises are given, of which nobody drew a sample"
+BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL)
+"""Groups of texts that the study has made, and why they are no clusters."""
 
 Loader = Callable[[], Model]
 
@@ -43,6 +53,7 @@ class EntailmentPlan(NamedTuple):
 
     :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
     :param options: of each run.
+    :param cluster: key by which texts were drawn together.
     """
 
     data: QuerySet
@@ -50,6 +61,7 @@ class EntailmentPlan(NamedTuple):
     rules: Sequence[str]
     wordings: Sequence[RuleWording]
     options: EntailmentOptions
+    cluster: str
 
     @property
     def way(self) -> str:
@@ -58,7 +70,7 @@ class EntailmentPlan(NamedTuple):
 
 
 def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan:
-    """:raises BadInput: no ontology, or rules that there are not."""
+    """:raises BadInput: no ontology, or rules or a key of clusters that there are not."""
     folder = locate(data)
     if not is_ontoprobe(folder):
         raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
@@ -70,9 +82,11 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
     if options.memory and options.limit is not None:
         faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
-    refuse(faults)
-    of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft"})
-    return EntailmentPlan(read(folder), read_patterns(folder), options.rules, wordings, EntailmentOptions(**of_runs))
+    all_of(partial(check_key, options.cluster, KEYS, BY_DESIGN), partial(refuse, faults))
+    # The runs' own numbers are not the study's, and memorising runs lack its keys.
+    of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft", "cluster"})
+    asked = EntailmentOptions(**of_runs)
+    return EntailmentPlan(read(folder), read_patterns(folder), options.rules, wordings, asked, options.cluster or ITEM)
 
 
 def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRun]:

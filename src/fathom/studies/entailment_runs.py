@@ -166,7 +166,7 @@ class ModelRuns:
         if not made.is_complete():
             raise BadInput(f"{made.path} is unfinished: type its command again, it goes on where it stopped")
         self.runs.append(made)
-        return Rows(made, with_scores=False)
+        return Rows(made, with_scores=False, cluster=self.plan.cluster)
 
     def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
         return self.out / name, self.announce(f"{self.name} {name}")

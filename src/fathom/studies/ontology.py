@@ -27,6 +27,7 @@ from fathom.results.tasks import (
     Setting,
     TaskLine,
     baselines_of,
+    items_drawn,
     lines_of,
     measured,
     metrics,
@@ -47,7 +48,7 @@ class SettingsCompared(NamedTuple):
     """Values of one part of a setting, each averaged over the settings that are alike in all else and that all values
     have.
 
-    :param means: of each value the numbers of :data:`MEASURED`, resampled by items.
+    :param means: of each value the numbers of :data:`MEASURED`.
     :param settings: over how many.
     """
 
@@ -89,15 +90,16 @@ class Ontology:
         return list(dict.fromkeys(line.setting.task for line in self.lines))
 
 
-def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0) -> Ontology:
+def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0, cluster: str = "") -> Ontology:
     """The runs side by side.
 
     :param runs: of the ontology probe, or of the cloze or the statement probe on the same queries and candidates.
     :param examples: ids of queries to show with their best answers; by default the first of each task.
     :param seed: of the order in which the baseline lists what it has not seen.
+    :param cluster: key by which items were drawn together, as for :class:`Rows`.
     :raises BadInput: runs that are unfinished, without full ranks, or of other items or candidates; two of one setting.
     """
-    read: list[_Read] = all_of(*(partial(_read, *one) for one in zip(runs, short_names(runs), strict=True)))
+    read: list[_Read] = all_of(*(partial(_read, *one, cluster) for one in zip(runs, short_names(runs), strict=True)))
     _check_comparable(read)
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
     _check_settings(lines)
@@ -128,11 +130,11 @@ class _Read(NamedTuple):
         return dict(zip(ids, names, strict=True))
 
 
-def _read(run: RunFolder, model: str) -> _Read:
+def _read(run: RunFolder, model: str, cluster: str) -> _Read:
     """:raises BadInput: it is unfinished, or has no rank of some right answers."""
     if not run.is_complete():
         raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
-    rows = Rows(run, with_scores=False)
+    rows = Rows(run, with_scores=False, cluster=cluster)
     told = ~np.isnan(rows.reciprocal_of_all()[rows.scored])
     if not told.size or not told.all():
         raise BadInput(
@@ -207,19 +209,20 @@ def _comparison(part: str, lines: Sequence[TaskLine]) -> SettingsCompared | None
 
 
 def _means(lines: Sequence[TaskLine]) -> tuple[Number, ...]:
-    """Of each of :data:`MEASURED` the mean over settings, each of which has the same weight, by resampling items."""
+    """Of each of :data:`MEASURED` the mean over settings, each of which has the same weight."""
     scored = [line.places[line.rows.scored[line.places]] for line in lines]
-    items = [
-        line.rows.query_ids[query]
+    asked = [
+        (line.rows, query)
         for line, places in zip(lines, scored, strict=True)
         for query in line.rows.query[places].tolist()
     ]
+    sample = items_drawn(asked)
     return tuple(
         over(
             name,
             [line.numbers[name] for line in lines],
             [line.rows.columns(metric)[0][places] for line, places in zip(lines, scored, strict=True)],
-            items,
+            sample,
         )
         for name, metric in metrics().items()
     )

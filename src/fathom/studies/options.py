@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CLUSTER, SCORING, Group, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, KEYS, SAMPLE, SCORING, Group, separated
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -58,6 +58,17 @@ class RankingsOptions(RunsOptions):
     )
 
 
+class ChoiceStudyOptions(StudyOptions):
+    """Options of the study of what models choose."""
+
+    cluster: str = Field(
+        "",
+        description=f"{KEYS}, such as premise; by default task or rule where there are ten or more, else the questions "
+        "within each.",
+        json_schema_extra=Group.OUTPUT.mark,
+    )
+
+
 class OntologyStudyOptions(StudyOptions):
     """Options of the study of what models remember of an ontology."""
 
@@ -65,6 +76,9 @@ class OntologyStudyOptions(StudyOptions):
         (), description="Ids of queries to show, such as type/23; by default one of each task; separated by commas."
     )
     seed: int = Field(0, description="Seed of the order in which the frequency baseline lists what it has not seen.")
+    cluster: str = Field(
+        "", description=f"{KEYS}; by default the items of each task.", json_schema_extra=Group.OUTPUT.mark
+    )
 
 
 class SeveralProbesOptions(FewShotOptions):
@@ -130,11 +144,17 @@ class EntailmentStudyOptions(EntailmentOptions):
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",
     )
+    cluster: str = Field(
+        "",
+        description=f"{SAMPLE}: item (in all its texts), fact (within its rule), pair (of pseudowords), rule, task, "
+        "subject, answer or query (each text); by default item.",
+        json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark,
+    )
 
 
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
-    "soft_conjunction", "learnt", "cluster",
+    "soft_conjunction", "learnt",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
