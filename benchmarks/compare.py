@@ -60,34 +60,47 @@ def tables() -> tuple[pa.Table, pa.Table]:
 
 
 def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> Path:
-    """A run by lot: its right answers stand at ranks that are the lower the higher its number."""
+    """A run by lot: its right answers score the higher the higher its number."""
     random = np.random.default_rng(number)
     run, count = RunFolder(folder), FACTS * TEMPLATES
     identity = {
         "probe": "statement",
         "options": {},
+        "resolved": {"attention": ("causal", "masked")[number % 2]},
         "model": {"name": f"m{number}", "content_hash": str(number)},
         "data": {"name": "BEAR", "content_hash": "1"},
     }
-    run.start(identity, ["0"], queries, candidates)
-    rank = 1 + (CANDIDATES * random.random(count) ** (1 + number / 10)).astype(np.int64)
-    scores = pa.ListArray.from_arrays(
-        np.arange(0, (count + 1) * CANDIDATES, CANDIDATES, dtype=np.int32), random.random(count * CANDIDATES)
+    shows = {"scorings": {"sum/full": {"unit": "nats"}}}
+    run.start(identity, ["0"], queries, candidates, shows)
+    run.add_circumstances(model={"parameters": 10 ** (6 + number)})
+    relations, subjects = (
+        np.repeat(np.array(queries.column(name).to_pylist()), TEMPLATES) for name in ("relation", "subject_id")
     )
-    tops = [[f"c{place}" for place in range(10)]] * count
+    gold = np.repeat([int(golds[0].partition("-")[2]) for golds in queries.column("gold").to_pylist()], TEMPLATES)
+    scores = -20 + 3 * random.standard_normal((count, CANDIDATES))
+    scores[np.arange(count), gold] += 3 + number
+    best = np.argsort(-scores, axis=1)[:, :10]
+    rank = 1 + (scores > scores[np.arange(count), gold][:, None]).sum(axis=1)
+    ends = np.arange(0, (count + 1) * CANDIDATES, CANDIDATES, dtype=np.int32)
+    places = np.tile(np.arange(TEMPLATES, dtype=np.int32), FACTS)
     told: dict[str, Any] = {
         "query_id": np.repeat(queries.column("query_id").to_numpy(), TEMPLATES),
-        "template": np.tile(np.arange(TEMPLATES, dtype=np.int32), FACTS),
+        "template": places,
         "scoring": ["sum/full"] * count,
-        "subject": ["someone"] * count,
-        "prompt": ["someone is [Y]."] * count,
+        "subject": [f"the subject {subject}" for subject in subjects],
+        "prompt": [
+            f"The subject {subject} is in {relation} of [Y], said in way {place}."
+            for subject, relation, place in zip(subjects, relations, places, strict=True)
+        ],
         "rank": rank.astype(float),
         "rank_optimistic": rank,
         "rank_pessimistic": rank,
         "num_candidates": np.full(count, CANDIDATES),
-        "scores": scores,
-        "top_ids": tops,
-        "top_scores": [[0.0] * 10] * count,
+        "gold_scores": [[score] for score in scores[np.arange(count), gold]],
+        "gold_tokens": [[tokens] for tokens in 1 + gold % 5],
+        "scores": pa.ListArray.from_arrays(ends, scores.ravel()),
+        "top_ids": [[f"{relation}-{place}" for place in own] for relation, own in zip(relations, best, strict=True)],
+        "top_scores": np.take_along_axis(scores, best, 1).tolist(),
     }
     columns = [pa.array(told[name], field.type) if (name := field.name) in told else pa.nulls(count, field.type)
                for field in SCHEMA]  # fmt: skip

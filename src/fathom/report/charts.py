@@ -7,14 +7,14 @@ that compare the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.errors import MissingExtra
-from fathom.report.evidence import Dimension, Evidence, Predictions, View, dimensions, weights
-from fathom.results.rows import Floats
+from fathom.report.evidence import Dimension, Evidence, Predictions, View, dimensions, hits_of, weights
+from fathom.results.rows import Floats, Ints
 
 if TYPE_CHECKING:
     import altair as alt
@@ -45,39 +45,46 @@ class Drawing(NamedTuple):
     draw: Callable[[Any], Any]
     there: Callable[[Sequence[View], Mapping[str, Dimension]], bool]
 
+    @property
+    def pairs(self) -> bool:
+        """Whether it shows pairs of runs, see :func:`agreeing`, in place of counts."""
+        return self.keys == ("first", "second")
 
-def counted(
-    keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions, kept: npt.NDArray[np.bool_] | None = None
-) -> list[Row]:
+
+def classes_of(keys: Sequence[str], dims: Mapping[str, Dimension]) -> list[Row]:
+    """Every combination of classes, its labels by key."""
+    return [dict(zip(keys, labels, strict=True)) for labels in product(*(dims[key].labels for key in keys))]
+
+
+def places_of(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions) -> Ints:
+    """Of each prediction the number of its combination, −1 where it counts in none; [n]."""
+    codes = [dims[key].codes for key in keys]
+    there = (weights(found) > 0) & np.all([own >= 0 for own in codes], axis=0)
+    shape = [len(dims[key].labels) for key in keys]
+    places = np.full(len(there), -1, dtype=np.int64)
+    places[there] = np.ravel_multi_index([own[there] for own in codes], shape)
+    return places
+
+
+def counted(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions) -> list[Row]:
     """Of each combination of classes that occurs: its labels, ``facts`` (each counts once in a run, whatever its
-    templates), ``hit`` and ``confidence`` (their means), and ``share`` of the run's facts.
-
-    :param kept: which predictions count, [n]; all that are scored where not given.
-    """
-    weight = weights(found)
-    own = [dims[key] for key in keys]
-    there = (weight > 0) & np.all([one.codes >= 0 for one in own], axis=0)
-    if kept is not None:
-        there &= kept
-    shape = [len(one.labels) for one in own]
-    code = np.ravel_multi_index([one.codes[there] for one in own], shape)
-    told = weight[there]
-    facts, hits = (np.bincount(code, values, int(np.prod(shape))) for values in (told, told * found.hit[there]))
-    sure = _mean(code, told, found.confidence[there], len(facts))
-    of_run = np.bincount(found.view[there], told, len(dims["run"].labels))
-    rows = []
-    for place in np.flatnonzero(facts).tolist():
-        at = np.unravel_index(place, shape)
-        labels = {key: one.labels[number] for key, one, number in zip(keys, own, at, strict=True)}
-        share = float(facts[place] / of_run[at[keys.index("run")]]) if "run" in keys else None
-        rows.append(
-            {**labels, "facts": float(facts[place]), "hit": float(hits[place] / facts[place])}
-            | {"confidence": sure[place], "share": share}
-        )
-    return rows
+    templates), ``hit`` and ``sure`` (the means of these and of confidence), and ``share`` of the run's facts."""
+    classes, places = classes_of(keys, dims), places_of(keys, dims, found)
+    there = places >= 0
+    place, weight, size = places[there], weights(found)[there], len(classes)
+    facts, hits = (np.bincount(place, own, size) for own in (weight, weight * found.hit[there]))
+    sure = _mean(place, weight, found.confidence[there], size)
+    of_run: dict[str, float] = {}
+    for own, count in zip(classes, facts.tolist(), strict=True):
+        of_run[own["run"]] = of_run.get(own["run"], 0.0) + count
+    return [
+        {**classes[at], "facts": float(facts[at]), "hit": float(hits[at] / facts[at])}
+        | {"sure": sure[at], "share": float(facts[at] / of_run[classes[at]["run"]])}
+        for at in np.flatnonzero(facts).tolist()
+    ]
 
 
-def _mean(code: npt.NDArray[np.int64], weight: Floats, values: Floats, size: int) -> list[float | None]:
+def _mean(code: Ints, weight: Floats, values: Floats, size: int) -> list[float | None]:
     """Of the values that are numbers; None where there are none."""
     told = ~np.isnan(values)
     total, sums = (np.bincount(code[told], own[told], size) for own in (weight, weight * np.nan_to_num(values)))
@@ -109,16 +116,9 @@ def _correlation(pair: Floats) -> float | None:
     return float((centred[0] * centred[1]).sum() / spread) if spread > 1e-12 else None
 
 
-def hits_of(found: Predictions, views: int, facts: int) -> Floats:
-    """Mean hit of each fact in each view, NaN where nothing was scored; [views, facts]."""
-    weight, place = weights(found), found.view * facts + found.fact
-    total, sums = (np.bincount(place, own, views * facts) for own in (weight, weight * np.nan_to_num(found.hit)))
-    return np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan).reshape(views, facts)
-
-
 def rows_of(drawing: Drawing, evidence: Evidence, dims: Mapping[str, Dimension], found: Predictions) -> list[Row]:
     """What it counts, of everything."""
-    if drawing.keys == ("first", "second"):
+    if drawing.pairs:
         return agreeing(found, dims["run"].labels, len(evidence.facts))
     return counted(drawing.keys, dims, found)
 
@@ -152,7 +152,7 @@ def chart(drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], 
     drawn: alt.Chart = drawing.draw(dims)
     # Named data sets: the report's script fills them anew.
     drawn.datasets = {COUNTED: list(rows), WHOLE: list(told)}
-    return drawn.properties(title=drawing.title, usermeta={"embedOptions": {"renderer": "svg"}})
+    return drawn.properties(title=drawing.title, autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
 
 
 def altair() -> Any:
@@ -209,7 +209,7 @@ def _of_runs(dims: Mapping[str, Dimension]) -> Any:
         .mark_point(filled=True, size=90)
         .encode(place, _share_axis(alt.X, "hit:Q", HITS), _run_colour(dims).legend(None), tooltip=_tooltip("run"))
     )
-    return (between + points).properties(width="container", height=alt.Step(26))
+    return (between + points).properties(width="container", height=26 * len(_order(dims, "run")))
 
 
 def _sizes(dims: Mapping[str, Dimension]) -> Any:
@@ -241,7 +241,7 @@ def _relations(dims: Mapping[str, Dimension]) -> Any:
             tooltip=_tooltip("relation", "run"),
         )
         .add_params(alt.selection_interval(name="brush", encodings=["y"]))
-        .properties(width="container", height=alt.Step(16))
+        .properties(width="container", height=16 * len(_order(dims, "relation")))
     )  # fmt: skip
 
 
@@ -261,7 +261,7 @@ def _strip(key: str, title: str) -> Callable[[Mapping[str, Dimension]], Any]:
                 tooltip=[*_tooltip("run", key), share],
             )
             .add_params(alt.selection_interval(name="brush", encodings=["x", "y"]))
-            .properties(width="container", height=alt.Step(26))
+            .properties(width="container", height=26 * len(_order(dims, "run")))
         )  # fmt: skip
 
     return draw
@@ -269,9 +269,9 @@ def _strip(key: str, title: str) -> Callable[[Mapping[str, Dimension]], Any]:
 
 def _calibration(dims: Mapping[str, Dimension]) -> Any:
     alt = altair()
-    sure = _share_axis(alt.X, "confidence:Q", "mean probability of the first answer")
+    sure = _share_axis(alt.X, "sure:Q", "mean probability of the first answer")
     right = _share_axis(alt.Y, "hit:Q", "share right")
-    ends = alt.Data(values=[{"confidence": 0, "hit": 0}, {"confidence": 1, "hit": 1}])
+    ends = alt.Data(values=[{"sure": 0, "hit": 0}, {"sure": 1, "hit": 1}])
     diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], opacity=0.6, color="gray").encode(sure, right)
     line = _base().mark_line(point=alt.OverlayMarkDef(size=40)).encode(
         sure, right, _run_colour(dims), tooltip=_tooltip("run", "confidence")
@@ -290,7 +290,7 @@ def _templates(dims: Mapping[str, Dimension]) -> Any:
             alt.Shape("template:N").title("template"),
             tooltip=_tooltip("run", "template"),
         )
-        .properties(width="container", height=alt.Step(26))
+        .properties(width="container", height=26 * len(_order(dims, "run")))
     )  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def _agreement(dims: Mapping[str, Dimension]) -> Any:
             alt.Color("hit:Q").scale(scheme="purpleorange", domain=[1, -1]).title("correlation"),
             tooltip=[alt.Tooltip("first:N"), alt.Tooltip("second:N"), alike, alt.Tooltip("facts:Q")],
         )
-        .properties(width="container", height=alt.Step(26))
+        .properties(width="container", height=26 * len(_order(dims, "run")))
     )  # fmt: skip
 
 

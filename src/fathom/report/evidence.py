@@ -6,7 +6,7 @@ numbers into one pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,7 +178,7 @@ def _predictions(outcome: Outcome, view: int, numbers: Ints, pool: Pool, unit: s
         np.where(scored & ~np.isnan(sums), values[:, 0], np.nan),
         _lengths(table),
         pool.add_all(_patterns(table)),
-        pool.add_all(rows.reason[place] or "" for place in places.tolist()),
+        pool.add_all([rows.reason[place] or "" for place in places.tolist()]),
         answers,
         values,
     )
@@ -194,14 +194,14 @@ def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
     names = names_of(rows.candidates)
     answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
     values = np.full((len(table), ANSWERS), np.nan)
-    _fill(answers, table.column("top_ids"), lambda id_: pool.add(names.get(id_, id_)))
+    _fill(answers, table.column("top_ids"), lambda id_: pool.add(names.get(id_) or id_))
     lists, flat = _spread(table.column("top_scores"))
     values[lists] = flat.to_numpy(zero_copy_only=False)
     _fill(answers, table.column("answers"), pool.add)
     return answers, values
 
 
-def _fill(answers: Ints, column: pa.ChunkedArray, number: Any) -> None:
+def _fill(answers: Ints, column: pa.ChunkedArray, number: Callable[[str], int]) -> None:
     lists, flat = _spread(column)
     coded = flat.dictionary_encode()
     numbers = np.array([number(text) for text in coded.dictionary.to_pylist()], dtype=np.int64)
@@ -303,3 +303,42 @@ def weights(found: Predictions) -> Floats:
     _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
     whole = np.bincount(place, scored) == counts
     return np.where(whole, 1 / counts, 0.0)[place]
+
+
+def hits_of(found: Predictions, views: int, facts: int) -> Floats:
+    """Mean hit of each fact in each view, NaN where nothing was scored; [views, facts]."""
+    weight, place = weights(found), found.view * facts + found.fact
+    total, sums = (np.bincount(place, own, views * facts) for own in (weight, weight * np.nan_to_num(found.hit)))
+    return np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan).reshape(views, facts)
+
+
+class Kinds(NamedTuple):
+    """Parts of the facts that a reader may choose, besides relations.
+
+    :param labels: such as "cardinality: 1:1". :param of_facts: numbers of those that each fact is in.
+    """
+
+    labels: list[str]
+    of_facts: list[list[int]]
+
+
+def kinds_of(evidence: Evidence, found: Predictions) -> Kinds:
+    """The groups of the queries, and what all runs or no run has right, or some run unscored."""
+    labels: dict[str, int] = {}
+    of_facts: list[list[int]] = [[] for _ in evidence.facts]
+    texts = evidence.pool.texts
+    for key in evidence.keys:
+        for fact, groups in enumerate(evidence.groups):
+            for value in filter(None, map(str.strip, texts[groups.get(key, 0)].split(";"))):
+                of_facts[fact].append(labels.setdefault(f"{key}: {value}", len(labels)))
+    hits = hits_of(found, len(evidence.views), len(evidence.facts))
+    told = ~np.isnan(hits).all(axis=0)
+    unscored = np.isin(np.arange(len(evidence.facts)), found.fact[found.reason > 0])
+    for label, own in (
+        ("right by all runs", told & (np.isnan(hits) | (hits == 1)).all(axis=0)),
+        ("right by no run", told & (np.isnan(hits) | (hits == 0)).all(axis=0)),
+        ("a prediction unscored", unscored),
+    ):
+        for fact in np.flatnonzero(own).tolist():
+            of_facts[fact].append(labels.setdefault(label, len(labels)))
+    return Kinds(list(labels), of_facts)

@@ -1,10 +1,9 @@
-"""The evidence as the report's script reads it: a JSON header behind its length, then columns of numbers, compressed."""
+"""The evidence as the report's script reads it: a JSON header behind its length, then columns of numbers."""
 
 from __future__ import annotations
 
 import base64
 import gzip
-import html
 import json
 import struct
 from collections.abc import Mapping, Sequence
@@ -13,14 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fathom.report.charts import hits_of
-from fathom.report.evidence import ANSWERS, Dimension, Evidence, Predictions, weights
+from fathom.report.charts import places_of
+from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, hits_of, weights
 from fathom.report.slices import Slice
 from fathom.results.rows import Floats
 
 Array = npt.NDArray[Any]
 UNSURE = 65535
 """In the column of confidences: it cannot be told. The script has the same number."""
+_KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "Float32Array"}
+_KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
+"""The script's names of columns of each kind."""
 _WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
 
 
@@ -33,22 +35,27 @@ def packed_evidence(
     evidence: Evidence,
     found: Predictions,
     dims: Mapping[str, Dimension],
+    kinds: Kinds,
     drawings: Sequence[Mapping[str, Any]],
     cut: Sequence[Slice],
 ) -> str:
-    """All that the script shows and counts."""
+    """All that the script shows and counts. :param drawings: with their specifications and classes."""
     columns = _columns(evidence, found, dims)
+    columns |= {f"of {own['name']}": _narrow(places_of(own["keys"], dims, found)) for own in drawings if own["classes"]}
     header = {
-        "columns": [{"name": name, "kind": own.dtype.str[1:], "length": len(own)} for name, own in columns.items()],
+        "columns": [
+            {"name": name, "kind": _KINDS[own.dtype.str[1:]], "length": len(own)} for name, own in columns.items()
+        ],
         "count": len(found.fact),
         "best": ANSWERS,
         "untold": int(_untold(columns["value"])),
-        "views": [_about(view.name, view.probe, view.scoring) for view in evidence.views],
+        "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
         "texts": [_unicode(text) for text in evidence.pool.texts],
         "facts": [_unicode(fact) for fact in evidence.facts],
         "gold": evidence.gold,
-        "groups": {key: [own.get(key, 0) for own in evidence.groups] for key in evidence.keys},
-        "labels": {name: [_unicode(label) for label in own.labels] for name, own in dims.items()},
+        "slicesOf": kinds.of_facts,
+        "labels": {name: [_unicode(label) for label in own.labels] for name, own in dims.items()}
+        | {"slice": [_unicode(label) for label in kinds.labels]},
         "drawings": list(drawings),
         "slices": _slices([view.name for view in evidence.views], cut),
     }
@@ -64,11 +71,6 @@ def _for_page(content: bytes) -> str:
 def _unicode(text: str) -> str:
     """Halves of characters, which files may spell, cannot be written."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _about(name: str, probe: str, scoring: str) -> dict[str, str]:
-    """:returns: with ``heading``, of a column: the table component takes it for HTML."""
-    return {"name": name, "heading": f"<bdi>{html.escape(name)}</bdi>", "probe": probe, "scoring": scoring}
 
 
 def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Array]:
@@ -93,11 +95,18 @@ def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimensio
         # Best answers of all predictions, then second best ones: what is alike stands together.
         "answer": _narrow(found.answers.T.ravel()),
         "value": _thousandths(found.values.T.ravel()),
-        "templates": _narrow(dims["template"].codes),
-        "ranks": _narrow(dims["rank"].codes),
-        "confidences": _narrow(dims["confidence"].codes),
-        "lengths": _narrow(dims["length"].codes),
+        "template": _narrow(dims["template"].codes),
+        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "length")},
+        "first": _narrow(_first_answers(found, size)),
     }
+
+
+def _first_answers(found: Predictions, size: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Of each fact in each view the best answer by its first template; why there is none where it is unscored."""
+    told = np.where(found.answers[:, 0] > 0, found.answers[:, 0], found.reason)
+    answers = np.zeros(size[0] * size[1], dtype=np.int64)
+    answers[(found.view * size[1] + found.fact)[::-1]] = told[::-1]
+    return answers
 
 
 def _means(found: Predictions, values: Floats, size: tuple[int, int]) -> Floats:

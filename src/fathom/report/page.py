@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
 from itertools import combinations
@@ -11,15 +12,15 @@ from typing import Any, NamedTuple
 
 import fathom
 from fathom.errors import BadInput, FathomError, MissingExtra
-from fathom.report.charts import DRAWINGS, altair, chart, rows_of, whole
-from fathom.report.evidence import Dimension, Evidence, dimensions
+from fathom.report.charts import DRAWINGS, Drawing, altair, chart, classes_of, rows_of, whole
+from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import packed, packed_evidence
 from fathom.report.slices import slices
 from fathom.results.compared import Comparison, compare
 from fathom.results.names import short_names
 from fathom.results.outcomes import Outcome
-from fathom.results.rows import RELATION
+from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
@@ -33,8 +34,6 @@ CELLS = {
     "neither": "both wrong",
     "undecided": "undecided",
 }
-SHOWN = {"unscored": "a prediction unscored", "all": "right by all runs", "none": "right by no run"}
-BRUSHED = ("rank", "confidence", "length")
 
 
 class Report(NamedTuple):
@@ -133,12 +132,9 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
     dims = dimensions(evidence, found)
     comparison = _compared(shown, notes, cluster)
     cut = slices(comparison, [RELATION, "direction", *evidence.keys]) if comparison else []
-    told = whole(evidence.views)
+    kinds, told = kinds_of(evidence, found), whole(evidence.views)
     drawn = [one for one in DRAWINGS if one.there(evidence.views, dims)]
-    specs = [
-        {**chart_about(one), "spec": chart(one, dims, rows_of(one, evidence, dims, found), told).to_dict()}
-        for one in drawn
-    ]
+    about = [_about(one, dims, chart(one, dims, rows_of(one, evidence, dims, found), told)) for one in drawn]
     studies, faults = tables_of_studies(run.folder.path for run in shown)
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
@@ -151,44 +147,50 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
         facts=len(evidence.facts),
         notes=[*notes, *faults],
         views=evidence.views,
-        summaries=[(run.folder.path, _html(run.summary.tables)) for run in shown],
+        summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
         comparison=_html(comparison.tables) if comparison else [],
         agreements=_html(_agreements(evidence, cluster)),
-        studies=[(name, _html(tables)) for name, tables in studies],
+        studies=[(name, _html(tables, f"{name}: ")) for name, tables in studies],
         drawings=drawn,
         slices=bool(cut),
         cells=CELLS,
-        choices=_choices(dims),
+        choices=_choices(dims, kinds),
         style=files.joinpath("report.css").read_text(encoding="utf-8"),
         script=files.joinpath("report.js").read_text(encoding="utf-8"),
         licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
         charts_code=packed(needed["vl_convert"].javascript_bundle()),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
-        evidence=packed_evidence(evidence, found, dims, specs, cut),
+        evidence=packed_evidence(evidence, found, dims, kinds, about, cut),
     )
 
 
-def chart_about(drawing: Any) -> dict[str, Any]:
-    """What the script needs to know of a chart besides its specification."""
-    return {"name": drawing.name, "keys": drawing.keys, "brush": drawing.brush}
-
-
-def _html(tables: Iterable[Table]) -> list[str]:
-    return [to_html(table) for table in tables]
-
-
-def _choices(dims: dict[str, Dimension]) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Of each field: what it chooses, its label, and what there is to choose."""
-    of = {name: [(label, label) for label in own.labels] for name, own in dims.items()}
-    fields = {
-        "relation": "Relation",
-        "template": "Template",
-        "rank": "Rank of the right answer",
-        "confidence": "Probability of the first answer",
-        "length": "Tokens of the right answer",
+def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
+    """What the script needs to know of a chart; the page has its title already."""
+    return {
+        "name": drawing.name,
+        "keys": drawing.keys,
+        "brush": drawing.brush,
+        "classes": [] if drawing.pairs else classes_of(drawing.keys, dims),
+        "spec": drawn.properties(title="").to_dict(),
     }
-    return [("show", "Facts", list(SHOWN.items())), *((name, label, of[name]) for name, label in fields.items())]
+
+
+def _html(tables: Iterable[Table], of: str = "") -> list[str]:
+    """:param of: before each title, so that no two are alike."""
+    return [to_html(replace(table, title=of + table.title)) for table in tables]
+
+
+def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str, Sequence[str]]]:
+    """Of each field: what it chooses, its label, and what there is to choose."""
+    return [
+        ("relation", "Relation", dims["relation"].labels),
+        ("slice", "Kind of fact", kinds.labels),
+        ("template", "Template", dims["template"].labels),
+        ("rank", "Rank of the right answer", dims["rank"].labels),
+        ("confidence", "Probability of the first answer", dims["confidence"].labels),
+        ("length", "Tokens of the right answer", dims["length"].labels),
+    ]
 
 
 def _compared(shown: Sequence[_Run], notes: list[str], cluster: str) -> Comparison | None:

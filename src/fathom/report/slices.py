@@ -65,10 +65,10 @@ def _of_pair(
         for value, own in parts.items() if len(parts) > 1 else ():
             made = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own)
             if not np.isnan(made.value):
-                means = (
+                first_mean, second_mean = (
                     float(np.mean(values[side.at(own)])) for side, values in zip((first, second), hits, strict=True)
                 )
-                cut.append(Slice(name, second_name, key, value, len(own), *means, made, None))
+                cut.append(Slice(name, second_name, key, value, len(own), first_mean, second_mean, made, None))
     adjusted = holm_of([one.number.p_value for one in cut])
     told = [own._replace(adjusted=p) for own, p in zip(cut, adjusted, strict=True)]
     return sorted(told, key=lambda own: -abs(own.number.value))

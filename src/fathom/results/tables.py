@@ -1,7 +1,7 @@
 """Small tables, and the six ways to print them.
 
-Text, Markdown, LaTeX and HTML are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON are for
-programs: every column, full precision, no notes.
+Text, Markdown, LaTeX and HTML are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON
+are for programs: every column, full precision, no notes.
 """
 
 from __future__ import annotations
