@@ -32,6 +32,7 @@ lint: install-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/oxlint --quiet --deny-warnings src/fathom/report/assets
 
 test: lint
 	$(BIN)/python -m pytest

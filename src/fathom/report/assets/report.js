@@ -166,7 +166,7 @@ class Choice {
 
   pair = () => [0, 1].map((side) => Math.min(this.state.pair[side] ?? side, this.evidence.views.length - 1) || 0);
   relation = (names) => (fact) => names.includes(this.evidence.relationOf(fact));
-  cell = ([name]) => (fact) => this.cellOf(fact) === name;
+  cell = ([name], cellOf = this.cellsOf()) => (fact) => cellOf(fact) === name;
 
   slice(names) {
     const wanted = names.map((name) => this.evidence.labels.slice.indexOf(name));
@@ -174,11 +174,13 @@ class Choice {
   }
 
   // Of McNemar's table; "" where one of the two runs did not score the fact.
-  cellOf(fact) {
-    const [one, other] = this.pair().map((view) => this.evidence.hit(view, fact));
-    if (Number.isNaN(one + other)) return "";
-    if (![one, other].every((hit) => hit === 0 || hit === 1)) return "undecided";
-    return one ? (other ? "both" : "first") : other ? "second" : "neither";
+  cellsOf() {
+    const [[first, second], whole] = [this.pair(), (hit) => hit === 0 || hit === 1];
+    const told = (one, other) => (one ? (other ? "both" : "first") : other ? "second" : "neither");
+    return (fact) => {
+      const [one, other] = [this.evidence.hit(first, fact), this.evidence.hit(second, fact)];
+      return Number.isNaN(one + other) ? "" : whole(one) && whole(other) ? told(one, other) : "undecided";
+    };
   }
 
   // A fact is in a brush where one of the runs brushed and shown has a prediction there.
@@ -314,8 +316,8 @@ function sliceTable(DataTable) {
 }
 
 function fillPair(evidence, choice) {
-  const kept = choice.facts("cell");
-  const cells = evidence.facts.map((_, fact) => kept[fact] && choice.cellOf(fact));
+  const [kept, cellOf] = [choice.facts("cell"), choice.cellsOf()];
+  const cells = evidence.facts.map((_, fact) => kept[fact] && cellOf(fact));
   for (const button of all("[data-cell]")) {
     button.querySelector("output").textContent = cells.filter((own) => own === button.dataset.cell).length;
     button.setAttribute("aria-pressed", String(choice.state.cell[0] === button.dataset.cell));
