@@ -80,6 +80,25 @@ def test_two_runs_by_hand(made):
     assert "higher" in found.to_text()
 
 
+def test_probes_of_one_model_agree_as_far_as_their_ranks_do(made):
+    """Ranks of the first are 1 to 4, those of the second 4 to 1 in the first relation and 1 to 4 in the second."""
+    data = world([[0], [1], [2], [3]] * 2, relations=2)
+
+    def turned(query, space, number):
+        place = int(query.id[1:])
+        return at_rank(4 - place if place < 4 else place - 3)(query, space, number)
+
+    cloze, statement = made(constant, data, model="a"), made(turned, data, model="a", probe="statement")
+    found = compare([cloze, statement, made(never, data, model="b")], ["sum/full"])
+    [agreeing] = [pair for pair in found.pairs if pair.agreement]
+    ranks = np.log10([[1, 2, 3, 4] * 2, [4, 3, 2, 1, 1, 2, 3, 4]])
+    assert agreeing.agreement.log_ranks.value == pytest.approx(np.corrcoef(ranks)[0, 1])
+    assert agreeing.agreement.both_hit.value == 1
+    assert (agreeing.first, agreeing.second) == ("a cloze", "a statement")
+    [table] = [table for table in found.tables if table.title == "agreement of probes"]
+    assert len(table.rows) == 1
+
+
 def test_runs_have_numbers_of_their_own(made):
     found = compare([knows(made, FIRST, "a"), knows(made, SECOND, "b")], metrics=["mrr", "accuracy"])
     assert [one.name for one in found.metrics] == ["mrr", "accuracy"]

@@ -32,10 +32,12 @@ _WHERE = {
     "load_model": "fathom.models.loading",
     "open_run": "fathom.api",
     "plant": "fathom.training.planting",
+    "plots": "fathom.api",
     "probe": "fathom.api",
     "read_data": "fathom.formats",
     "train_links": "fathom.api",
     "wrap_model": "fathom.models.loading",
+    "write_report": "fathom.api",
 }
 _NAMED_OTHERWISE = {"load_model": "load", "read_data": "read", "wrap_model": "wrap"}
 

@@ -21,6 +21,8 @@ from fathom.options import parse_options, separated
 from fathom.probes import PROBES
 from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
+from fathom.report import charts, page
+from fathom.report.page import Report
 from fathom.results.changed import Change
 from fathom.results.changed import diff as diff_folders
 from fathom.results.compared import COMPARED, Comparison
@@ -66,6 +68,14 @@ class Result:
         for name in dict.fromkeys(key for group in groups for key, _ in group):
             frame[name] = [dict(group).get(name) for group in groups]
         return frame
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the tables of :meth:`summary`."""
+        return self.summary()._repr_html_()
+
+    def plots(self) -> dict[str, Any]:
+        """Charts of this run, see :func:`plots`."""
+        return plots([self])
 
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """Accuracy, ranks and confidence with intervals.
@@ -219,6 +229,33 @@ def diff(
     """
     first, second = _folders([before, after])
     return diff_folders(first, second, separated(scoring), by, k, listed, cluster)
+
+
+def plots(runs: Sequence[str | Path | Result]) -> dict[str, Any]:
+    """Charts of runs side by side, as Altair objects that a notebook shows and ``save`` writes as PNG or SVG: accuracy,
+    ranks, confidence, calibration, relations, templates, lengths, whichever there is something to draw for.
+
+    :returns: name → chart.
+    :raises BadInput: what is wrong with any of the runs, at once.
+    :raises MissingExtra: Altair is not installed.
+    """
+    return charts.plots(_folders(runs))
+
+
+def write_report(
+    runs: Sequence[str | Path | Result], out: str | Path = "report.html", cluster: str = "", title: str = ""
+) -> Report:
+    """Runs in one self-contained HTML file: numbers, charts that filter each other, and every answer.
+
+    :param runs: finished ones, of any data and probes; what is wrong with some is told in the page.
+    :param out: the file.
+    :param cluster: what queries are drawn by, for the intervals, as for :class:`Result`.
+    :param title: what stands at its head.
+    :returns: its ``path`` and ``notes`` on what it does not show.
+    :raises BadInput: none of the runs can be shown.
+    :raises MissingExtra: a library that the page needs is not installed.
+    """
+    return page.report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title)
 
 
 def _folders(runs: Sequence[str | Path | Result]) -> list[RunFolder]:

@@ -19,9 +19,17 @@ def demo(
     out: Path = option(Group.OUTPUT, "Folder for the two models and their runs.", default=Path("demo")),
 ) -> None:
     """Train two small models on half of a geography book, and show that a probe tells which half."""
+    from fathom.errors import MissingExtra
     from fathom.formats import read
-    from fathom.studies.demo import ask, text
+    from fathom.report.page import report
+    from fathom.studies.demo import ASKED, ask, text
 
     with stoppable():
         lines = ask(read("geography"), out, lambda line: typer.echo(line, err=True))
-    typer.echo(text(lines, out))
+        typer.echo(text(lines, out))
+        runs = [out / f"run-{kind}" for kind in ASKED]
+        try:
+            made = report(runs, out / "report.html", title="Two small models that learnt half of a geography book")
+            typer.echo(f"\nEvery prompt and answer, with charts that filter each other: open {made.path} in a browser")
+        except MissingExtra as error:
+            typer.echo(f"\nno report: {error}")

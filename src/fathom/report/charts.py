@@ -14,7 +14,9 @@ import numpy as np
 
 from fathom.errors import MissingExtra
 from fathom.report.evidence import Dimension, Evidence, Predictions, View, dimensions, hits_of, weights
-from fathom.results.rows import Floats, Ints
+from fathom.results.names import short_names
+from fathom.results.rows import Floats, Ints, Rows
+from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     import altair as alt
@@ -145,6 +147,18 @@ def charts(evidence: Evidence) -> dict[str, alt.Chart]:
         for one in DRAWINGS
         if one.there(evidence.views, dims)
     }
+
+
+def plots(runs: Sequence[RunFolder]) -> dict[str, alt.Chart]:
+    """The report's charts of finished runs; name → chart.
+
+    :raises BadInput: a run is damaged. :raises MissingExtra: Altair is not installed.
+    """
+    altair()
+    evidence = Evidence()
+    for folder, model in zip(runs, short_names(runs), strict=True):
+        evidence.add_run(folder, Rows(folder), model)
+    return charts(evidence)
 
 
 def chart(drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], told: Sequence[Row]) -> alt.Chart:

@@ -19,6 +19,7 @@ from fathom.results.declared import NATS
 from fathom.results.numbers import Number
 from fathom.results.outcomes import Outcome, names_of
 from fathom.results.rows import NONE, Floats, Ints, Rows
+from fathom.store.folder import RunFolder
 
 ANSWERS = 5
 """So many of the best answers are shown of each prediction."""
@@ -115,6 +116,13 @@ class Evidence:
         self.gold: list[list[int]] = []
         self.groups: list[dict[str, int]] = []
         self._parts: list[Predictions] = []
+
+    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[str]:
+        """One view for each of its scorings. :returns: those by which something was scored."""
+        outcomes = [Outcome(folder, rows, scoring, model) for scoring in rows.scorings]
+        for outcome in outcomes:
+            self.add(outcome)
+        return [outcome.scoring for outcome in outcomes if outcome.told()]
 
     def add(self, outcome: Outcome) -> None:
         """One view. :param outcome: with prompts and answers."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +18,11 @@ from fathom.report.pack import packed, packed_evidence
 from fathom.report.slices import slices
 from fathom.results.compared import Comparison, compare
 from fathom.results.names import short_names
-from fathom.results.outcomes import Outcome
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
-from fathom.studies import agreement
 
 CELLS = {
     "both": "both right",
@@ -79,7 +76,8 @@ def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str
             notes += str(error).splitlines()
     if not shown:
         raise BadInput(notes)
-    write_text(path, _page(evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}"))
+    page = _page(evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}")
+    write_text(path, page.encode("utf-8", "replace").decode("utf-8"))  # halves of characters cannot be written
     return Report(path, len(shown), tuple(notes))
 
 
@@ -114,16 +112,10 @@ def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], li
 def _add(evidence: Evidence, folder: RunFolder, model: str, cluster: str) -> _Run:
     """:raises BadInput: its files are damaged, or it has no predictions."""
     numbers = RunNumbers(folder, cluster)
-    rows = numbers.rows
-    if not rows.scorings:
+    if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
     summary = numbers.summary()
-    scored = []
-    for scoring in rows.scorings:
-        outcome = Outcome(folder, rows, scoring, model)
-        evidence.add(outcome)
-        scored += [scoring] if outcome.told() else []
-    return _Run(folder, tuple(scored), summary)
+    return _Run(folder, tuple(evidence.add_run(folder, numbers.rows, model)), summary)
 
 
 def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: str, title: str) -> str:
@@ -149,7 +141,6 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
         views=evidence.views,
         summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
         comparison=_html(comparison.tables) if comparison else [],
-        agreements=_html(_agreements(evidence, cluster)),
         studies=[(name, _html(tables, f"{name}: ")) for name, tables in studies],
         drawings=drawn,
         slices=bool(cut),
@@ -204,20 +195,6 @@ def _compared(shown: Sequence[_Run], notes: list[str], cluster: str) -> Comparis
     except BadInput as error:
         notes += [f"not compared: {fault}" for fault in error.faults]
         return None
-
-
-def _agreements(evidence: Evidence, cluster: str) -> list[Table]:
-    """Of each two probes of one model; none where their ranks cannot be compared."""
-    found = []
-    for first, second in combinations(evidence.views, 2):
-        if first.model != second.model or (first.probe, first.scoring) == (second.probe, second.scoring):
-            continue
-        runs = [RunFolder(first.path), RunFolder(second.path)]
-        try:
-            found += agreement.tables(agreement.ask(runs, (first.scoring, second.scoring), cluster=cluster))
-        except BadInput:  # the comparison says why
-            continue
-    return found
 
 
 def _counted(number: int, of: str) -> str:

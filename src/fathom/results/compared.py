@@ -17,14 +17,17 @@ import numpy as np
 from fathom.errors import BadInput, all_of, refuse
 from fathom.metrics.significance import LEVEL, POWER, holm, mcnemar
 from fathom.metrics.table import METRICS, Metric, metric
+from fathom.results.agreements import Agreement, agreement
 from fathom.results.names import short_names
 from fathom.results.numbers import Number
-from fathom.results.outcomes import Outcome, common_facts, difference, unknown_scorings, wanted_of
+from fathom.results.outcomes import WRITTEN, Outcome, common_facts, difference, unknown_scorings, wanted_of
 from fathom.results.rows import Floats, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table, Tabled
 from fathom.store.folder import RunFolder
 
+AGREE_AT = 10
+"""Two probes of one model agree on a fact where both rank its answer so far, or neither does."""
 COMPARED = ("accuracy", "hits@10", "mrr")
 """Metrics that are compared where none are named."""
 SMALLEST = (
@@ -89,6 +92,7 @@ class Pair(NamedTuple):
     :param facts: how many both ranked. :param only_first: how many the first alone did.
     :param differences: of each metric.
     :param cells: None where Hits@1 cannot be told.
+    :param agreement: of two probes, or scorings, of one model; None of others, and where a run has no ranks.
     """
 
     first: str
@@ -98,6 +102,7 @@ class Pair(NamedTuple):
     only_second: int
     differences: tuple[Difference, ...]
     cells: Cells | None
+    agreement: Agreement | None = None
 
 
 class NotCompared(NamedTuple):
@@ -119,11 +124,13 @@ class Comparison(Tabled):
 
     @property
     def tables(self) -> list[Table]:
-        """Runs, differences in each metric, right and wrong answers, and pairs that could not be compared."""
+        """Runs, differences in each metric, right and wrong answers, agreement of probes, and pairs that could not be
+        compared."""
         return [
             _runs_table(self),
             *(_differences_table(self, place) for place in range(len(self.metrics))),
             _cells_table(self),
+            *([_agreements_table(agreeing)] if (agreeing := [one for one in self.pairs if one.agreement]) else []),
             *([refusals_table(("first", "second", "why"), self.not_compared)] if self.not_compared else []),
         ]
 
@@ -266,7 +273,18 @@ def _pair(
         len(second.told()) - len(facts),
         tuple(map(differing, wanted)),
         cells_of(*(side.hits(1)[side.at(facts)] for side in (first, second))),
+        _agreement(first, second),
     )
+
+
+def _agreement(first: Outcome, second: Outcome) -> Agreement | None:
+    another = (first.probe, first.scoring) != (second.probe, second.scoring)
+    if first.model != second.model or not another or WRITTEN in (first.why_untold, second.why_untold):
+        return None
+    try:
+        return agreement(first, second, AGREE_AT)
+    except BadInput:  # both searches stopped too early
+        return None
 
 
 def cells_of(first: Floats, second: Floats) -> Cells | None:
@@ -369,6 +387,26 @@ def _cells_table(found: Comparison) -> Table:
             "p: McNemar's exact test, each fact for itself, whatever its relation",
             "undecided: Hits@1 is neither 0 nor 1 in one of the runs (ties, templates that disagree); not in the test",
         ),
+    )
+
+
+def _agreements_table(pairs: Sequence[Pair]) -> Table:
+    quadrants = (f"both hit@{AGREE_AT}", "only first", "only second", "both miss")
+    body: list[tuple[Cell | Number, ...]] = []
+    for pair in pairs:
+        own = pair.agreement
+        if own is not None:
+            cells = (own.both_hit, own.only_first, own.only_second, own.both_miss)
+            body.append((pair.first, pair.second, own.both_hit.n, own.log_ranks, own.within, *cells))
+    return Table.of_numbers(
+        ("first", "second", "facts", "r", "r within", *quadrants),
+        body,
+        "agreement of probes",
+        {"r": ("low", "high", "p"), "r within": ("within low", "within high", "within p")}
+        | {name: (f"{name} low", f"{name} high") for name in quadrants},
+        dict.fromkeys(("r", "r within"), ".3f") | dict.fromkeys(quadrants, ".1%"),
+        ("r: Pearson's, of log10 ranks; r within: of these less the mean of their relation, which probes find alike",),
+        (*(f"{name} {end}" for name in quadrants for end in ("low", "high")), "within p"),
     )
 
 

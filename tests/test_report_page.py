@@ -1,0 +1,390 @@
+"""``fathom report`` without a browser: what it takes from runs, what it counts, and what it does where runs are bad."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+import pytest
+
+import fathom as library
+from fathom.errors import BadInput, RunFailed
+from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
+from fathom.report.evidence import Evidence, Predictions, dimensions, hits_of, kinds_of, weights
+from fathom.report.pack import UNSURE, packed_evidence
+from fathom.report.page import report
+from fathom.report.slices import slices
+from fathom.results.compared import compare, holm_of
+from fathom.results.rows import Rows
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+from tests.answerers import answered, at_rank, constant, knowing, never, short_names_first, world
+
+vl_convert = pytest.importorskip("vl_convert")
+
+Made = Callable[..., RunFolder]
+FOUR = world([[0], [1], [2], [3]] * 2, relations=2)
+"""Two relations of four facts; the right answer is that of the fact's place."""
+
+
+@pytest.fixture
+def made(tmp_path) -> Made:
+    count = iter(range(1000))
+    return lambda answer, data=FOUR, **more: answered(
+        tmp_path / f"run{next(count)}", answer, data, probe="statement", **more
+    )
+
+
+def gathered(*runs: RunFolder) -> tuple[Evidence, Predictions]:
+    evidence = Evidence()
+    for run in runs:
+        evidence.add_run(run, Rows(run), run.manifest["identity"]["model"]["name"])
+    return evidence, evidence.finish()
+
+
+def unscored(run: RunFolder, *places: int) -> RunFolder:
+    """The same run with some predictions that were not scored."""
+    file = run.path / "predictions" / "part-0.parquet"
+    rows = run.predictions().to_pylist()
+    for place in places:
+        gone = ("rank", "rank_optimistic", "rank_pessimistic", "gold_scores", "top_ids", "top_scores", "scores")
+        rows[place] |= dict.fromkeys(gone) | {"unscored": "the prompt is too long"}
+    file.unlink()
+    run.add_shard("0", rows)
+    return run
+
+
+# --- what is taken from runs
+
+
+def test_a_prediction_by_hand(made):
+    """Scores are 0, −1 … −19: e⁻ᵏ / Σ e⁻ᵏ. The third fact's right answer is at rank 3; its name has three words."""
+    evidence, found = gathered(made(constant))
+    total = sum(math.exp(-place) for place in range(20))
+    texts = evidence.pool.texts
+    assert found.rank.tolist() == [1, 2, 3, 4] * 2
+    assert found.hit.tolist() == [1, 0, 0, 0] * 2
+    assert found.confidence == pytest.approx([1 / total] * 8)
+    assert found.values[2] == pytest.approx([math.exp(-place) / total for place in range(5)])
+    assert [texts[number] for number in found.answers[2]][:3] == ["w0", "w1 w1", "w2 w2 w2"]
+    assert [texts[number] for number in evidence.gold[2]] == ["w2 w2 w2"]
+    assert found.length.tolist() == [1, 2, 3, 4] * 2
+    assert [texts[number] for number in found.prompt] == ["[X] is [Y]."] * 8
+    assert [texts[number] for number in evidence.subject] == [f"s00{number}" for number in range(8)]
+    assert not found.reason.any()
+
+
+def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
+    run = made(constant)
+    manifest = run.manifest | {"shows": {"scorings": {"sum/full": {"unit": "cosine"}}}}
+    (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    _, found = gathered(run)
+    assert np.isnan(found.confidence).all()
+    assert found.values[0].tolist() == [0, -1, -2, -3, -4]
+
+
+def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
+    data = replace(FOUR, queries=tuple(replace(query, subject="oman") for query in FOUR.queries))
+    run = made(constant, data)
+    rows = run.predictions().to_pylist()
+    rows[0]["prompt"] = "Oman is [Y], and oman."
+    (run.path / "predictions" / "part-0.parquet").unlink()
+    run.add_shard("0", rows)
+    evidence, found = gathered(run)
+    assert [evidence.pool.texts[number] for number in found.prompt[:2]] == ["Oman is [Y], and [X].", "[X] is [Y]."]
+    rows[0]["prompt"] = "Oman is [Y]."
+    (run.path / "predictions" / "part-0.parquet").unlink()
+    run.add_shard("0", rows)
+    evidence, found = gathered(run)
+    assert evidence.pool.texts[found.prompt[0]] == "[^X] is [Y]."
+
+
+def test_a_fact_counts_once_and_not_where_a_template_is_unscored(made):
+    data = world([[0], [1]], relations=1, templates=2)
+    run = unscored(made(constant, data), 3)
+    evidence, found = gathered(run)
+    assert weights(found).tolist() == [0.5, 0.5, 0, 0]
+    assert evidence.pool.texts[found.reason[3]] == "the prompt is too long"
+    assert hits_of(found, 1, 2).tolist()[0] == [1, pytest.approx(math.nan, nan_ok=True)]
+    [view] = evidence.views
+    assert (view.accuracy.value, view.accuracy.n) == (1, 1)
+
+
+def test_facts_of_two_runs_are_the_same_ones_and_views_are_told_apart(made):
+    evidence, found = gathered(made(constant, model="a"), made(never, model="a"))
+    assert len(evidence.facts) == 8
+    assert found.view.tolist() == [0] * 8 + [1] * 8
+    names = [view.name for view in evidence.views]
+    assert len(set(names)) == 2
+    assert all(view.path in view.name for view in evidence.views)
+
+
+# --- what is counted
+
+
+def test_counts_by_hand(made):
+    """Of each run's eight facts two are right: rank 1; never: rank 20."""
+    evidence, found = gathered(made(constant, model="a"), made(never, model="b"))
+    dims = dimensions(evidence, found)
+    rows = counted(("run", "rank"), dims, found)
+    assert [(row["run"][-1], row["rank"], row["facts"], row["share"], row["hit"]) for row in rows] == [
+        ("a", "1", 2, 0.25, 1),
+        ("a", "2", 2, 0.25, 0),
+        ("a", "3", 2, 0.25, 0),
+        ("a", "4–5", 2, 0.25, 0),
+        ("b", "11–20", 8, 1, 0),
+    ]
+    [first, second] = counted(("run",), dims, found)
+    assert (first["hit"], second["hit"]) == (0.25, 0)
+    # never: nineteen candidates at 0 and one at −1.
+    assert second["sure"] == pytest.approx(1 / (19 + math.exp(-1)))
+
+
+def test_ties_count_by_their_expectation(made):
+    """Four of twenty names have one word: the right one is first with chance 1/4, its mean rank is 2.5."""
+    evidence, found = gathered(made(short_names_first, world([[0]] * 4, relations=1)))
+    assert counted(("run",), dimensions(evidence, found), found)[0]["hit"] == pytest.approx(0.25)
+    assert set(found.rank.tolist()) == {2.5}
+
+
+def test_a_rank_beyond_a_stop_is_in_the_class_behind_it(made):
+    run = made(at_rank(7))
+    rows = [row | {"rank": None, "rank_optimistic": None, "rank_pessimistic": None, "rank_above": 5}
+            for row in run.predictions().to_pylist()]  # fmt: skip
+    (run.path / "predictions" / "part-0.parquet").unlink()
+    run.add_shard("0", rows)
+    evidence, found = gathered(run)
+    assert set(found.rank.tolist()) == {-5}
+    [row] = counted(("run", "rank"), dimensions(evidence, found), found)
+    assert (row["rank"], row["hit"]) == ("6–10", 0)
+
+
+def test_agreement_is_the_correlation_of_what_is_right(made):
+    first, second = {"q000", "q001", "q002"}, {"q001", "q002", "q005", "q006"}
+    runs = [made(knowing(facts), model=name) for name, facts in (("a", first), ("b", second))]
+    _, found = gathered(*runs)
+    told = {(row["first"][-1], row["second"][-1]): row["hit"] for row in agreeing(found, ["a", "b"], 8)}
+    right = [[float(f"q00{number}" in facts) for number in range(8)] for facts in (first, second)]
+    assert told["a", "b"] == pytest.approx(np.corrcoef(*right)[0, 1])
+    assert told["a", "a"] == pytest.approx(1)
+    _, found = gathered(runs[0], made(never, model="c"))
+    assert agreeing(found, ["a", "c"], 8)[1]["hit"] is None
+
+
+def test_kinds_of_facts(made):
+    groups = ["1:1", "1:N; N:M", "1:1", "N:M"] * 2
+    queries = [replace(q, groups={"kind": own}) for q, own in zip(FOUR.queries, groups, strict=True)]
+    data = replace(FOUR, queries=tuple(queries))
+    runs = [made(knowing({"q000", "q001"}), data, model="a"), unscored(made(knowing({"q000"}), data, model="b"), 7)]
+    found = kinds_of(*gathered(*runs))
+    parts = {label: [fact for fact, own in enumerate(found.of_facts) if place in own]
+             for place, label in enumerate(found.labels)}  # fmt: skip
+    assert parts == {
+        "kind: 1:1": [0, 2, 4, 6],
+        "kind: 1:N": [1, 5],
+        "kind: N:M": [1, 3, 5, 7],
+        "right by all runs": [0],
+        "right by no run": [2, 3, 4, 5, 6, 7],
+        "a prediction unscored": [7],
+    }
+
+
+def test_slices_are_paired_differences_of_parts(made):
+    """r0: the first knows 3 of 4 and the second 1; r1: the first 1 and the second 2."""
+    first, second = {"q000", "q001", "q002", "q004"}, {"q000", "q005", "q006"}
+    found = compare([made(knowing(facts), model=name) for name, facts in (("a", first), ("b", second))])
+    cut = slices(found, ["relation", "no such key"])
+    assert [(own.value, own.facts, own.of_first, own.of_second) for own in cut] == [
+        ("r0", 4, 0.75, 0.25),
+        ("r1", 4, 0.25, 0.5),
+    ]
+    assert [own.number.value for own in cut] == pytest.approx([0.5, -0.25])
+    assert [own.adjusted for own in cut] == holm_of([own.number.p_value for own in cut])
+    assert "relation:r0" in cut[0].number.recipe
+
+
+# --- what is packed
+
+
+def unpacked(text: str) -> dict:
+    content = gzip.decompress(base64.b64decode(text))
+    [size] = struct.unpack("<I", content[:4])
+    header = json.loads(content[4 : 4 + size])
+    at = 4 + size
+    assert at % 4 == 0
+    kinds = {"Uint": "u", "Int": "i", "Float": "f"}
+    for column in header["columns"]:
+        name, bits = re.fullmatch(r"([A-Z][a-z]+)(\d+)Array", column["kind"]).groups()
+        kind = np.dtype(f"<{kinds[name]}{int(bits) // 8}")
+        header[column["name"]] = np.frombuffer(content, kind, column["length"], at)
+        at += column["length"] * kind.itemsize
+    assert at == len(content)
+    return header
+
+
+def test_what_is_packed_is_what_was_found(made):
+    data = world([[0], [1]], relations=1, templates=2)
+    evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(never, data, model="b"))
+    dims = dimensions(evidence, found)
+    told = unpacked(packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], []))
+    assert told["fact"].tolist() == [0, 0, 1, 1] * 2
+    assert told["hits"].tolist() == pytest.approx([1, math.nan, 0, 0], nan_ok=True)
+    assert told["meanRanks"].tolist() == pytest.approx([1, math.nan, 20, 20], nan_ok=True)
+    assert [told["texts"][number] for number in told["first"]] == ["w0", "w0", "w1 w1", "w0"]
+    total = sum(math.exp(-place) for place in range(20))
+    assert told["confidence"][0] / (UNSURE - 1) == pytest.approx(1 / total, abs=1e-5)
+    assert told["confidence"][3] == UNSURE
+    # Best answers first, of all predictions; a probability in thousandths; the least number where there is none.
+    assert told["value"][:4].tolist() == [round(1000 / total)] * 3 + [told["untold"]]
+    assert told["labels"]["relation"] == ["r0"]
+    assert told["untold"] < told["value"][told["value"] != told["untold"]].min()
+
+
+def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):
+    evidence, found = gathered(made(constant))
+    evidence.pool.add("half \ud800 of one")
+    told = unpacked(packed_evidence(evidence, found, dimensions(evidence, found), kinds_of(evidence, found), [], []))
+    assert "half ? of one" in told["texts"]
+    made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
+    assert "a ? title" in made_of.path.read_text("utf-8")
+
+
+# --- charts
+
+
+def test_every_chart_can_be_drawn_without_a_browser(made):
+    data = world([[0], [1], [2], [3]] * 2, relations=2, templates=2)
+    runs = [made(constant, data, model="a"), made(never, data, model="b")]
+    for number, run in enumerate(runs):
+        run.add_circumstances(model={"parameters": 10 ** (6 + number)})
+    evidence, found = gathered(*runs)
+    dims = dimensions(evidence, found)
+    assert all(one.there(evidence.views, dims) for one in DRAWINGS)
+    for one in DRAWINGS:
+        drawn = chart(one, dims, rows_of(one, evidence, dims, found), whole(evidence.views))
+        assert one.title in vl_convert.vegalite_to_svg(drawn.to_dict())
+
+
+def test_a_chart_is_left_out_where_there_is_nothing_to_draw(made):
+    drawn = library.plots([made(constant).path])
+    assert sorted(drawn) == ["calibration", "confidence", "lengths", "ranks", "relations", "runs"]
+    assert drawn["runs"].to_dict()["datasets"]["counted"][0]["hit"] == 0.25
+
+
+def test_results_and_tables_show_themselves_in_notebooks(made):
+    result = library.open_run(made(constant).path)
+    assert "<table>" in result._repr_html_()
+    assert "25.0%" in result._repr_html_()
+    assert "calibration" in result.plots()
+    found = library.compare([made(constant, model="a").path, made(never, model="b").path])
+    assert found._repr_html_().count("<table>") == len(found.tables)
+    hostile = Table(("<b>",), (("<script>x</script>\u202e",),), 'a "title"', notes=("<i>",))._repr_html_()
+    assert "<script>" not in hostile
+    assert "<b>" not in hostile
+    assert "<i>" not in hostile
+    assert "&lt;script&gt;" in hostile
+
+
+# --- the page
+
+
+def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
+    runs = [made(constant, model="a"), made(never, model="b")]
+    study = {"rank by length": [{"run": "a", "Pearson r": 0.12345678, "recipe": "corr|data:D"}]}
+    (runs[0].path / "length-bias.json").write_text(json.dumps(study), "utf-8")
+    (runs[1].path / "agreement.json").write_text('{"x": 3}', "utf-8")
+    made_of = report(runs, tmp_path / "r.html")
+    text = made_of.path.read_text("utf-8")
+    assert made_of.runs == 2
+    assert "differences in accuracy" in text
+    assert "rank by length" in text
+    assert "0.1235" in text
+    assert "corr|data:D" in text
+    assert "agreement.json is not a study&#39;s tables" in text
+
+
+def test_the_page_needs_no_network(made, tmp_path):
+    text = report([made(constant)], tmp_path / "r.html").path.read_text("utf-8")
+    assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=", text)
+    assert text.index("DataTables") < text.index("charts-code")  # licences are told
+
+
+def test_what_is_wrong_with_some_runs_is_told_and_the_others_are_shown(made, tmp_path):
+    good = made(constant, model="good")
+    unfinished = made(constant, model="u")
+    (unfinished.path / "manifest.json").write_text(json.dumps(unfinished.manifest | {"plan": ["0", "1"]}), "utf-8")
+    damaged = made(constant, model="d")
+    (damaged.path / "predictions" / "part-0.parquet").write_bytes(b"PAR1 not really")
+    newer = made(constant, model="n")
+    (newer.path / "manifest.json").write_text(json.dumps(newer.manifest | {"format": 99}), "utf-8")
+    runs = [unfinished.path, damaged.path, newer.path, tmp_path / "nowhere", good.path, good.path]
+    found = report(runs, tmp_path / "r.html")
+    assert found.runs == 1
+    assert [next(word for word in ("unfinished", "damaged", "newer", "not a run") if word in note)
+            for note in found.notes] == ["unfinished", "newer", "not a run", "damaged"]  # fmt: skip
+    text = found.path.read_text("utf-8")
+    assert "Not in this report" in text
+    assert "is unfinished" in text
+
+
+def test_runs_of_different_data_are_shown_and_the_reason_told(made, tmp_path):
+    other = world([[0]] * 4, relations=1, name="E")
+    other = replace(
+        other, queries=tuple(replace(q, id=f"e{q.id}", subject_id=f"e{q.subject_id}") for q in other.queries)
+    )
+    found = report([made(constant, model="a"), made(constant, other, model="b")], tmp_path / "r.html")
+    assert found.runs == 2
+    assert any("no ranked fact in common" in note for note in found.notes)
+
+
+def test_a_report_of_nothing_is_refused(made, tmp_path):
+    with pytest.raises(BadInput, match="expected a run or more"):
+        report([], tmp_path / "r.html")
+    with pytest.raises(BadInput, match="is not a run"):
+        report([tmp_path], tmp_path / "r.html")
+    with pytest.raises(BadInput, match="is a folder"):
+        report([made(constant)], tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFailed, match="cannot write"):
+        report([made(constant)], tmp_path / "file" / "r.html")
+    with pytest.raises(BadInput, match="--cluster nothing"):
+        report([made(constant)], tmp_path / "r.html", cluster="nothing")
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_run_of_which_nothing_is_scored_is_shown(made, tmp_path):
+    run = unscored(made(constant), *range(8))
+    found = report([run, made(never, model="b")], tmp_path / "r.html")
+    assert found.runs == 2
+
+
+def test_the_script_is_glue():
+    script = (resources.files("fathom.report") / "assets" / "report.js").read_text("utf-8").splitlines()
+    assert len(script) < 400
+    assert max(map(len, script)) <= 120
+
+
+def test_the_command_tells_where_the_report_lies(made, tmp_path, monkeypatch, capsys):
+    from fathom.cli import main
+
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    monkeypatch.setattr(
+        "sys.argv", ["fathom", "report", str(made(constant).path), str(bad), "-o", str(tmp_path / "r.html")]
+    )
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = capsys.readouterr()
+    assert end.value.code in (None, 0)
+    assert "r.html: 1 of 2 runs" in told.out
+    assert "note: " in told.err
+    shutil.rmtree(bad)
