@@ -788,6 +788,8 @@ def test_hostile_names_are_text(opened, hostile):
         prompts = page.evaluate("[...document.querySelectorAll('#fact .prompt')].map((own) => own.textContent)")
         assert f"</p>{head} [Y]" in prompts
         assert fits(page), HOSTILE[number][:40]
+    heights = page.evaluate("[...document.querySelectorAll('tr, p, li, h1, h3')].map((own) => own.offsetHeight)")
+    assert max(heights) < DESKTOP["height"]
     # Tooltips.
     for chart in ("runs", "relations", "calibration", "agreement"):
         for place in page.locator(f"#chart-{chart} [role=graphics-symbol]").all()[:3]:

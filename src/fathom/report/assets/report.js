@@ -242,7 +242,7 @@ function markOf(evidence, view, fact) {
 }
 
 function evidenceTable(DataTable, evidence, choice) {
-  const text = { searchable: false, type: "string", render: DataTable.render.text() };
+  const text = { searchable: false, type: "string", render: { display: (name) => isolated(name, 120) } };
   const column = (data, more) => ({ ...text, data, ...more });
   const first = { display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
   const place = (view, fact) => evidence.meanRank(view, fact) || -evidence.hit(view, fact) || Infinity;
