@@ -78,18 +78,17 @@ class Evidence {
   }
 
   // Of each prediction, 0 where it does not count.
-  weights(kept, shown, asked) {
-    const { fact, view, template } = this;
-    return this.weight.map((own, at) => (kept[fact[at]] && shown[view[at]] && asked[template[at]] ? own : 0));
-  }
+  weights = (kept, shown, asked, { fact, view, template } = this) =>
+    this.weight.map((own, at) => (kept[fact[at]] && shown[view[at]] && asked[template[at]] ? own : 0));
 
   // As fathom.report.charts.counted does: of each combination of classes facts, means, and the share of its run.
   counted({ name, classes }, weights) {
     const [facts, hits, sure, told] = Array.from({ length: 4 }, () => new Float64Array(classes.length));
-    const [{ right, confidence }, places] = [this, this[`of ${name}`]];
-    for (let at = 0; at < this.count; at++) {
-      const [place, weight] = [places[at], weights[at]];
-      if (place < 0 || weight === 0) continue;
+    const { right, confidence, count, [`of ${name}`]: places } = this;
+    for (let at = 0; at < count; at++) {
+      const weight = weights[at];
+      const place = weight ? places[at] : -1;
+      if (place < 0) continue;
       facts[place] += weight;
       hits[place] += weight * right[at];
       if (confidence[at] === UNSURE) continue;
@@ -111,8 +110,8 @@ class Evidence {
     const [first, second] = [one, other].map((view) => this.hits.subarray(view * size, (view + 1) * size));
     let [n, x, y, xx, yy, xy] = [0, 0, 0, 0, 0, 0];
     for (let fact = 0; fact < size; fact++) {
+      if (!kept[fact] || Number.isNaN(first[fact] + second[fact])) continue;
       const [a, b] = [first[fact], second[fact]];
-      if (!kept[fact] || Number.isNaN(a + b)) continue;
       [n, x, y, xx, yy, xy] = [n + 1, x + a, y + b, xx + a * a, yy + b * b, xy + a * b];
     }
     const spread = Math.sqrt((xx - (x * x) / n) * (yy - (y * y) / n));
