@@ -873,7 +873,7 @@ def filled(page: Any) -> Any:
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
-@pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (DESKTOP, "dark"), (PHONE, "light")])
+@pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "dark"), (PHONE, "light")])
 def test_axe_finds_nothing(opened, small, viewport, scheme):
     page = opened(small.url, viewport, color_scheme=scheme)
     before = page.evaluate(BACKGROUND)
@@ -886,9 +886,10 @@ def test_axe_finds_nothing(opened, small, viewport, scheme):
     assert page.evaluate(BACKGROUND) == before
 
 
-def test_axe_finds_nothing_in_a_run_alone_or_with_hostile_names(opened, hostile, tmp_path):
-    assert violations(opened(hostile.url)) == []
-    assert violations(opened(made(tmp_path, [written(tmp_path / "w", "w")]).url, PHONE)) == []
+def test_axe_finds_nothing_in_hostile_names(opened, hostile):
+    page = opened(hostile.url)
+    page.locator("#evidence-table tbody button").nth(3).click()
+    assert violations(page) == []
 
 
 def test_on_paper_there_are_tables_and_no_controls(opened, small):

@@ -293,7 +293,7 @@ function factGrid(evidence, choice) {
 }
 
 function answerList(evidence, at) {
-  const prompt = make("p", { className: "prompt" }, isolated(evidence.prompt(at)));
+  const prompt = make("p", { className: "prompt", tabIndex: 0 }, isolated(evidence.prompt(at)));
   const why = evidence.texts[evidence.reason[at]];
   if (why) return make("div", {}, prompt, make("p", { className: "unscored" }, isolated(`unscored: ${why}`)));
   const shown = evidence.confidence[at] === UNSURE ? (value) => value.toFixed(2) : percent;
