@@ -65,7 +65,15 @@ def measure(runs: int) -> None:
         folders = [made(Path(there) / f"m{number}", number, *own) for number in range(runs)]
         file = Path(there) / "report.html"
         began = time.perf_counter()
-        call = [sys.executable, "-m", "fathom", "report", *map(str, folders), "-o", str(file)]
+        call = [
+            sys.executable,
+            "-c",
+            "from fathom.cli import main; main()",
+            "report",
+            *map(str, folders),
+            "-o",
+            str(file),
+        ]
         subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
         took, memory = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         print(f"{runs} runs: made in {took:.1f} s, at most {memory:.0f} MiB; {file.stat().st_size / 1e6:.1f} MB")

@@ -128,7 +128,11 @@ def rows_of(drawing: Drawing, evidence: Evidence, dims: Mapping[str, Dimension],
 def whole(views: Sequence[View]) -> list[Row]:
     """Of each run its parameters, kind, and the interval of its accuracy."""
     return [
-        {"run": view.name, "parameters": view.parameters, "kind": view.attention or view.probe}
+        {
+            "run": view.name,
+            "parameters": view.parameters,
+            "kind": {"bidirectional": "masked"}.get(view.attention, view.attention or view.probe),
+        }
         | {"low": view.accuracy.low, "high": view.accuracy.high}
         for view in views
     ]
