@@ -7,6 +7,7 @@ numbers into one pool.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,13 +228,15 @@ def _spread(column: pa.ChunkedArray) -> tuple[tuple[Ints, Ints], Any]:
 
 
 def _lengths(table: pa.Table) -> Ints:
-    """Of the gold answer with the best score; 0 where it was not recorded."""
+    """Of the gold answer with the best score, as in the study of length bias; 0 where it was not recorded."""
     scores, tokens = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
-    found = []
-    for own, counts in zip(scores, tokens, strict=True):
-        best = int(np.nanargmax(own)) if own and not np.isnan(own).all() else 0
-        found.append((counts or [0])[min(best, len(counts or [0]) - 1)] or 0)
-    return np.array(found, dtype=np.int64)
+    found = (_of_best(own or [], counts or [0]) for own, counts in zip(scores, tokens, strict=True))
+    return np.fromiter(found, dtype=np.int64, count=len(table))
+
+
+def _of_best(scores: Sequence[float | None], counts: Sequence[int | None]) -> int:
+    places = [place for place, score in enumerate(scores[: len(counts)]) if score is not None and not isnan(score)]
+    return counts[max(places, key=lambda place: scores[place] or 0.0, default=0)] or 0
 
 
 def _patterns(table: pa.Table) -> list[str]:
