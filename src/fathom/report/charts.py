@@ -374,6 +374,10 @@ DRAWINGS = (
         _told("confidence"),
     ),
     Drawing(
+        "scores", "Score of the first answer", "Of runs whose scores are no probabilities. Drag to choose.",
+        ("run", "score"), ("run", "score"), _strip("score", "score of the first answer"), _told("score"),
+    ),
+    Drawing(
         "calibration", "Calibration",
         "On the dashed line a run is right as often as it is sure; below it, it is too sure.",
         ("run", "confidence"), (), _calibration, _told("confidence"),

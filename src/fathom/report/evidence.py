@@ -7,6 +7,7 @@ numbers into one pool.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -267,7 +268,7 @@ class Dimension(NamedTuple):
 
 
 def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension]:
-    """All by name: run, relation, template, rank, confidence, length."""
+    """All by name: run, relation, template, rank, confidence, length, score."""
     relations = sorted(set(evidence.relation), key=lambda number: evidence.pool.texts[number])
     place = {number: at for at, number in enumerate(relations)}
     of_fact = np.array([place[number] for number in evidence.relation], dtype=np.int64)
@@ -281,11 +282,23 @@ def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension
         ),
         "rank": Dimension(_rank_labels(), _rank_codes(found.rank)),
         "confidence": Dimension([f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], _tenths(found.confidence)),
+        "score": _scores(found),
         "length": Dimension(
             [*map(str, range(1, LENGTHS)), f"{LENGTHS}+"],
             np.where(found.length > 0, np.minimum(found.length, LENGTHS), 0) - 1,
         ),
     }
+
+
+def _scores(found: Predictions) -> Dimension:
+    """Of best answers whose scores are no probabilities, such as cosines: ten classes of equal width."""
+    best = np.where(np.isnan(found.confidence) & np.isfinite(found.values[:, 0]), found.values[:, 0], np.nan)
+    told = ~np.isnan(best)
+    if not told.any():
+        return Dimension([], np.full(len(best), -1))
+    edges = np.linspace(best[told].min(), best[told].max(), TENTHS + 1)
+    codes = np.clip(np.searchsorted(edges, best, side="right") - 1, 0, TENTHS - 1)
+    return Dimension([f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)], np.where(told, codes, -1))
 
 
 def _rank_labels() -> list[str]:

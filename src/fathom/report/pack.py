@@ -96,7 +96,7 @@ def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimensio
         "answer": _narrow(found.answers.T.ravel()),
         "value": _thousandths(found.values.T.ravel()),
         "template": _narrow(dims["template"].codes),
-        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "length")},
+        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "score", "length")},
         "first": _narrow(_first_answers(found, size)),
     }
 

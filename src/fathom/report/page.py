@@ -180,6 +180,7 @@ def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str
         ("template", "Template", dims["template"].labels),
         ("rank", "Rank of the right answer", dims["rank"].labels),
         ("confidence", "Probability of the first answer", dims["confidence"].labels),
+        ("score", "Score of the first answer", dims["score"].labels),
         ("length", "Tokens of the right answer", dims["length"].labels),
     ]
 

@@ -3,7 +3,7 @@
 
 const NOTHING = "–";
 const UNSURE = 65535; // a confidence that cannot be told
-const BRUSHED = ["rank", "confidence", "length"];
+const BRUSHED = ["rank", "confidence", "score", "length"];
 const CHOSEN = ["q", "relation", "slice", "template", "cell", ...BRUSHED];
 const STATE = [...CHOSEN, ...BRUSHED.map((name) => `${name}.run`), "hidden", "pair", "open"];
 
