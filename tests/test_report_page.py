@@ -325,6 +325,22 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert "agreement.json is not a study&#39;s tables" in text
 
 
+def test_further_groups_cut_the_facts(made, tmp_path):
+    """The first knows what was planted, the other nothing: 1 of the planted half, 0 of the other."""
+    planted = {"q000", "q001", "q004", "q005"}
+    lines = [json.dumps({"query_id": f"q00{number}", "planted": f"q00{number}" in planted}) for number in range(8)]
+    (tmp_path / "planted.jsonl").write_text("\n".join(lines), "utf-8")
+    runs = [made(knowing(planted), model="a"), made(never, model="b")]
+    text = report(runs, tmp_path / "r.html", groups=tmp_path / "planted.jsonl").path.read_text("utf-8")
+    [packed] = re.findall(r'id="evidence-data">([^<]*)<', text)
+    told = unpacked(packed)
+    assert {"planted: True", "planted: False"} <= set(told["labels"]["slice"])
+    [first, *_] = told["slices"]["0-1"]
+    assert (first["key"], first["value"], first["told"][:4]) == ("planted", "True", ["4", "100.0%", "0.0%", "+100.0"])
+    with pytest.raises(BadInput, match="no-such"):
+        report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
+
+
 def test_the_page_needs_no_network(made, tmp_path):
     text = report([made(constant)], tmp_path / "r.html").path.read_text("utf-8")
     assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=", text)
