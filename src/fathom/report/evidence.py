@@ -145,12 +145,12 @@ class Evidence:
 
     @property
     def keys(self) -> list[str]:
-        """Groups of the queries that are no more than :data:`MANY` slices, in order of appearance."""
+        """Groups of the queries, in order of appearance, but for those that tell nearly every fact apart."""
         values: dict[str, set[int]] = {}
         for groups in self.groups:
             for key, value in groups.items():
                 values.setdefault(key, set()).add(value)
-        return [key for key, own in values.items() if len(own) <= MANY]
+        return [key for key, own in values.items() if len(own) <= min(MANY, len(self.facts) / 2)]
 
     def _facts_of(self, outcome: Outcome) -> Ints:
         """Number of each of its facts; those that are new are added."""

@@ -146,7 +146,8 @@ class RunFolder:
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
-                grouped._more_groups[row.pop("query_id")] = {key: str(value) for key, value in row.items()}
+                query = row.pop("query_id")
+                grouped._more_groups[query] = {key: str(value) for key, value in row.items()}
             except (json.JSONDecodeError, KeyError, AttributeError) as error:
                 raise BadInput(f'{file}:{number}: expected {{"query_id": …, "group": …}}, found {line[:40]}') from error
         return grouped
