@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -269,3 +272,29 @@ def test_the_cost_of_an_exact_search_is_said():
     assert said == (
         "exact search: 10 tokens run, 50 without pruning, 1,000 one statement at a time (100 times as many)\n"
     )
+
+
+def test_what_a_killed_writer_has_left_of_a_folder_is_removed(tmp_path):
+    from fathom.store.files import whole_folder
+
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], check=True, capture_output=True)
+    left, at_work = tmp_path / f".out.{int(dead.stdout)}.tmp", tmp_path / f".out.{os.getppid()}.tmp"
+    another = tmp_path / f".out2.{int(dead.stdout)}.tmp"
+    for folder in (left, at_work, another):
+        (folder / "deep").mkdir(parents=True)
+    with whole_folder(tmp_path / "out") as folder:
+        (folder / "file").write_text("here")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([at_work.name, another.name, "out"])
+
+
+def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
+    call = [sys.executable, "-c", "from fathom.cli import main; main()", "plant", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen([*call, "--kind", "causal", "--epochs", "500"], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob(".out.*.tmp")) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.strip().splitlines()[-1].startswith("error: stopped; ")
+    assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -41,12 +42,16 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed.
+    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed. What
+    writers that were killed have left of the same folder is removed.
 
     :raises RunFailed: the disk is full, the place cannot be written to, or *path* has come into being meanwhile.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            if _is_left(left):
+                shutil.rmtree(left, ignore_errors=True)
         temporary.mkdir(parents=True)
         yield temporary
         for file in temporary.rglob("*"):
@@ -63,9 +68,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def clear_temporaries(folder: Path) -> None:
     """Remove what writers that were killed have left below *folder*: their files carry the number of their process."""
     for left in folder.rglob(".*.tmp"):
-        number = left.name.split(".")[-2]
-        if left.is_file() and number.isdecimal() and not (int(number) != os.getpid() and _runs(int(number))):
+        if left.is_file() and _is_left(left):
             left.unlink(missing_ok=True)
+
+
+def _is_left(temporary: Path) -> bool:
+    """Whether nobody is writing to it any more."""
+    number = temporary.name.split(".")[-2]
+    return number.isdecimal() and (int(number) == os.getpid() or not _runs(int(number)))
 
 
 def _runs(process: int) -> bool:
