@@ -26,6 +26,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from fathom.errors import BadInput
 from fathom.formats import read
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
@@ -278,13 +279,20 @@ def test_what_a_killed_writer_has_left_of_a_folder_is_removed(tmp_path):
     from fathom.store.files import whole_folder
 
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], check=True, capture_output=True)
-    left, at_work = tmp_path / f".out.{int(dead.stdout)}.tmp", tmp_path / f".out.{os.getppid()}.tmp"
-    another = tmp_path / f".out2.{int(dead.stdout)}.tmp"
-    for folder in (left, at_work, another):
+    left, another = (tmp_path / f".{name}.{int(dead.stdout)}.tmp" for name in ("out", "out2"))
+    for folder in (left, another):
         (folder / "deep").mkdir(parents=True)
     with whole_folder(tmp_path / "out") as folder:
         (folder / "file").write_text("here")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([at_work.name, another.name, "out"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([another.name, "out"])
+    at_work = tmp_path / f".out3.{os.getppid()}.tmp"
+    at_work.mkdir()
+    with (
+        pytest.raises(BadInput, match=f"process {os.getppid()} is writing it"),
+        whole_folder(tmp_path / "out3") as folder,
+    ):
+        pass
+    assert at_work.is_dir()
 
 
 def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import json
 import os
+import platform
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.errors import RunFailed
+from fathom.errors import BadInput, RunFailed
+
+AT_WORK = ".at-work"
+"""In a folder where a process is at work: which one."""
 
 
 @contextmanager
@@ -45,13 +50,16 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed. What
     writers that were killed have left of the same folder is removed.
 
+    :raises BadInput: another process is writing it.
     :raises RunFailed: the disk is full, the place cannot be written to, or *path* has come into being meanwhile.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            if _is_left(left):
-                shutil.rmtree(left, ignore_errors=True)
+        for other in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            if not _is_left(other):
+                who = other.name.split(".")[-2]
+                raise BadInput(f"{path}: process {who} is writing it ({other}): wait for it, or choose another --out")
+            shutil.rmtree(other, ignore_errors=True)
         temporary.mkdir(parents=True)
         yield temporary
         for file in temporary.rglob("*"):
@@ -63,6 +71,49 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes from working in *folder* meanwhile; it is made where it is not there, and taken away again
+    where nothing was written.
+
+    :raises BadInput: another is at work there.
+    """
+    with suppress(OSError):  # whoever wants to write there says why it cannot
+        folder.mkdir(parents=True, exist_ok=True)
+    held = _held(folder / AT_WORK)
+    try:
+        yield
+    finally:
+        if held is not None:
+            (folder / AT_WORK).unlink(missing_ok=True)
+            os.close(held)
+        with suppress(OSError):  # it is not empty
+            folder.rmdir()
+
+
+def _held(file: Path) -> int | None:
+    """A lock that ends with this process; None where there can be none. :raises BadInput: another has it."""
+    try:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        who = os.read(opened, 200).decode("utf-8", "replace").strip() or "another process"
+        os.close(opened)
+        raise BadInput(f"{file.parent}: {who} is at work here: wait for it, or choose another --out") from error
+    except OSError:
+        os.close(opened)
+        return None
+    if not file.exists() or os.fstat(opened).st_ino != file.stat().st_ino:  # its holder has just ended
+        os.close(opened)
+        return _held(file)
+    os.truncate(opened, 0)
+    os.write(opened, f"process {os.getpid()} on {platform.node()}".encode())
+    return opened
 
 
 def clear_temporaries(folder: Path) -> None:
