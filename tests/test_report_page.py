@@ -19,7 +19,7 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.evidence import Evidence, Predictions, dimensions, hits_of, kinds_of, weights
+from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, dimensions, hits_of, kinds_of, weights
 from fathom.report.pack import UNSURE, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
@@ -78,7 +78,7 @@ def test_a_prediction_by_hand(made):
     assert [texts[number] for number in found.answers[2]][:3] == ["w0", "w1 w1", "w2 w2 w2"]
     assert [texts[number] for number in evidence.gold[2]] == ["w2 w2 w2"]
     assert found.length.tolist() == [1, 2, 3, 4] * 2
-    assert [texts[number] for number in found.prompt] == ["[X] is [Y]."] * 8
+    assert [texts[number] for number in found.prompt] == [f"{SUBJECT} is [Y]."] * 8
     assert [texts[number] for number in evidence.subject] == [f"s00{number}" for number in range(8)]
     assert not found.reason.any()
 
@@ -112,12 +112,13 @@ def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", rows)
     evidence, found = gathered(run)
-    assert [evidence.pool.texts[number] for number in found.prompt[:2]] == ["Oman is [Y], and [X].", "[X] is [Y]."]
+    patterns = [f"Oman is [Y], and {SUBJECT}.", f"{SUBJECT} is [Y]."]
+    assert [evidence.pool.texts[number] for number in found.prompt[:2]] == patterns
     rows[0]["prompt"] = "Oman is [Y]."
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", rows)
     evidence, found = gathered(run)
-    assert evidence.pool.texts[found.prompt[0]] == "[^X] is [Y]."
+    assert evidence.pool.texts[found.prompt[0]] == f"{CAPITAL} is [Y]."
 
 
 def test_a_fact_counts_once_and_not_where_a_template_is_unscored(made):
@@ -262,12 +263,14 @@ def test_what_is_packed_is_what_was_found(made):
 
 
 def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):
-    evidence, found = gathered(made(constant))
-    evidence.pool.add("half \ud800 of one")
+    run = made(constant)
+    file = run.path / "manifest.json"
+    file.write_text(file.read_text().replace("models/m", "models/half \\ud800 of one"))
+    evidence, found = gathered(run)
     told = unpacked(packed_evidence(evidence, found, dimensions(evidence, found), kinds_of(evidence, found), [], []))
-    assert "half ? of one" in told["texts"]
+    assert told["labels"]["run"] == ["models/half \ufffd of one"]
     made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
-    assert "a ? title" in made_of.path.read_text("utf-8")
+    assert "a \ufffd title\ufffd" in made_of.path.read_text("utf-8")
 
 
 # --- charts
