@@ -120,43 +120,53 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
-@pytest.fixture
-def faults() -> Iterator[list[str]]:
-    """What a page complained of, or asked of others; nothing at the end of a test."""
-    found: list[str] = []
-    yield found
-    assert found == []
+def listening(browser: Any, faults: list[str], url: str, viewport: Any = DESKTOP, **more: Any) -> Any:
+    """A page that is ready. :param faults: what it complains of, or asks of others, is added."""
+    page = browser.new_page(viewport=viewport, **more)
+    page.set_default_timeout(10_000)
+    page.on("console", lambda said: said.type in ("error", "warning") and faults.append(said.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    own = ("data:", "blob:", url.partition("#")[0])
+    page.on("request", lambda asked: asked.url.startswith(own) or faults.append(asked.url))
+    page.goto(url)
+    page.wait_for_selector("body[data-ready=yes]")
+    return page
 
 
 Opened = Callable[..., Any]
 
 
 @pytest.fixture
-def opened(browser: Any, faults: list[str]) -> Iterator[Opened]:
-    """Opens a page, and waits until it is ready."""
-    contexts = []
+def opened(browser: Any) -> Iterator[Opened]:
+    """Opens pages of a test's own."""
+    pages, faults = [], []
 
-    def listening(url: str, viewport: Any = DESKTOP, **more: Any) -> Any:
-        context = browser.new_context(viewport=viewport, **more)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda said: said.type in ("error", "warning") and faults.append(said.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        own = ("data:", "blob:", url.partition("#")[0])
-        page.on("request", lambda asked: asked.url.startswith(own) or faults.append(asked.url))
-        page.goto(url)
-        page.wait_for_selector("body[data-ready=yes]")
-        return page
+    def one(url: str, viewport: Any = DESKTOP, **more: Any) -> Any:
+        pages.append(listening(browser, faults, url, viewport, **more))
+        return pages[-1]
 
-    yield listening
-    for context in contexts:
-        context.close()
+    yield one
+    for page in pages:
+        page.close()
+    assert faults == []
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Any, main: Made) -> tuple[Any, list[str]]:
+    """A page, and what it complained of: opening one for each test takes long."""
+    faults: list[str] = []
+    return listening(browser, faults, main.url), faults
 
 
 @pytest.fixture
-def page(opened: Opened, main: Made) -> Any:
-    return opened(main.url)
+def page(shared: tuple[Any, list[str]]) -> Iterator[Any]:
+    """With nothing chosen."""
+    page, faults = shared
+    faults.clear()
+    page.evaluate("location.hash = ''")
+    page.wait_for_function("Object.values(fathom.choice.state).every((own) => !own.length)")
+    yield page
+    assert faults == []
 
 
 # --- what a page says
@@ -297,13 +307,6 @@ def test_nothing_breaks_whatever_the_runs(runs, opened: Opened, tmp_path: Path):
     page.click("#evidence-table thead th >> nth=-1")
     page.fill("input[type=search] >> nth=0", "no such thing")
     assert page.inner_text("#count").startswith("0 of ")
-    assert fits(page)
-
-
-def test_a_phone_shows_the_whole_report(opened: Opened, main: Made):
-    page = opened(main.url, PHONE)
-    assert fits(page)
-    page.locator("#evidence-table tbody button").first.click()
     assert fits(page)
 
 
@@ -582,8 +585,9 @@ def column(page: Any, number: int) -> list[str]:
     return page.locator(f"#evidence-table tbody td:nth-child({number})").all_inner_texts()
 
 
-def test_a_run_is_sorted_by_its_ranks(page, main):
+def test_a_run_is_sorted_by_its_ranks(opened, main):
     """By number, not by letter; facts that are not scored last."""
+    page = opened(main.url)
     ranks = mean_ranks(main.rows[2])
     page.select_option(".dt-length select", "100")
     sort(page, "#evidence-table thead th:nth-child(6)")
@@ -809,8 +813,6 @@ def test_hostile_names_are_chosen_like_others(opened, hostile):
         choose(page, "relation", value)
         assert len(kept(page)) == 2, value[:40]
         assert fits(page)
-    again = opened(page.url)
-    assert len(kept(again)) == 2
     choose(page, "relation", "")
     kinds = page.evaluate("[...document.querySelector('[data-choice=slice]').options].map((own) => own.value)")
     for value in [own for own in kinds if own.startswith("kind")]:
@@ -839,6 +841,8 @@ FAULTS_ALONE = {"resultTypes": ["violations"]}
 
 def violations(page: Any) -> list[str]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    # Axe would write out these megabytes again and again.
+    page.evaluate("document.querySelectorAll('script[id]').forEach((own) => own.remove())")
     return [
         f"{own['id']}: {own['nodes'][0]['html'][:200]}"
         for own in axe.run(page, options=FAULTS_ALONE).response["violations"]
