@@ -65,7 +65,15 @@ def measure(runs: int) -> None:
         folders = [made(Path(there) / f"m{number}", number, *own) for number in range(runs)]
         file = Path(there) / "report.html"
         began = time.perf_counter()
-        call = [sys.executable, "-m", "fathom", "report", *map(str, folders), "-o", str(file)]
+        call = [
+            sys.executable,
+            "-c",
+            "from fathom.cli import main; main()",
+            "report",
+            *map(str, folders),
+            "-o",
+            str(file),
+        ]
         subprocess.run(call, check=True, stdout=subprocess.DEVNULL)
         took, memory = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         print(f"{runs} runs: made in {took:.1f} s, at most {memory:.0f} MiB; {file.stat().st_size / 1e6:.1f} MB")
@@ -81,10 +89,10 @@ def measure(runs: int) -> None:
                 print(f"  {choice}: {median(told):.0f} ms; {page.inner_text('#count')}")
 
 
-def show(runs: list[str], out: Path, title: str) -> None:
+def show(runs: list[str], out: Path, title: str, groups: str | None) -> None:
     from fathom.report.page import report
 
-    file = report(runs, out.with_suffix(".html"), title=title).path
+    file = report(runs, out.with_suffix(".html"), title=title, groups=groups).path
     with chromium() as browser:
         opened(browser, file).screenshot(path=f"{out}-desktop.png")
         opened(browser, file, 390, 844).screenshot(path=f"{out}-phone.png", full_page=False)
@@ -97,8 +105,9 @@ if __name__ == "__main__":
     said.add_argument("--show", nargs="+", default=[])
     said.add_argument("--out", type=Path)
     said.add_argument("--title", default="")
+    said.add_argument("--groups", help="further groups of the queries, such as planted.jsonl")
     given = said.parse_args()
     if given.show:
-        show(given.show, given.out, given.title)
+        show(given.show, given.out, given.title, given.groups)
     else:
         measure(given.runs)

@@ -92,6 +92,18 @@ def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
     assert found.values[0].tolist() == [0, -1, -2, -3, -4]
 
 
+def test_scores_that_are_no_probabilities_have_classes_of_equal_width(made):
+    run = made(lambda query, space, number: [float(query.id[1:])] + [-1.0] * 19)
+    manifest = run.manifest | {"shows": {"scorings": {"sum/full": {"unit": "score"}}}}
+    (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    evidence, found = gathered(run)
+    labels, codes = dimensions(evidence, found)["score"]
+    assert (labels[0], labels[-1]) == ("0 to 0.7", "6.3 to 7")
+    assert codes.tolist() == [0, 1, 2, 4, 5, 7, 8, 9]
+    assert "scores" in library.plots([run.path])
+    assert "scores" not in library.plots([made(constant).path])
+
+
 def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
     data = replace(FOUR, queries=tuple(replace(query, subject="oman") for query in FOUR.queries))
     run = made(constant, data)
@@ -271,8 +283,9 @@ def test_every_chart_can_be_drawn_without_a_browser(made):
         run.add_circumstances(model={"parameters": 10 ** (6 + number)})
     evidence, found = gathered(*runs)
     dims = dimensions(evidence, found)
-    assert all(one.there(evidence.views, dims) for one in DRAWINGS)
-    for one in DRAWINGS:
+    there = [one for one in DRAWINGS if one.there(evidence.views, dims)]
+    assert {one.name for one in DRAWINGS}.difference(one.name for one in there) == {"scores"}
+    for one in there:
         drawn = chart(one, dims, rows_of(one, evidence, dims, found), whole(evidence.views))
         assert one.title in vl_convert.vegalite_to_svg(drawn.to_dict())
 
@@ -313,6 +326,22 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert "0.1235" in text
     assert "corr|data:D" in text
     assert "agreement.json is not a study&#39;s tables" in text
+
+
+def test_further_groups_cut_the_facts(made, tmp_path):
+    """The first knows what was planted, the other nothing: 1 of the planted half, 0 of the other."""
+    planted = {"q000", "q001", "q004", "q005"}
+    lines = [json.dumps({"query_id": f"q00{number}", "planted": f"q00{number}" in planted}) for number in range(8)]
+    (tmp_path / "planted.jsonl").write_text("\n".join(lines), "utf-8")
+    runs = [made(knowing(planted), model="a"), made(never, model="b")]
+    text = report(runs, tmp_path / "r.html", groups=tmp_path / "planted.jsonl").path.read_text("utf-8")
+    [packed] = re.findall(r'id="evidence-data">([^<]*)<', text)
+    told = unpacked(packed)
+    assert {"planted: True", "planted: False"} <= set(told["labels"]["slice"])
+    [first, *_] = told["slices"]["0-1"]
+    assert (first["key"], first["value"], first["told"][:4]) == ("planted", "True", ["4", "100.0%", "0.0%", "+100.0"])
+    with pytest.raises(BadInput, match="no-such"):
+        report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
 
 
 def test_the_page_needs_no_network(made, tmp_path):

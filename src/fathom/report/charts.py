@@ -128,7 +128,11 @@ def rows_of(drawing: Drawing, evidence: Evidence, dims: Mapping[str, Dimension],
 def whole(views: Sequence[View]) -> list[Row]:
     """Of each run its parameters, kind, and the interval of its accuracy."""
     return [
-        {"run": view.name, "parameters": view.parameters, "kind": view.attention or view.probe}
+        {
+            "run": view.name,
+            "parameters": view.parameters,
+            "kind": {"bidirectional": "masked"}.get(view.attention, view.attention or view.probe),
+        }
         | {"low": view.accuracy.low, "high": view.accuracy.high}
         for view in views
     ]
@@ -368,6 +372,10 @@ DRAWINGS = (
         "How sure each run is of its first answer, right or wrong. Drag to choose.",
         ("run", "confidence"), ("run", "confidence"), _strip("confidence", "probability of the first answer"),
         _told("confidence"),
+    ),
+    Drawing(
+        "scores", "Score of the first answer", "Of runs whose scores are no probabilities. Drag to choose.",
+        ("run", "score"), ("run", "score"), _strip("score", "score of the first answer"), _told("score"),
     ),
     Drawing(
         "calibration", "Calibration",

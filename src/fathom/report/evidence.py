@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,10 +165,11 @@ class Evidence:
 
     @property
     def keys(self) -> list[str]:
-        """Direction and groups of the queries that are slices, two to :data:`MANY`, in order of appearance."""
+        """Direction and groups of the queries, in order of appearance, but for those that tell nearly every fact apart,
+        or none."""
         names = dict.fromkeys(key for groups in self.groups for key in groups)
         values = {key: {groups.get(key, 0) for groups in self.groups} for key in names}
-        return [key for key, own in values.items() if 1 < len(own) <= MANY]
+        return [key for key, own in values.items() if 1 < len(own) <= min(MANY, max(2, len(self.facts) / 2))]
 
     def _facts_of(self, outcome: Outcome) -> Ints:
         """Number of each of its facts; those that are new are added."""
@@ -257,13 +260,15 @@ def _spread(column: pa.ChunkedArray) -> tuple[tuple[Ints, Ints], Any]:
 
 
 def _lengths(table: pa.Table) -> Ints:
-    """Of the gold answer with the best score; 0 where it was not recorded."""
+    """Of the gold answer with the best score, as in the study of length bias; 0 where it was not recorded."""
     scores, tokens = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
-    found = []
-    for own, counts in zip(scores, tokens, strict=True):
-        best = int(np.nanargmax(own)) if own and not np.isnan(own).all() else 0
-        found.append((counts or [0])[min(best, len(counts or [0]) - 1)] or 0)
-    return np.array(found, dtype=np.int64)
+    found = (_of_best(own or [], counts or [0]) for own, counts in zip(scores, tokens, strict=True))
+    return np.fromiter(found, dtype=np.int64, count=len(table))
+
+
+def _of_best(scores: Sequence[float | None], counts: Sequence[int | None]) -> int:
+    places = [place for place, score in enumerate(scores[: len(counts)]) if score is not None and not isnan(score)]
+    return counts[max(places, key=lambda place: scores[place] or 0.0, default=0)] or 0
 
 
 def _patterns(table: pa.Table, subjects: Sequence[str]) -> list[str]:
@@ -294,7 +299,7 @@ class Dimension(NamedTuple):
 
 
 def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension]:
-    """All by name: run, relation, template, rank, confidence, length."""
+    """All by name: run, relation, template, rank, confidence, length, score."""
     relations = sorted(set(evidence.relation), key=lambda number: evidence.pool.texts[number])
     place = {number: at for at, number in enumerate(relations)}
     of_fact = np.array([place[number] for number in evidence.relation], dtype=np.int64)
@@ -308,11 +313,23 @@ def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension
         ),
         "rank": Dimension(_rank_labels(), _rank_codes(found.rank)),
         "confidence": Dimension([f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], _tenths(found.confidence)),
+        "score": _scores(found),
         "length": Dimension(
             [*map(str, range(1, LENGTHS)), f"{LENGTHS}+"],
             np.where(found.length > 0, np.minimum(found.length, LENGTHS), 0) - 1,
         ),
     }
+
+
+def _scores(found: Predictions) -> Dimension:
+    """Of best answers whose scores are no probabilities, such as cosines: ten classes of equal width."""
+    best = np.where(np.isnan(found.confidence) & np.isfinite(found.values[:, 0]), found.values[:, 0], np.nan)
+    told = ~np.isnan(best)
+    if not told.any():
+        return Dimension([], np.full(len(best), -1))
+    edges = np.linspace(best[told].min(), best[told].max(), TENTHS + 1)
+    codes = np.clip(np.searchsorted(edges, best, side="right") - 1, 0, TENTHS - 1)
+    return Dimension([f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)], np.where(told, codes, -1))
 
 
 def _rank_labels() -> list[str]:

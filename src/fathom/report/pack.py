@@ -91,7 +91,7 @@ def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimensio
         "golden": _narrow(found.right),
         "value": _thousandths(found.values.T.ravel()),
         "template": _narrow(dims["template"].codes),
-        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "length")},
+        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "score", "length")},
         "first": _narrow(_first_answers(found, size)),
     }
 

@@ -54,12 +54,20 @@ class _Run(NamedTuple):
     summary: Summary
 
 
-def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str = "", title: str = "") -> Report:
+def report(
+    runs: Sequence[str | Path | RunFolder],
+    out: str | Path,
+    cluster: str = "",
+    title: str = "",
+    groups: str | Path | None = None,
+) -> Report:
     """Write *out*; what is wrong with some of the runs is told in it, and the others are shown.
 
     :param runs: finished ones, of any data and probes.
     :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
-    :raises BadInput: none of the runs can be shown; *out* is a folder.
+    :param title: what stands at its head.
+    :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
+    :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
     """
@@ -68,6 +76,8 @@ def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
     folders, notes = _opened(runs)
+    if groups is not None:
+        folders = [folder.grouped_by(Path(groups)) for folder in folders]
     evidence, shown = Evidence(), []
     for folder, model in zip(folders, short_names(folders), strict=True):
         try:
@@ -190,6 +200,7 @@ def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str
         ("template", "Template", dims["template"].labels),
         ("rank", "Rank of the right answer", dims["rank"].labels),
         ("confidence", "Probability of the first answer", dims["confidence"].labels),
+        ("score", "Score of the first answer", dims["score"].labels),
         ("length", "Tokens of the right answer", dims["length"].labels),
     ]
 

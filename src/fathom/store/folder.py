@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.errors import BadInput
-from fathom.store.files import clear_temporaries, write_json, write_table
+from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
 from fathom.store.predictions import SCHEMA
 
 FORMAT = 1
@@ -80,7 +80,7 @@ class RunFolder:
         """A run killed before its manifest was written has left nothing but our own names."""
         if self.path.exists() and not self.path.is_dir():
             raise BadInput(f"{self.path} is a file: choose another --out")
-        own = {"queries.parquet", "candidates.parquet"}
+        own = {"queries.parquet", "candidates.parquet", AT_WORK}
         if self.path.exists() and any(f.name not in own and f.suffix != ".tmp" for f in self.path.iterdir()):
             raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
@@ -146,7 +146,8 @@ class RunFolder:
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
-                grouped._more_groups[row.pop("query_id")] = {key: str(value) for key, value in row.items()}
+                query = row.pop("query_id")
+                grouped._more_groups[query] = {key: str(value) for key, value in row.items()}
             except (json.JSONDecodeError, KeyError, AttributeError) as error:
                 raise BadInput(f'{file}:{number}: expected {{"query_id": …, "group": …}}, found {line[:40]}') from error
         return grouped

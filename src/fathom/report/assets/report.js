@@ -2,7 +2,7 @@
 // Whatever comes from data or models is set as text, never as HTML.
 
 const UNSURE = 65535; // a confidence that cannot be told
-const BRUSHED = ["rank", "confidence", "length"];
+const BRUSHED = ["rank", "confidence", "score", "length"];
 const CHOSEN = ["q", "relation", "slice", "template", "cell", ...BRUSHED];
 const STATE = [...CHOSEN, ...BRUSHED.map((name) => `${name}.run`), "hidden", "pair", "open"];
 
