@@ -84,9 +84,9 @@ def measure(runs: int) -> None:
                 page = opened(browser, file)
                 times.append(time.perf_counter() - began)
             print(f"opened in {median(times):.2f} s (median of 3)")
-            for choice in CHOICES:
-                told = [page.evaluate(CHOOSE, choice) for _ in range(3)]
-                print(f"  {choice}: {median(told):.0f} ms; {page.inner_text('#count')}")
+            rounds = [[(page.evaluate(CHOOSE, one), page.inner_text("#count")) for one in CHOICES] for _ in range(3)]
+            for choice, told in zip(CHOICES, zip(*rounds, strict=True), strict=True):
+                print(f"  {choice}: {median(took for took, _ in told):.0f} ms; {told[0][1]}")
 
 
 def show(runs: list[str], out: Path, title: str, groups: str | None) -> None:

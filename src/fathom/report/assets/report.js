@@ -116,7 +116,8 @@ class Evidence {
     }
     const spread = Math.sqrt((xx - (x * x) / n) * (yy - (y * y) / n));
     const hit = spread > 1e-9 ? (xy - (x * y) / n) / spread : null;
-    return { first: this.views[one].name, second: this.views[other].name, facts: n, hit };
+    const told = (own, its) => ({ first: this.views[own].name, second: this.views[its].name, facts: n, hit });
+    return one === other ? [told(one, one)] : [told(one, other), told(other, one)];
   }
 }
 
@@ -222,7 +223,7 @@ async function choose(evidence, choice, changes) {
 function fillCharts(evidence, choice) {
   const [shown, asked, kept] = [choice.shown(), choice.asked(), choice.kept];
   const views = evidence.views.map((_, view) => view).filter((view) => shown[view]);
-  const pairs = () => views.flatMap((one) => views.map((other) => evidence.agreeing(one, other, kept)));
+  const pairs = () => views.flatMap((one, at) => views.slice(at).flatMap((two) => evidence.agreeing(one, two, kept)));
   const weights = evidence.weights(kept, shown, asked);
   for (const drawing of evidence.drawings) {
     const own = choice.state[drawing.of]?.length ? evidence.weights(choice.facts(drawing.of), shown, asked) : weights;
