@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import Faults
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import SUBJECT, Template
+from fathom.reading import Faults
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
-from fathom.data.faults import Json
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
+from fathom.reading import Json
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json, write_json_lines
 

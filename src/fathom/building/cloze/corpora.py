@@ -23,8 +23,8 @@ from typing import IO, NamedTuple, cast
 from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable, tidy
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.data.faults import Json
 from fathom.errors import BadInput, refuse
+from fathom.reading import Json
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
 _KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.data.faults import Faults, Json
+from fathom.reading import Faults, Json
 
 _WORD = re.compile(r"[^\W_]+")
 Layout = Literal["name", "count", "type", "json"]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.faults import Faults
 from fathom.errors import BadInput
+from fathom.reading import Faults
 from fathom.results.tables import Table
 
 REVIEW_FILE = "review.csv"

@@ -23,9 +23,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
-from fathom.data.faults import Faults
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
+from fathom.reading import Faults
 
 QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]

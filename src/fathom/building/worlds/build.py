@@ -17,12 +17,12 @@ import scipy
 import fathom
 from fathom.building.worlds.constructions import Materials, Options, make, why_not
 from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, column_set, parse_variants
-from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
+from fathom.reading import Json
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
