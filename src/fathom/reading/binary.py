@@ -6,12 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fathom.reading.files import Unreadable, check_file
+from fathom.reading.files import DAMAGED, Unreadable, check_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-DAMAGED = "is damaged"
 
 
 def parquet_file(
@@ -19,13 +17,15 @@ def parquet_file(
     expected: Mapping[str, pa.DataType] | None = None,
     needed: Collection[str] = (),
     *,
+    filled: Collection[str] = (),
     without: Collection[str] = (),
     what_to_do: str = "make it anew",
 ) -> pa.Table:
     """A table, every text in it checked to be one.
 
-    :param expected: the kinds of columns, where they are there.
+    :param expected: the kinds of columns, where they are there; those of like kinds are brought to them.
     :param needed: columns that must be there.
+    :param filled: columns that must have a value in every row.
     :param without: columns that are not read.
     :param what_to_do: ends the message of a damaged file.
     :raises Unreadable: no file, not Parquet, or a column is missing or of another kind.
@@ -44,10 +44,26 @@ def parquet_file(
     if missing := [name for name in needed if name not in table.column_names]:
         found = ", ".join(table.column_names[:8]) or "none"
         raise Unreadable(path, None, f"has no column {', '.join(missing)}, found {found}: {what_to_do}")
-    for name, kind in (expected or {}).items():
-        if name in table.column_names and not _is_like(table.schema.field(name).type, kind):
-            of = table.schema.field(name).type
-            raise Unreadable(path, None, f"column {name} must be {kind}, found {of}: {what_to_do}")
+    for name in filled:
+        if name in table.column_names and (count := table.column(name).null_count):
+            raise Unreadable(path, None, f"column {name} is empty in {count:,} of {len(table):,} rows: {what_to_do}")
+    return _of_kinds(path, table, expected or {}, what_to_do)
+
+
+def _of_kinds(path: Path, table: pa.Table, expected: Mapping[str, pa.DataType], what_to_do: str) -> pa.Table:
+    """:raises Unreadable: a column is of another kind."""
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        kind, found = expected.get(name), table.schema.field(place).type
+        if kind is None or found == kind:
+            continue
+        try:
+            if not _is_like(found, kind):
+                raise pa.ArrowInvalid(f"{found} is no {kind}")
+            table = table.set_column(place, name, table.column(place).cast(kind))
+        except pa.ArrowException as error:
+            raise Unreadable(path, None, f"column {name} must be {kind}, found {found}: {what_to_do}") from error
     return table
 
 
@@ -65,6 +81,8 @@ def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if is_list(found) and is_list(wanted):
         return _is_like(found.value_type, wanted.value_type)
+    if types.is_map(found) and types.is_map(wanted):
+        return _is_like(found.key_type, wanted.key_type) and _is_like(found.item_type, wanted.item_type)
     if types.is_floating(wanted):
         return bool(types.is_floating(found) or types.is_integer(found))
     return any(is_kind(found) and is_kind(wanted) for is_kind in (is_text, types.is_integer))

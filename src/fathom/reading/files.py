@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from fathom.errors import BadInput
 
@@ -31,6 +30,7 @@ GROWS_FREELY = 32 * MEGABYTE
 GROWTH = 300
 """How many times its size a larger packed file may have. Text grows 3 to 30 times, nothing but zeros 1,030 times."""
 BLOCK = MEGABYTE
+DAMAGED = "is damaged"
 PACKED = (".gz", ".bz2")
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError)
 """What unpacking may raise, beside OSError."""
@@ -58,7 +58,9 @@ class Missing(Unreadable):
 
 
 def located(path: Path, line: int | None, message: str) -> str:
-    """ "file:line: message"."""
+    """ "file:line: message", or "file is damaged …"."""
+    if line is None and message.startswith(DAMAGED):
+        return f"{path} {message}"
     return f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
 
 
@@ -103,7 +105,7 @@ def _in_words(error: Exception) -> str:
 @contextmanager
 def opened(
     path: Path, *, unpack: bool | None = None, place: Callable[[Callable[[], int]], object] | None = None
-) -> Iterator[BinaryIO]:
+) -> Iterator[io.BufferedReader]:
     """The bytes of a file, unpacked within bounds.
 
     :param unpack: whether it is packed by gzip; None: as the name says (``.gz``, ``.bz2``).
@@ -122,20 +124,20 @@ def opened(
         raise Unreadable(path, None, _in_words(error)) from error
 
 
-def _unpacked(path: Path, raw: BinaryIO, size: int, unpack: bool | None) -> BinaryIO:
+def _unpacked(path: Path, raw: io.BufferedReader, size: int, unpack: bool | None) -> io.BufferedReader:
     if unpack or (unpack is None and path.suffix == ".gz"):
-        stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+        stream: gzip.GzipFile | bz2.BZ2File = gzip.GzipFile(fileobj=raw)
     elif unpack is None and path.suffix == ".bz2":
-        stream = cast(BinaryIO, bz2.BZ2File(raw))
+        stream = bz2.BZ2File(raw)
     else:
         return raw
-    return cast(BinaryIO, io.BufferedReader(_Bounded(path, stream, size), BLOCK))
+    return io.BufferedReader(_Bounded(path, stream, size), BLOCK)
 
 
 class _Bounded(io.RawIOBase):
     """What is unpacked, up to so many times the packed size."""
 
-    def __init__(self, path: Path, stream: BinaryIO, size: int) -> None:
+    def __init__(self, path: Path, stream: gzip.GzipFile | bz2.BZ2File, size: int) -> None:
         super().__init__()
         self._path, self._stream, self._given = path, stream, 0
         self._most = max(GROWS_FREELY, GROWTH * size)
@@ -145,7 +147,7 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        found = self._stream.read(len(view))
+        found = self._stream.read1(len(view))  # what comes before damage is given
         self._given += len(found)
         if self._given > self._most:
             raise Unreadable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,6 +14,10 @@ from fathom.reading.text import NotJson, json_value
 LARGEST_REPLY = 64 * MEGABYTE
 """Bytes, unpacked."""
 LONGEST_PAUSE_S = 1e9
+_ESCAPES = re.compile(
+    r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""Backslashes and whole characters (group 1), and halves of characters."""
 
 
 class ReplyFault(OSError):
@@ -42,13 +47,24 @@ def parts_of(read: Callable[[int], bytes], size: int = 1 << 16) -> Iterator[byte
         yield part
 
 
+def read_within(seconds: float) -> Callable[[Any], None]:
+    """Reads the body of a response before anyone else does: no more than is sensible, and for so long as a whole, since
+    the timeout of the library begins anew with every byte."""
+
+    def read(response: Any) -> None:
+        response._content = whole_reply(response.iter_bytes(), time.monotonic() + seconds)
+
+    return read
+
+
 def json_reply(body: bytes) -> Any:
-    """The value of a reply, in UTF-8, UTF-16 or UTF-32. :raises NotJson: it is none that can be used."""
+    """The value of a reply, in UTF-8, UTF-16 or UTF-32; half of a character, where a server cut one in two, becomes
+    the sign for what cannot be shown. :raises NotJson: it is none that can be used."""
     try:
         text = body.decode(json.detect_encoding(body))
     except UnicodeDecodeError as error:
         raise NotJson(1, f"not text (byte {error.start})") from error
-    return json_value(text)
+    return json_value(_ESCAPES.sub(lambda found: found[1] or "\\ufffd", text) if "\\u" in text else text)
 
 
 def pause_asked(header: str | None) -> float:
@@ -62,8 +78,9 @@ def pause_asked(header: str | None) -> float:
     return float(said) if len(said) <= 9 else LONGEST_PAUSE_S
 
 
-def words_of(body: bytes, most: int = 200) -> str:
+def words_of(body: bytes | str, most: int = 200) -> str:
     """The beginning of a reply on one line, without signs that steer a terminal."""
-    text = " ".join(body[: 4 * most].decode("utf-8", "replace").split())
-    line = "".join(sign if sign.isprintable() else "�" for sign in text)
+    begins = body[: 8 * most]
+    text = begins.decode("utf-8", "replace") if isinstance(begins, bytes) else begins
+    line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(text.split()))
     return line if len(line) <= most else f"{line[:most]}…"

@@ -61,6 +61,8 @@ class Rows:
         self.directions: list[str | None] = asked["direction"]
         self.gold: list[list[str]] = [gold or [] for gold in asked["gold"]]
         self.spaces: list[str | None] = asked["candidates"]
+        if strange := sorted({space for space in self.spaces if space is not None} - self.candidates.keys()):
+            raise BadInput(f"{run.path / 'candidates.parquet'} lacks the set {strange[0]!r}: make the run anew")
         self.groups = [dict(groups or {}) for groups in asked["groups"]]
         self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
         self.filtered: list[int] = asked.get("filtered", [0] * len(queries))

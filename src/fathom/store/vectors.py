@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.errors import BadInput
+from fathom.reading import check_file, stands
 from fathom.store.files import whole_file
 
 PIECE = 1024
@@ -30,7 +31,7 @@ class VectorStore:
 
     def has(self, piece: int) -> bool:
         """Whether that piece is on the disk."""
-        return self._file(piece).exists()
+        return stands(self._file(piece))
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
         """:param vectors: those of :meth:`rows_of` the piece, in order."""
@@ -59,9 +60,10 @@ class VectorStore:
     def _map(self, piece: int) -> NDArray[np.float32]:
         file = self._file(piece)
         try:
+            check_file(file)
             found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
-            if found.ndim != 2 or len(found) != len(self.rows_of(piece)):
-                raise ValueError(f"shape {found.shape}")
+            if found.ndim != 2 or len(found) != len(self.rows_of(piece)) or found.dtype != np.float32:
+                raise ValueError(f"{found.dtype} of shape {found.shape}")
         except (ValueError, EOFError, OSError) as error:
             raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error
         return found

@@ -22,7 +22,7 @@ from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from fathom.reading import Json
+from fathom.reading import Json, parquet_file, stands
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
@@ -180,15 +180,15 @@ def restore(folder: Path) -> KnowledgeGraph:
 
     :raises BadInput: the folder is no world.
     """
-    if not (folder / "mapping.parquet").exists():
+    if not stands(folder / "mapping.parquet"):
         raise BadInput(f"{folder} is no world: it has no mapping.parquet")
     graph = read(folder).graph
     assert graph is not None
     changed: dict[str, dict[str, Json]] = defaultdict(dict)
-    for line in pq.read_table(folder / "mapping.parquet").to_pylist():
+    for line in _table(folder / "mapping.parquet", ("kind", "id", "old", "old_aliases")):
         changed[line["kind"]][line["id"]] = line
     spans: dict[str, list[Json]] = defaultdict(list)
-    for span in pq.read_table(folder / "spans.parquet").to_pylist():
+    for span in _table(folder / "spans.parquet", ("described", "old", "new_start", "new_end")):
         spans[span["described"]].append(span)
     ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
     texts = [_with_old_names(text, spans[id_]) for id_, text in zip(ids, descriptions, strict=True)]
@@ -198,6 +198,11 @@ def restore(folder: Path) -> KnowledgeGraph:
     entities = _put_back(entities, "aliases", changed["entity"], "old_aliases")
     relations = _put_back(graph.relations, "name", changed["relation"], "old")
     return replace(graph, entities=entities, relations=relations)
+
+
+def _table(file: Path, needed: Sequence[str]) -> list[Json]:
+    """:raises BadInput: it is damaged."""
+    return parquet_file(file, needed=needed, what_to_do="make the world anew").to_pylist()  # type: ignore[no-any-return]
 
 
 def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:
