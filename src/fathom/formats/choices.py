@@ -24,7 +24,7 @@ from fathom.formats.base import Format, texts_of
 from fathom.formats.ontoprobe import MEMORIZING
 from fathom.prompts.choices import MOST, Choices, shown, statements_of
 from fathom.prompts.ontology import RULES, TASKS
-from fathom.reading import Faults, Json, NotJson, Unreadable, json_value, read_json_lines, text_lines
+from fathom.reading import Faults, Json, NotData, Unreadable, json_value, read_json_lines, text_lines
 from fathom.reading import shown as shown_value
 from fathom.store.files import write_json_lines
 
@@ -61,7 +61,7 @@ def is_choices(path: Path) -> bool:
         return False
     try:
         first = json_value(next(text_lines(files[0]), ""))
-    except (Unreadable, NotJson):
+    except (Unreadable, NotData):
         return False
     return isinstance(first, dict) and {"prompt", "gold"} <= first.keys()
 

@@ -23,7 +23,7 @@ from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
-from fathom.reading import Missing, is_there, json_lines, opened, shown, stands
+from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
 from fathom.store import manifest as store
 from fathom.store.files import write_json
 from fathom.store.folder import differences
@@ -147,7 +147,7 @@ def _start(folder: Path, identity: Given) -> Manifest:
     file = folder / MANIFEST
     if stands(file):
         manifest = read_begun(folder)
-        differing = list(differences(manifest["identity"], json.loads(json.dumps(identity))))
+        differing = list(differences(manifest["identity"], as_read_back(identity)))
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
         return manifest

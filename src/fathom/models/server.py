@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.base import Identity
-from fathom.reading import NotJson
+from fathom.reading import NotData
 from fathom.reading.replies import ReplyFault, json_reply, pause_asked, read_within, words_of
 from fathom.store.journal import Answer, Journal, request_key
 
@@ -333,7 +333,7 @@ def _json(body: bytes) -> Any:
         raise _Failure("a web page came instead of JSON: most servers want '/v1' at the end of the URL", is_final=True)
     try:
         return json_reply(body)
-    except NotJson as error:
+    except NotData as error:
         raise _Failure(f"expected JSON, found {words_of(body) or 'nothing'}", may_pass=True) from error
 
 

@@ -25,14 +25,15 @@ from fathom.reading.files import (
     stands,
     text_lines,
 )
-from fathom.reading.text import Json, NotJson, json_file, json_lines, json_value, yaml_file
+from fathom.reading.text import Json, NotData, as_read_back, json_file, json_lines, json_value, yaml_file, yaml_value
 
 __all__ = [
     "Faults",
     "Json",
     "Missing",
-    "NotJson",
+    "NotData",
     "Unreadable",
+    "as_read_back",
     "check_file",
     "is_there",
     "json_file",
@@ -52,4 +53,5 @@ __all__ = [
     "tensors_file",
     "text_lines",
     "yaml_file",
+    "yaml_value",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.reading.files import Unreadable, is_there, located, read_text, text_lines
-from fathom.reading.text import Json, NotJson, json_file, json_value
+from fathom.reading.text import Json, NotData, json_file, json_value
 
 
 class Faults:
@@ -96,7 +96,7 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
 def _json_object(path: Path, number: int, line: str, required: dict[str, type], faults: Faults) -> Json | None:
     try:
         row = json_value(line)
-    except NotJson as error:
+    except NotData as error:
         faults.add(path, number, error.why)
         return None
     if not isinstance(row, dict):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from fathom.reading.files import MEGABYTE
-from fathom.reading.text import NotJson, json_value
+from fathom.reading.text import NotData, json_value
 
 LARGEST_REPLY = 64 * MEGABYTE
 """Bytes, unpacked."""
@@ -59,11 +59,11 @@ def read_within(seconds: float) -> Callable[[Any], None]:
 
 def json_reply(body: bytes) -> Any:
     """The value of a reply, in UTF-8, UTF-16 or UTF-32; half of a character, where a server cut one in two, becomes
-    the sign for what cannot be shown. :raises NotJson: it is none that can be used."""
+    the sign for what cannot be shown. :raises NotData: it is none that can be used."""
     try:
         text = body.decode(json.detect_encoding(body))
     except UnicodeDecodeError as error:
-        raise NotJson(1, f"not text (byte {error.start})") from error
+        raise NotData(1, f"not text (byte {error.start})") from error
     return json_value(_ESCAPES.sub(lambda found: found[1] or "\\ufffd", text) if "\\u" in text else text)
 
 

@@ -22,8 +22,8 @@ LARGEST_OPTIONS = 16 * MEGABYTE
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class NotJson(ValueError):
-    """A text is not JSON, or none that can be used.
+class NotData(ValueError):
+    """A text is not JSON or YAML, or none that can be used.
 
     :param line: of the text, counted from 1; None for the text as a whole.
     """
@@ -36,21 +36,21 @@ class NotJson(ValueError):
 def json_value(text: str) -> Any:
     """The value of a text; NaN and Infinity are numbers, as Python writes them.
 
-    :raises NotJson: also for what is nested too deep, numbers of thousands of digits and halves of characters.
+    :raises NotData: also for what is nested too deep, numbers of thousands of digits and halves of characters.
     """
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise NotJson(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
+        raise NotData(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
     except RecursionError as error:
-        raise NotJson(None, _TOO_DEEP) from error
+        raise NotData(None, _TOO_DEEP) from error
     except ValueError as error:  # the interpreter's limit on digits
-        raise NotJson(_line_of_digits(text), "a number of thousands of digits: no data has one") from error
+        raise NotData(_line_of_digits(text), "a number of thousands of digits: no data has one") from error
     if text.count("[") + text.count("{") > DEEPEST and is_deeper(value):
-        raise NotJson(None, _TOO_DEEP)
+        raise NotData(None, _TOO_DEEP)
     if "\\u" in text and (at := _SURROGATE.search(text)) is not None and not _is_writable(value):
         line = text.count("\n", 0, at.start()) + 1
-        raise NotJson(line, f"half of a character, such as {at[0]}…: text with it cannot be written as UTF-8")
+        raise NotData(line, f"half of a character, such as {at[0]}…: text with it cannot be written as UTF-8")
     return value
 
 
@@ -89,7 +89,7 @@ def json_file(path: Path, most: int = LARGEST_TEXT) -> Any:
     """The value of a file. :raises Unreadable: it cannot be read, or is not JSON; with the line."""
     try:
         return json_value(read_text(path, most))
-    except NotJson as error:
+    except NotData as error:
         raise Unreadable(path, error.line, error.why) from error
 
 
@@ -102,26 +102,38 @@ def json_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, A
         if line and not line.isspace():
             try:
                 value = json_value(line)
-            except NotJson as error:
+            except NotData as error:
                 raise Unreadable(path, number, error.why) from error
             yield number, value
 
 
 def yaml_file(path: Path) -> Any:
     """The value of a YAML file, made of plain values only. :raises Unreadable: it cannot be read, or is not YAML."""
+    try:
+        return yaml_value(read_text(path, LARGEST_OPTIONS))
+    except NotData as error:
+        raise Unreadable(path, error.line, error.why) from error
+
+
+def yaml_value(text: str) -> Any:
+    """The value of a text in YAML, made of plain values only. :raises NotData: it is none that can be used."""
     import yaml
 
-    text = read_text(path, LARGEST_OPTIONS)
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         why = f"not YAML: {getattr(error, 'problem', None) or str(error).splitlines()[0]}"
-        raise Unreadable(path, mark.line + 1 if mark else None, why) from error
+        raise NotData(mark.line + 1 if mark else None, why) from error
     except RecursionError as error:
-        raise Unreadable(path, None, _TOO_DEEP) from error
+        raise NotData(None, _TOO_DEEP) from error
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # dates that are none, huge numbers
-        raise Unreadable(path, None, f"not YAML that can be used: {error}") from error
+        raise NotData(None, f"not YAML that can be used: {error}") from error
     if is_deeper(value, nodes=MOST_NODES):
-        raise Unreadable(path, None, _TOO_DEEP)
+        raise NotData(None, _TOO_DEEP)
     return value
+
+
+def as_read_back(value: Any) -> Any:
+    """A value as it is when it has been written as JSON and read again: lists for tuples, texts for keys."""
+    return json.loads(json.dumps(value))

@@ -7,7 +7,6 @@ or absent, so a killed run has lost at most the shard in work.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from fathom.errors import BadInput
-from fathom.reading import Missing, json_lines, parquet_file, shown, stands
+from fathom.reading import Missing, as_read_back, json_lines, parquet_file, shown, stands
 from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import SCHEMA
@@ -80,9 +79,7 @@ class RunFolder:
         """
         clear_temporaries(self.path)
         if self.has_manifest():
-            differing = list(
-                differences(_compared(self.manifest["identity"]), _compared(json.loads(json.dumps(identity))))
-            )
+            differing = list(differences(_compared(self.manifest["identity"]), _compared(as_read_back(identity))))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()

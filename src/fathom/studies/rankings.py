@@ -19,7 +19,7 @@ from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
 from fathom.metrics.uncertainty import Interval
-from fathom.reading import NotJson, Unreadable, json_value, located, read_text
+from fathom.reading import NotData, Unreadable, json_value, located, read_text
 from fathom.results.numbers import Number, combined, number_of, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, common_facts, outcomes_of
 from fathom.results.pairs import ACCURACIES
@@ -148,7 +148,7 @@ def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
 def _listed_as_json(file: Path, text: str) -> dict[str, str]:
     try:
         found: Any = json_value(text)
-    except NotJson as error:
+    except NotData as error:
         raise BadInput(f"--groups {located(file, error.line, error.why)}") from error
     if not isinstance(found, dict) or not all(isinstance(group, str) for group in found.values()):
         raise BadInput(f'--groups {file}: expected {{"model": "group", …}}')

@@ -51,7 +51,7 @@ from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
-from fathom.reading import Json, NotJson, json_value, read_text
+from fathom.reading import Json, NotData, json_value, read_text
 from fathom.reading import Unreadable as Rejected
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json, write_json_lines
@@ -350,7 +350,7 @@ def _blocked_texts(path: Path) -> list[str]:
         if line.startswith('"'):
             try:
                 texts.append(json_value(line))
-            except NotJson as error:
+            except NotData as error:
                 faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.why})')
         elif line.strip() and not line.startswith("#"):
             texts.append(line)

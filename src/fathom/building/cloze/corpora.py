@@ -19,7 +19,7 @@ from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, U
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.errors import BadInput, refuse
-from fathom.reading import Json, NotJson, check_file, json_value, opened, stands
+from fathom.reading import Json, NotData, check_file, json_value, opened, stands
 from fathom.reading import Unreadable as Rejected
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
@@ -181,7 +181,7 @@ class JsonLines:
     def _row(self, line: bytes) -> Json:
         try:
             row = json_value(_decoded(line, self.encoding))
-        except NotJson as error:
+        except NotData as error:
             raise Unreadable(error.why) from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             raise Unreadable('expected {"id": "…", "text": "…", "date": "…"}')

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.reading import Faults, Json, Missing, NotJson, Unreadable, json_value, read_text, stands
+from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
 
 _WORD = re.compile(r"[^\W_]+")
 Layout = Literal["name", "count", "type", "json"]
@@ -186,7 +186,7 @@ def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Ite
 def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_Line]:
     try:
         row = json_value(line)
-    except NotJson as error:
+    except NotData as error:
         faults.add(path, number, error.why)
         return
     aliases = row.get("aliases", []) if isinstance(row, dict) else []
