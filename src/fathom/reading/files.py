@@ -202,7 +202,7 @@ def text_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     number, rest = 0, b""
     try:
         with opened(path) as stream:
-            while block := stream.read(BLOCK):
+            while block := stream.read1(BLOCK):  # not read: what comes before damage is given
                 whole, end, rest = (rest + block).rpartition(b"\n")
                 lines = _decoded(path, whole + end, number)
                 yield from lines
