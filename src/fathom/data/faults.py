@@ -11,7 +11,10 @@ from pathlib import Path
 
 from fathom.reading import Faults
 
-__all__ = ["Faults", "check_answer_space"]
+__all__ = ["LONGEST_NAME", "Faults", "check_answer_space"]
+
+LONGEST_NAME = 20_000
+"""Characters of a name; what is longer is a text, and would keep a model busy for hours."""
 
 
 def check_answer_space(

@@ -23,7 +23,7 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
-from fathom.reading import Faults, Json, Unreadable, check_file, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
 
 TEMPLATES = "relations.jsonl"
 MASK = "[MASK]"
@@ -110,9 +110,8 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     """Templates of the folder, else of the one above; Google-RE's own where no file has others."""
     entries = {relation: RelationEntry((Template(text),)) for relation, text in GOOGLE_RE.items()}
     for place in (folder, folder.absolute().parent):
-        for file in (place / TEMPLATES, place / f"{TEMPLATES}.gz"):
-            if stands(file):
-                return entries | read_entries(file, faults)
+        if stands(file := plain_or_packed(place / TEMPLATES)):
+            return entries | read_entries(file, faults)
     return entries
 
 

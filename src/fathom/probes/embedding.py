@@ -129,6 +129,9 @@ class Probe(ShardedProbe):
                 ).vectors
                 store.write(piece, found.float().cpu().numpy())
                 self._encoded += len(rows)
+        if self._encoded < len(texts):  # the disk had some
+            width = text_vectors(self.model, texts[:1], self.bos, self.pooling, self.budget).vectors.shape[1]
+            store.refuse_width(int(width))
         row = {text: number for number, text in enumerate(texts)}
         missing = set(store.not_a_number())
         for space in used:

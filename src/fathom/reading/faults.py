@@ -87,30 +87,35 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
 
     :param required: fields that must be there, with their type.
     """
-    for number, line in read_lines(path, faults):
-        row = _json_object(path, number, line, required, faults) if line and not line.isspace() else None
-        if row is not None:
-            yield number, row
-
-
-def _json_object(path: Path, number: int, line: str, required: dict[str, type], faults: Faults) -> Json | None:
+    needed = tuple(required.items())
     try:
-        row = json_value(line)
-    except NotData as error:
-        faults.add(path, number, error.why)
-        return None
-    if not isinstance(row, dict):
-        faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
-        return None
-    wrong = [
+        for number, line in enumerate(text_lines(path), start=1):
+            try:
+                row = json_value(line)
+            except NotData as error:
+                if line.strip():
+                    faults.add(path, number, error.why)
+                continue
+            if not isinstance(row, dict):
+                faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
+                continue
+            for name, kind in needed:
+                if not isinstance(row.get(name), kind) or row[name] is True or row[name] is False:
+                    faults.add(path, number, _lacking(row, required))
+                    break
+            else:
+                yield number, row
+    except Unreadable as error:
+        faults.keep(error)
+
+
+def _lacking(row: Json, required: dict[str, type]) -> str:
+    """What is wrong with the fields of a row."""
+    return "; ".join(
         f"'{name}' is missing" if name not in row else f"'{name}' must be {kind.__name__}, found {shown(row[name])}"
         for name, kind in required.items()
         if not isinstance(row.get(name), kind) or isinstance(row[name], bool)
-    ]
-    if wrong:
-        faults.add(path, number, "; ".join(wrong))
-        return None
-    return row
+    )
 
 
 def shown(value: object, most: int = 60) -> str:

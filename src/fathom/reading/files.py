@@ -12,6 +12,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ DAMAGED = "is damaged"
 PACKED = (".gz", ".bz2")
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError)
 """What unpacking may raise, beside OSError."""
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _OTHERS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe: save what comes out of it to a file first"),
@@ -58,7 +60,8 @@ class Missing(Unreadable):
 
 
 def located(path: Path, line: int | None, message: str) -> str:
-    """ "file:line: message", or "file is damaged …"."""
+    """ "file:line: message", or "file is damaged …"; signs that steer a terminal are shown as none."""
+    message = _STEERING.sub("\ufffd", message)
     if line is None and message.startswith(DAMAGED):
         return f"{path} {message}"
     return f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
@@ -86,6 +89,12 @@ def check_file(path: Path) -> os.stat_result:
         what = next((what for is_one, what in _OTHERS if is_one(found.st_mode)), "something else")
         raise Unreadable(path, None, f"is not a file but {what}")
     return found
+
+
+def plain_or_packed(path: Path) -> Path:
+    """The file of that name, or the one with ``.gz`` behind it where that stands there alone."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if stands(packed) and not stands(path) else path
 
 
 def is_there(path: Path) -> bool:

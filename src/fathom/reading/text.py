@@ -19,6 +19,7 @@ MOST_NODES = 1_000_000
 """Values of a YAML file, each alias counted as what it stands for."""
 LARGEST_OPTIONS = 16 * MEGABYTE
 """Bytes of a YAML file."""
+_DECODE, _BEGINS = json.JSONDecoder().raw_decode, ("{", "[")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -39,14 +40,16 @@ def json_value(text: str) -> Any:
     :raises NotData: also for what is nested too deep, numbers of thousands of digits and halves of characters.
     """
     try:
-        value = json.loads(text)
+        value, end = _DECODE(text) if text[:1] in _BEGINS else (None, -1)  # quicker than json.loads for a short line
+        if end != len(text):
+            value = json.loads(text)
     except json.JSONDecodeError as error:
         raise NotData(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
     except RecursionError as error:
         raise NotData(None, _TOO_DEEP) from error
     except ValueError as error:  # the interpreter's limit on digits
         raise NotData(_line_of_digits(text), "a number of thousands of digits: no data has one") from error
-    if text.count("[") + text.count("{") > DEEPEST and is_deeper(value):
+    if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and is_deeper(value):
         raise NotData(None, _TOO_DEEP)
     if "\\u" in text and (at := _SURROGATE.search(text)) is not None and not _is_writable(value):
         line = text.count("\n", 0, at.start()) + 1

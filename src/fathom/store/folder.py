@@ -174,6 +174,9 @@ class RunFolder:
             ids, names = sets.setdefault(row["set"], ([], []))
             ids.append(row["id"])
             names.append(row["name"])
+        for name, (ids, _) in sets.items():
+            if len(set(ids)) < len(ids):
+                raise BadInput(f"{file}: the set {name!r} has a candidate twice: {_ANEW}")
         return sets
 
 

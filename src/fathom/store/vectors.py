@@ -54,6 +54,12 @@ class VectorStore:
             wrong = ~np.isfinite(self._open(piece)).all(axis=1)
             yield from (np.flatnonzero(wrong) + piece * PIECE).tolist()
 
+    def refuse_width(self, width: int) -> None:
+        """:raises BadInput: a piece on the disk has vectors of another width."""
+        for piece in range(self.pieces):
+            if (found := self._open(piece).shape[1]) != width:
+                raise BadInput(f"{self._file(piece)} has vectors of width {found}, expected {width}: delete it")
+
     def _file(self, piece: int) -> Path:
         return self.folder / f"vectors-{piece:05d}.npy"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fathom.data.faults import LONGEST_NAME
 from fathom.data.graph.queries import GraphQuerySet
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
@@ -70,6 +71,10 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
         others = f", or {RELATION} or {DATA}" if option == "--pool" else ""
         raise BadInput(f"{option} {error}; expected a file with one name per line{others}") from error
     names = [line.strip() for line in lines if line.strip()]
+    if longest := next((at for at, line in enumerate(lines, start=1) if len(line) > LONGEST_NAME), None):
+        raise BadInput(
+            f"{option} {file}:{longest}: a name of more than {LONGEST_NAME:,} characters: no name is so long"
+        )
     if not names:
         raise BadInput(f"{option} {file}: no names; expected one per line")
     ids_of: dict[str, list[str]] = {}
