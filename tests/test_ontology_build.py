@@ -621,7 +621,7 @@ def test_all_mistakes_of_a_command_at_once(tmp_path):
         assert part in faults
     with pytest.raises(BadInput, match="nothing to build from"):
         build_ontology([], [], tmp_path / "out")
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="nowhere: file is missing"):
         read_patterns(tmp_path / "nowhere")
 
 

@@ -771,8 +771,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for number, name in enumerate((HOSTILE[1], HOSTILE[3], HOSTILE[4], HOSTILE[5], "constructor", "__proto__", "half")):
         run = answered(folder / f"{number}<img src=x onerror=window.hacked=1>", at_random(number), data, model=name)
         runs.append(run)
-    file = runs[-1].path / "manifest.json"
-    file.write_text(file.read_text().replace("models/half", "models/half \\ud800"))
     again(runs[0], lambda row: NOTHING_TOLD | {"unscored": HOSTILE[0]} if row["query_id"].startswith("q0") else {})
     return made(folder, runs, title="half \ud800 <img src=x onerror=window.hacked=1>")
 

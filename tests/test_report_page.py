@@ -19,7 +19,17 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, dimensions, hits_of, kinds_of, weights
+from fathom.report.evidence import (
+    CAPITAL,
+    SUBJECT,
+    Evidence,
+    Predictions,
+    dimensions,
+    hits_of,
+    kinds_of,
+    printable,
+    weights,
+)
 from fathom.report.pack import UNSURE, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
@@ -263,12 +273,7 @@ def test_what_is_packed_is_what_was_found(made):
 
 
 def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):
-    run = made(constant)
-    file = run.path / "manifest.json"
-    file.write_text(file.read_text().replace("models/m", "models/half \\ud800 of one"))
-    evidence, found = gathered(run)
-    told = unpacked(packed_evidence(evidence, found, dimensions(evidence, found), kinds_of(evidence, found), [], []))
-    assert told["labels"]["run"] == ["models/half \ufffd of one"]
+    assert printable("half \ud800 of one,\x00\x1b[31m") == "half \ufffd of one,\ufffd\ufffd[31m"
     made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
     assert "a \ufffd title\ufffd" in made_of.path.read_text("utf-8")
 

@@ -509,7 +509,7 @@ def test_a_line_that_is_none_of_ours(tmp_path, line):
 
 def test_a_journal_that_cannot_be_written(serve, tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(BadInput, match="cannot read"):
+    with pytest.raises(BadInput, match="is not a file but a folder"):
         Journal(tmp_path / "folder")
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFailed, match="cannot write"):

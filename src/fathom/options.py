@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fathom.errors import BadInput
+from fathom.reading import shown, yaml_file
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -103,16 +104,9 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
 
 def read_yaml(file: Path) -> Given:
     """A YAML file that holds a mapping. :raises BadInput: it cannot be read, or holds something else."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise BadInput(f"{file}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+    content = yaml_file(file)
     if not isinstance(content, dict):
         raise BadInput(f"{file}: expected 'option: value' lines, found {type(content).__name__}")
+    if strange := [name for name in content if not isinstance(name, str)]:
+        raise BadInput(f"{file}: expected names of options, found {shown(strange[0])}")
     return content

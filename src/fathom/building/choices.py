@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from fathom.data.faults import Json
 from fathom.data.queries import Query
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
@@ -21,6 +20,7 @@ from fathom.formats.choices import REASONING, question_line, write_choices
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.ontology import LIMITED, RULES, TASKS
+from fathom.reading import Json
 from fathom.store.files import whole_folder
 
 Rows = list[Json]

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fathom
-from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, refuse
 from fathom.formats.kg import unwritable, write_graph
+from fathom.reading import Json
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 

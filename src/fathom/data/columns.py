@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from fathom.data.faults import Faults
 from fathom.data.taking import is_blank
+from fathom.reading import Faults, Unreadable, check_file, opened, text_lines
+from fathom.reading.files import PACKED
 
 SHOWN = 20
 """How many faults of one kind are listed one by one; the rest are counted."""
@@ -39,8 +40,8 @@ class Columns:
         self._passed = np.zeros(0, dtype=np.int64)
         try:
             self._keep(self._read())
-        except FileNotFoundError:
-            faults.add(file, None, "file is missing")
+        except Unreadable as error:
+            faults.keep(error)
         except pa.ArrowInvalid as error:
             self._fail(error)
         except (OSError, EOFError) as error:
@@ -97,14 +98,19 @@ class Columns:
         try:
             return self._parse(None)
         except pa.ArrowInvalid:
-            if (line := _not_utf8(self.file)) is not None:
-                self.faults.add(self.file, line, "not UTF-8 text: save it as UTF-8")
-                return self.table
+            deque(text_lines(self.file), maxlen=0)  # raises where a line is not UTF-8
             return self._parse(self._pass_over)
 
     def _parse(self, pass_over: Callable[[Any], str] | None) -> pa.Table:
+        if self.file.suffix not in PACKED:
+            check_file(self.file)
+            return self._parsed(str(self.file), pass_over)
+        with opened(self.file) as stream:
+            return self._parsed(stream, pass_over)
+
+    def _parsed(self, file: str | BinaryIO, pass_over: Callable[[Any], str] | None) -> pa.Table:
         return pa.csv.read_csv(
-            str(self.file),  # a name, so that .gz is seen
+            file,
             # One thread: only then are lines counted.
             pa.csv.ReadOptions(column_names=list(self.names), use_threads=False, skip_rows=self.skip),
             pa.csv.ParseOptions(
@@ -147,23 +153,12 @@ class Columns:
             self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
 
 
-def _not_utf8(file: Path) -> int | None:
-    """The first line that is not UTF-8 text, counted from 1; None where all of it is."""
-    with pa.input_stream(str(file)) as stream:
-        for number, line in enumerate(io.BufferedReader(stream), start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return number
-    return None
-
-
 def first_lines(file: Path, count: int) -> list[str]:
     """The first lines that are not blank, at most *count*; none where the file cannot be read."""
     try:
-        with pa.input_stream(str(file)) as stream:
+        with opened(file) as stream:
             start = stream.read(1 << 16).decode("utf-8", errors="replace")
-    except (OSError, pa.ArrowException):
+    except Unreadable:
         return []
     return [line.rstrip("\r") for line in start.split("\n") if line.strip()][:count]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fathom.data.faults import Faults
 from fathom.data.queries import QuerySet
 from fathom.doors import Door
 from fathom.errors import BadInput
 from fathom.formats import bear, biolama, choices, kamel, kg, lama, native, ontoprobe, openke, rdf
 from fathom.formats.base import Format
+from fathom.reading import Faults, check_file, stands
 
 FORMATS: Door[Format] = Door(
     "format",
@@ -25,10 +25,12 @@ EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}
 def locate(data: str | Path) -> Path:
     """A folder, a file of triples, the name of an embedded data set, or a path below ``$FATHOM_DATA``.
 
-    :raises BadInput: none of them.
+    :raises BadInput: none of them, or something that is neither file nor folder.
     """
     path = Path(data).expanduser()
-    if path.exists():
+    if stands(path):
+        if not path.is_dir():
+            check_file(path)
         return path
     if str(data) in EMBEDDED:
         return EMBEDDED[str(data)]

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import Faults
+from fathom.data.faults import LONGEST_NAME
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import SUBJECT, Template
+from fathom.reading import Faults
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,19 @@ class Draft:
         """
         if nothing and not self.queries:
             self.faults.add(self.path, None, nothing)
+        for space in self.candidates.values():
+            self._refuse_long(f"a candidate of {space.name!r}", space.names)
+        self._refuse_long("a subject", (query.subject for query in self.queries))
         if self.faults.found:
             return None
         made, notes = graph(), tuple(self.faults.notes)
         return QuerySet(name, tuple(self.queries), self.candidates, self.relations, notes=notes, graph=made, **about)
+
+    def _refuse_long(self, what: str, names: Iterable[str]) -> None:
+        longest = max(map(len, names), default=0)
+        if longest > LONGEST_NAME:
+            most = f"a name has at most {LONGEST_NAME:,}"
+            self.faults.add(self.path, None, f"{what} has a name of {longest:,} characters: {most}")
 
 
 def texts_of(value: Any) -> list[str] | None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fathom.data.faults import Faults, Json, check_answer_space, line_of, read_json, read_json_lines
+from fathom.data.faults import check_answer_space
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
-from fathom.formats.base import Draft, Format, check_templates, unscored
+from fathom.formats.base import Draft, Format, check_templates, texts_of, unscored
+from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, shown, stands
 
 METADATA = "metadata_relations.json"
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
@@ -49,12 +50,15 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
 def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...]) -> list[Json]:
     """:returns: the instances of the relation; [] where it is left out."""
     metadata, file, faults = draft.path / METADATA, draft.path / f"{id_}.jsonl", draft.faults
-    if not file.exists():
+    if not stands(file):
         faults.note(metadata, None, f"relation {id_} has no file {file.name}: left out")
         return []
     templates = _templates(metadata, id_, entry, faults)
     rows = list(read_json_lines(file, _FIELDS | ({"answer_idx": int} if _has_space(entry) else {}), faults))
     instances = [row for _, row in rows]
+    for line, row in rows:
+        if texts_of(row.get("sub_aliases") or []) is None:
+            faults.add(file, line, f"'sub_aliases' must be a list of texts, found {shown(row['sub_aliases'])}")
     if not rows:
         faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
         return []
@@ -91,10 +95,12 @@ def _has_space(entry: Json) -> bool:
 def _beside(path: Path, name: str, faults: Faults) -> Json:
     """A file of the folder or of the one above; {} where there is none."""
     for folder in (path, path.parent):
-        if (folder / name).exists():
+        if stands(folder / name):
             content = read_json(folder / name, faults)
             if isinstance(content, dict):
                 return content
+            if content is None:
+                return {}
             faults.add(folder / name, None, "expected an object: relation → …")
     return {}
 
@@ -107,10 +113,10 @@ def _domains(about: Json, id_: str) -> tuple[str, ...]:
 
 def _templates(file: Path, id_: str, entry: Json, faults: Faults) -> tuple[Template, ...]:
     texts, line = entry.get("templates"), line_of(file, id_)
-    if not isinstance(texts, list) or not texts:
+    if not texts or texts_of(texts) is None:
         faults.add(file, line, f"relation {id_}: 'templates' must be a list of at least one sentence")
         return ()
-    return check_templates(file, line, map(str, texts), faults, f"relation {id_}: ")
+    return check_templates(file, line, texts, faults, f"relation {id_}: ")
 
 
 def _answer_space(file: Path, id_: str, entry: Json, rows: Sequence[Json], faults: Faults) -> CandidateSet:
@@ -149,4 +155,4 @@ def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) 
     return {"lite": frozenset(chosen)} if chosen else {}
 
 
-FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: (path / METADATA).exists(), read_bear)
+FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), read_bear)

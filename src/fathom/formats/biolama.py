@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.faults import Faults, Json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
+from fathom.reading import Faults, Json, plain_or_packed, read_json_lines, shown, stands
 
 SOURCES = ("ctd", "wikidata", "umls")
 PROCESSED = "triples_processed"
@@ -48,7 +48,7 @@ def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
     entries: dict[str, RelationEntry] = {}
     facts: list[Fact] = []
     for source in _sources(path):
-        if source.templates.exists():
+        if stands(source.templates):
             entries |= read_entries(source.templates, faults, source.name)
         else:
             faults.note(source.templates, None, f"file is missing: the relations of {source.name} have no templates")
@@ -84,21 +84,24 @@ def _sources(path: Path) -> list[_Source]:
 
 def _one_file_each(folder: Path) -> list[_Source]:
     return [
-        _Source(name, folder / "templates.jsonl", {"test": [file]})
+        _Source(name, plain_or_packed(folder / "templates.jsonl"), {"test": [file]})
         for name in SOURCES
         for ending in ("", ".gz")
-        if (file := folder / f"{name}_triples.jsonl{ending}").exists()
+        if stands(file := folder / f"{name}_triples.jsonl{ending}")
     ]
 
 
 def _published(folder: Path) -> _Source:
     triples = {split: sorted((folder / PROCESSED).glob(f"*/{split}.jsonl")) for split in _SPLITS}
-    return _Source(folder.absolute().name.lower(), folder / PROMPTS, triples)
+    return _Source(folder.absolute().name.lower(), plain_or_packed(folder / PROMPTS), triples)
 
 
 def _facts(file: Path, source: str, split: str, faults: Faults) -> Iterator[Fact]:
     for line, row in read_json_lines(file, _TRIPLE, faults):
-        if answers := _answers(row):
+        subject_aliases = texts_of(row.get("sub_aliases") or [])
+        if subject_aliases is None:
+            faults.add(file, line, f"'sub_aliases' must be a list of texts, found {shown(row['sub_aliases'])}")
+        elif answers := _answers(row):
             yield Fact(
                 file,
                 line,
@@ -107,7 +110,7 @@ def _facts(file: Path, source: str, split: str, faults: Faults) -> Iterator[Fact
                 row["sub_label"],
                 row["sub_uri"] or row["sub_label"],
                 answers,
-                subject_aliases=tuple(texts_of(row.get("sub_aliases")) or ()),
+                subject_aliases=tuple(subject_aliases),
                 source=source,
                 split=split,
             )

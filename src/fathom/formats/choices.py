@@ -11,7 +11,6 @@ options of the memorising question whose answer is P1: the group ``premise`` nam
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,13 +18,14 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from fathom.data.faults import Faults, Json, open_text, read_json_lines
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, Sentence
-from fathom.formats.base import Format
+from fathom.formats.base import Format, texts_of
 from fathom.formats.ontoprobe import MEMORIZING
 from fathom.prompts.choices import MOST, Choices, shown, statements_of
 from fathom.prompts.ontology import RULES, TASKS
+from fathom.reading import Faults, Json, NotData, Unreadable, json_value, read_json_lines, text_lines
+from fathom.reading import shown as shown_value
 from fathom.store.files import write_json_lines
 
 REASONING = "reasoning"
@@ -60,9 +60,8 @@ def is_choices(path: Path) -> bool:
     if not files:
         return False
     try:
-        with open_text(files[0]) as lines:
-            first = json.loads(next(iter(lines), ""))
-    except (OSError, ValueError):
+        first = json_value(next(text_lines(files[0]), ""))
+    except (Unreadable, NotData):
         return False
     return isinstance(first, dict) and {"prompt", "gold"} <= first.keys()
 
@@ -168,8 +167,8 @@ def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
 
 def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, ...]:
     listed = row.get("cands", options)
-    if not isinstance(listed, list | tuple) or len(listed) != len(options):
-        faults.add(file, line, f"'cands' must list the {len(options)} options")
+    if "cands" in row and (texts_of(listed) is None or len(listed) != len(options)):
+        faults.add(file, line, f"'cands' must list the {len(options)} options, found {shown_value(listed)}")
         return tuple(options)
     for one, other in zip(options, listed, strict=True):
         if one != other:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.data.faults import Faults, read_json_lines
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored
+from fathom.reading import Faults, read_json_lines
 
 _SHOWN = 5
 

@@ -15,12 +15,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import Faults, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.formats.base import Draft, Format, unscored
 from fathom.formats.facts import Fact, NamedAnswer
 from fathom.prompts.questions import as_template, question_lines
+from fathom.reading import Faults, read_json_lines, stands
 
 QUESTIONS = "question-templates.csv"
 _TEST: dict[str, type] = {"sub_label": str, "obj_uri": list, "obj_label": list}
@@ -35,7 +35,7 @@ def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
     train: list[Triple] = []
     for id_ in sorted({file.parent.name for file in path.glob("*/test.jsonl")} | questions.keys()):
         file = path / id_ / "test.jsonl"
-        if not file.exists():
+        if not stands(file):
             faults.note(path / QUESTIONS, None, f"relation {id_} has a question but no {id_}/test.jsonl: left out")
         elif id_ not in questions:
             faults.add(path / QUESTIONS, None, f"relation {id_} has no question: add a line '{id_}, … [S] …?'")
@@ -121,7 +121,7 @@ def _queries(relation: Relation, facts: Sequence[Fact], faults: Faults) -> Itera
 
 
 def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[Triple]:
-    if not file.exists():
+    if not stands(file):
         faults.note(file, None, "file is missing: few-shot examples cannot be drawn from it")
         return
     for line, row in read_json_lines(file, _TRAIN, faults):
@@ -132,4 +132,4 @@ def _train_triples(file: Path, relation: str, faults: Faults) -> Iterator[Triple
             yield row["sub_label"], relation, name
 
 
-FORMAT = Format("kamel", f"{QUESTIONS} (KAMEL)", lambda path: (path / QUESTIONS).exists(), read_kamel)
+FORMAT = Format("kamel", f"{QUESTIONS} (KAMEL)", lambda path: stands(path / QUESTIONS), read_kamel)

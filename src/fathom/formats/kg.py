@@ -28,7 +28,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.data.columns import SHOWN, Columns, first_fields, first_lines
-from fathom.data.faults import Faults, open_text
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
@@ -37,6 +36,7 @@ from fathom.data.taking import few_chunks, is_blank, take_rows
 from fathom.data.templates import Template
 from fathom.formats.base import Format
 from fathom.formats.facts import read_entries
+from fathom.reading import Faults, Unreadable, check_file, read_json, stands
 
 TEMPLATES = "templates.jsonl"
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
@@ -92,7 +92,7 @@ def read_kg(path: Path, faults: Faults) -> QuerySet | None:
 
 def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> dict[str, tuple[Template, ...]]:
     """Of relations, by their ids; {} where nobody has written any."""
-    if graph is None or not (folder / TEMPLATES).is_file():
+    if graph is None or not faults.there(folder / TEMPLATES):
         return {}
     found = read_entries(folder / TEMPLATES, faults)
     there = graph.relations.column("id").to_pylist()
@@ -106,10 +106,12 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
     """Two files for one thing, of which one would be passed over in silence; a folder in a file's place. KG-BERT's data
     sets have ``entities.txt`` and ``relations.txt`` besides, which list ids and name nothing."""
     for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG):
-        there = [path for stem in stems for ending in _ENDINGS if (path := folder / f"{stem}{ending}").exists()]
+        there = [path for stem in stems for ending in _ENDINGS if stands(path := folder / f"{stem}{ending}")]
         for path in there:
-            if not path.is_file():
-                faults.add(path, None, "is not a file")
+            try:
+                check_file(path)
+            except Unreadable as error:
+                faults.keep(error)
         listing = [path for path in there[1:] if stems in (_ENTITIES, _RELATIONS) and first_fields(path) == 1]
         for path in listing:
             faults.note(path, None, f"not used: it lists ids, {there[0].name} names them")
@@ -192,7 +194,7 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
     files = (folder / f"{stem}{ending}" for stem in stems for ending in endings)
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if stands(file)), None)
 
 
 def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
@@ -241,14 +243,10 @@ def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
 
 def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
     """Descriptions and other names: the label where it differs, and the alternatives."""
-    try:
-        with open_text(file) as stream:
-            content = json.load(stream)
-    except (OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        faults.add(file, getattr(error, "lineno", None), f"not JSON: {error}")
-        return None, None
+    content = read_json(file, faults)
     if not isinstance(content, dict):
-        faults.add(file, 1, 'expected {"id": {"label": "…", "description": "…", "alternatives": […]}, …}')
+        if content is not None:
+            faults.add(file, 1, 'expected {"id": {"label": "…", "description": "…", "alternatives": […]}, …}')
         return None, None
     descriptions, aliases = [], []
     for id_, name in zip(ids.to_pylist(), names.to_pylist(), strict=True):

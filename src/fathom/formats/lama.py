@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from fathom.data.faults import Faults, Json, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
+from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
 
 TEMPLATES = "relations.jsonl"
 MASK = "[MASK]"
@@ -80,7 +80,7 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
 def _files(path: Path) -> list[Path]:
     """The files of one layout, by name; [] where there are none."""
     found = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-    trex = [file for file in found if _TREX_FILE.fullmatch(file.name) and file.is_file()]
+    trex = [file for file in found if _TREX_FILE.fullmatch(file.name)]
     return trex or [file for file in found if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
 
 
@@ -92,8 +92,10 @@ def _check_twins(files: list[Path], faults: Faults) -> None:
 
 def _has_masked_sentences(file: Path) -> bool:
     """Whether it is LAMA's, as ``test.jsonl`` is a name that others use, too; an empty file may well be."""
-    if not file.is_file():
-        return False
+    try:
+        check_file(file)
+    except Unreadable:
+        return True  # reading it says what it is
     broken = Faults()
     rows = [row for _, row in islice(read_json_lines(file, {}, broken), _PEEKED)]
     return any("masked_sentences" in row for row in rows) or not (rows or broken.found)
@@ -108,8 +110,8 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     """Templates of the folder, else of the one above; Google-RE's own where no file has others."""
     entries = {relation: RelationEntry((Template(text),)) for relation, text in GOOGLE_RE.items()}
     for place in (folder, folder.absolute().parent):
-        if (place / TEMPLATES).exists():
-            return entries | read_entries(place / TEMPLATES, faults)
+        if stands(file := plain_or_packed(place / TEMPLATES)):
+            return entries | read_entries(file, faults)
     return entries
 
 
@@ -127,7 +129,7 @@ def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -
     wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
     wrong += [name for name in _IDS if not isinstance(row.get(name), str | int | None)]
     for name in wrong:
-        faults.add(file, line, f"'{name}' must be text, found {row[name]!r}")
+        faults.add(file, line, f"'{name}' must be text, found {shown(row[name])}")
     masked = _masked(row)
     if masked is None:
         faults.add(

@@ -14,13 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from fathom.data.faults import Faults, Json, check_answer_space, read_json, read_json_lines
+from fathom.data.faults import check_answer_space
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, check_templates, unscored
+from fathom.formats.base import Draft, Format, check_templates, texts_of, unscored
+from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
 RELATIONS, ABOUT = "relations.jsonl", "dataset.json"
@@ -34,8 +32,7 @@ _RELATION_FIELDS: dict[str, type] = {
     **dict.fromkeys(("relation", "name"), str),
     **dict.fromkeys(("templates", "domains", "candidates"), list),
 }
-
-
+_OF_TEXTS = ("templates", "domains", "known")
 _IN_WORDS: dict[type, str] = {str: "text", list: "a list", dict: "an object of texts"}
 
 
@@ -61,10 +58,7 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     file = _facts_file(path)
     assert file is not None
-    about = read_json(path / ABOUT, faults) if (path / ABOUT).exists() else {}
-    if not isinstance(about, dict):
-        faults.add(path / ABOUT, 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
-        about = {}
+    about = _about(path / ABOUT, faults)
     entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
@@ -89,9 +83,21 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
     )
 
 
+def _about(file: Path, faults: Faults) -> Json:
+    content = read_json(file, faults) if faults.there(file) else {}
+    if not isinstance(content, dict):
+        if content is not None:
+            faults.add(file, 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
+        return {}
+    for name in ("name", "licence"):
+        if not isinstance(content.get(name, ""), str):
+            faults.add(file, None, f"'{name}' must be text, found {shown(content[name])}")
+    return content
+
+
 def _facts_file(path: Path) -> Path | None:
     files = (path / f"facts{ending}" for ending in (".jsonl", ".parquet"))
-    return next((file for file in files if file.exists()), None)
+    return next((file for file in files if stands(file)), None)
 
 
 def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> None:
@@ -133,16 +139,19 @@ def _fitting(
             faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(fields))}")
         wrong = [name for name in row if name in fields and not isinstance(row[name], fields[name])]
         for name in wrong:
-            faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {row[name]!r}")
-        if not unknown and not wrong:
+            faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {shown(row[name])}")
+        mixed = [name for name in row if name in _OF_TEXTS and name not in wrong and texts_of(row[name]) is None]
+        for name in mixed:
+            faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
+        if not unknown and not wrong and not mixed:
             yield line, row
 
 
 def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
     try:
-        table = pq.read_table(file)
-    except (pa.ArrowException, OSError) as error:
-        faults.add(file, None, f"not a Parquet file: {error}")
+        table = parquet_file(file, what_to_do="expected a Parquet file of facts")
+    except Unreadable as error:
+        faults.keep(error)
         return
     for number, row in enumerate(table.to_pylist(), start=1):
         present = {name: value for name, value in row.items() if value is not None}
@@ -184,6 +193,9 @@ def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults
     """As given by the relation, else every answer of its facts, in order of appearance."""
     if "candidates" in entry:
         given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]
+        if texts_of([item.get("id", "") for item in given]) is None:
+            faults.add(file, line, f'\'candidates\' must be texts or {{"id": "…", "name": "…"}}, found {shown(given)}')
+            given = []
         ids, names = [item.get("id", item.get("name")) for item in given], [item.get("name") for item in given]
     else:
         # A name without an id is its own, unless another fact gives that name an id.

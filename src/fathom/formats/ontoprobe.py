@@ -19,12 +19,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.data.faults import Faults, Json, read_json, read_json_lines
 from fathom.data.knowledge import consecutive
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, texts_of, unscored
 from fathom.prompts.ontology import CLASSES, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
+from fathom.reading import Faults, Json, read_json, read_json_lines, stands
 from fathom.store.files import write_json, write_json_lines
 
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
@@ -75,7 +75,7 @@ class _TaskItem(NamedTuple):
 
 def is_ontoprobe(path: Path) -> bool:
     """Whether a folder has classes and memorising tasks."""
-    return (path / CLASS_FILE).exists() and (path / MEMORIZING).is_dir()
+    return stands(path / CLASS_FILE) and (path / MEMORIZING).is_dir()
 
 
 def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
@@ -196,7 +196,7 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for task in ("domain", "range", "subPropertyOf"):
         file = _task_file(folder, task)
-        for line, row in read_json_lines(file, {}, faults) if file.exists() else ():
+        for line, row in read_json_lines(file, {}, faults) if stands(file) else ():
             sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]
             for label, pattern in (pair for side in sides for pair in side.items()):
                 if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
@@ -248,7 +248,7 @@ def _task_file(folder: Path, task: str) -> Path:
 
 
 def _items(file: Path, faults: Faults) -> Iterator[_TaskItem]:
-    if not file.exists():
+    if not stands(file):
         faults.note(file, None, "file is missing: the task is left out")
         return
     for line, row in read_json_lines(file, {}, faults):

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.data.columns import Columns, first_lines
-from fathom.data.faults import Faults
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
 from fathom.formats.kg import assemble, find_files
+from fathom.reading import Faults, stands
 
 _SPLITS = {"train": "train2id.txt", "dev": "valid2id.txt", "test": "test2id.txt"}
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
@@ -34,9 +35,9 @@ Numbered = tuple[pa.Array, pa.Array]
 def read_openke(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it."""
     for name in _NAMES.values():
-        if not (path / name).exists():
+        if not stands(path / name):
             faults.add(path / name, None, "file is missing: OpenKE's triples are numbers, and this file says of what")
-    files = {split: path / name for split, name in _SPLITS.items() if (path / name).exists()}
+    files = {split: path / name for split, name in _SPLITS.items() if stands(path / name)}
     if not files:
         faults.add(path, None, f"no triples: expected {', '.join(_SPLITS.values())}")
     if faults.found:
@@ -61,7 +62,7 @@ def _counted(file: Path, names: Iterable[str], faults: Faults) -> Columns:
     """A file whose first line is a count."""
     first, second = (*first_lines(file, 2), "", "")[:2]
     part = Columns(file, tuple(names), faults, delimiter="\t" if "\t" in second else " ", skip=1)
-    if not first.strip().isdecimal():
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", first):
         faults.add(file, 1, f"expected the number of lines that follow, found {first[:40]!r}")
     elif int(first) != len(part) and not part.faulty:
         faults.add(file, 1, f"says that {int(first):,} lines follow, found {len(part):,}")
@@ -97,6 +98,6 @@ def _as_ids(part: Columns, name: str, kind: str, numbered: Numbered) -> pa.Chunk
 FORMAT = Format(
     "openke",
     "train2id.txt (OpenKE)",
-    lambda path: any((path / name).exists() for name in (*_SPLITS.values(), *_NAMES.values())),
+    lambda path: any(stands(path / name) for name in (*_SPLITS.values(), *_NAMES.values())),
     read_openke,
 )

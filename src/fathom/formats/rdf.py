@@ -9,24 +9,19 @@ are left out, and so is what describes the vocabulary itself (domains, ranges, t
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import re
-import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 from urllib.parse import unquote
 from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
 
-from fathom.data.faults import Faults
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
@@ -34,6 +29,7 @@ from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra
 from fathom.formats.base import Format
 from fathom.formats.kg import split_of
+from fathom.reading import Faults, Unreadable, opened
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
 KINDS = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML"}
@@ -62,7 +58,7 @@ def read_rdf(path: Path, faults: Faults) -> QuerySet | None:
 
 def _files(path: Path) -> list[Path]:
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return [file for file in files if file.is_file() and file.name.endswith(_ENDINGS)]
+    return [file for file in files if file.name.endswith(_ENDINGS)]
 
 
 Texts = dict[str, tuple[tuple[int, int], str]]
@@ -199,29 +195,26 @@ def quads(
     try:
         if kind == "RDF_XML":
             _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
-        with file.open("rb") as raw, _unpacked(file, raw) as stream:
+        read: list[Callable[[], int]] = []
+        with opened(file, place=read.append) as stream:
             parsed = pyoxigraph.parse(stream, getattr(pyoxigraph.RdfFormat, kind), base_iri=base)
             for number, quad in enumerate(parsed):
                 if number % _TOLD_EVERY == 0:
-                    progress(raw.tell())
+                    progress(read[0]())
                 yield quad
     except SyntaxError as error:
         faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {error.msg}")
     except expat.ExpatError as error:
         faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {expat.ErrorString(error.code)}")
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+    except Unreadable as error:
+        faults.keep(error)
+    except ValueError as error:
         faults.add(file, None, f"cannot be read: {error}")
-
-
-def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:
-    if file.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(raw))
-    return cast(BinaryIO, bz2.open(raw)) if file.suffix == ".bz2" else raw
 
 
 def _check_xml(file: Path) -> None:
     """:raises ExpatError: the file is not well-formed XML."""
-    with file.open("rb") as raw, _unpacked(file, raw) as stream:
+    with opened(file) as stream:
         expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_model
 from torch import nn
 from transformers import AutoConfig
 
@@ -30,10 +29,11 @@ from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.loading import from_pretrained
 from fathom.probes.base import Facts
+from fathom.reading import json_value
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Epoch, Hooks, Loop, NotANumber, Rules, Stage
-from fathom.training.saving import State, TrainingFolder
+from fathom.training.saving import State, TrainingFolder, load_weights
 
 Progress = Callable[[int, int], None]
 BLOCK = 256
@@ -117,7 +117,7 @@ class Predictor(ABC):
 
     def load(self, folder: Path) -> None:
         """Read the weights that a training left in *folder*, to be asked: without dropout."""
-        load_model(self.network, str(folder / "weights.safetensors"))
+        load_weights(self.network, folder / "weights.safetensors")
         self.network.eval()
 
     def state(self) -> State:
@@ -220,7 +220,7 @@ class _Fit(Course, Hooks):
             raise NotANumber(f"{error}; {kept}") from error
         if not self.best:  # nothing was validated: no dev split, or no epoch
             self.folder.keep_weights(self.predictor.network)
-        load_model(self.predictor.network, str(self.folder.weights))
+        load_weights(self.predictor.network, self.folder.weights)
         return self.ended(why)
 
     def before_stage(self, stage: Stage) -> None:
@@ -272,10 +272,11 @@ class _Fit(Course, Hooks):
     def _resume(self, loop: Loop) -> None:
         saved = self.folder.checkpoint(self.predictor.device)
         if saved is not None:
-            self.curve = json.loads(saved["at"]["curve"])
-            self.predictor.network.load_state_dict(saved["network"])
-            self.predictor.set_state(saved["state"])
-            loop.set_state(saved)
+            with self.folder.taking_back():
+                self.curve = json_value(saved["at"]["curve"])
+                self.predictor.network.load_state_dict(saved["network"])
+                self.predictor.set_state(saved["state"])
+                loop.set_state(saved)
 
 
 def shuffled(count: int, size: int, *seed: int) -> Iterator[NDArray[np.int64]]:

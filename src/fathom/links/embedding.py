@@ -31,11 +31,12 @@ from fathom.links import base, named
 from fathom.links.base import Course, Line, Progress
 from fathom.links.options import Embedding
 from fathom.links.ranking import blocks, rank_links
+from fathom.reading import json_value
 from fathom.scoring.rows import Found
 from fathom.store.files import write_json
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
-from fathom.training.saving import random_state, set_random_state
+from fathom.training.saving import State, random_state, set_random_state
 
 try:
     from class_resolver.contrib.torch import optimizer_resolver
@@ -399,7 +400,12 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         saved = self.folder.checkpoint(self.predictor.device)
         if saved is None:
             return False
-        self.seconds, self.curve = saved["seconds"], json.loads(saved["curve"])
+        with self.folder.taking_back():
+            self._take_back(saved)
+        return True
+
+    def _take_back(self, saved: State) -> None:
+        self.seconds, self.curve = saved["seconds"], json_value(saved["curve"])
         self.predictor.sizes = tuple(saved["sizes"])
         self.predictor.network.load_state_dict(saved["network"])
         loop = self.loop
@@ -408,4 +414,3 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         if not loop.optimizer.state:  # plain SGD has none, and PyKEEN takes that for never having been trained
             loop.optimizer.state[next(iter(self.predictor.network.get_grad_params()))] = {}
         set_random_state(saved["random"])
-        return True

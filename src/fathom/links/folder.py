@@ -23,12 +23,14 @@ from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
+from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
+from fathom.store import manifest as store
 from fathom.store.files import AT_WORK, alone_in, write_json
 from fathom.store.folder import differences
+from fathom.store.manifest import LINK
 from fathom.training.loop import NotANumber
 
-MANIFEST = "link.json"
-FORMAT = 1
+MANIFEST = LINK
 Manifest = dict[str, Any]
 """The content of ``link.json``."""
 
@@ -92,7 +94,7 @@ def open_links(folder: str | Path, data: QuerySet, device: str | None = None, as
         can = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(kind.options.asking())) or "nothing"
         raise BadInput([f"--{name.replace('_', '-')}: a {kind.name} model can be asked with {can}" for name in unknown])
     options = parse_options(kind.options, {**manifest["identity"]["options"], **(asking or {}), "device": device})
-    if manifest["ended"].get("failed") and not (path / "weights.safetensors").exists():
+    if manifest["ended"].get("failed") and not stands(path / "weights.safetensors"):
         raise BadInput(f"{path} holds no weights: {manifest['ended']['why']}")
     predictor = kind.load()(graph, options, path, device_of(device))
     predictor.load(path)
@@ -102,23 +104,32 @@ def open_links(folder: str | Path, data: QuerySet, device: str | None = None, as
 
 def read_manifest(folder: Path) -> Manifest:
     """:raises BadInput: not a model folder, or one whose training has not ended."""
-    try:
-        manifest: Manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise BadInput(
-            f"{folder} is no link predictor (no readable {MANIFEST}): fathom kgc train --out makes one"
-        ) from error
-    if manifest.get("format", 0) > FORMAT:
-        raise BadInput(f"{folder} was written by a newer version of Fathom: update with pip install -U fathom-lm")
+    manifest = read_begun(folder)
     if manifest["ended"] is None:
         raise BadInput(f"the training of {folder} has not ended: the same fathom kgc train command goes on with it")
     return manifest
 
 
+def read_begun(folder: Path) -> Manifest:
+    """Of a training that has begun, ended or not. :raises BadInput: not a model folder."""
+    try:
+        return store.read_manifest(folder, store.LinkManifest)
+    except Missing as error:
+        raise BadInput(
+            f"{folder} is no link predictor (it has no {MANIFEST}): fathom kgc train --out makes one"
+        ) from error
+
+
 def read_curve(folder: Path) -> list[Line]:
     """The learning curve, one entry per epoch: stage, epoch, loss, seconds, and where validated hits@k and mrr."""
     file = folder / "curve.jsonl"
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    lines = list(json_lines(file)) if is_there(file) else []
+    for number, line in lines:
+        if not isinstance(line, dict) or not {"stage", "epoch", "loss", "seconds"} <= line.keys():
+            raise BadInput(
+                f'{file}:{number}: expected {{"stage": …, "epoch": …, "loss": …, "seconds": …}}, found {shown(line)}'
+            )
+    return [line for _, line in lines]
 
 
 def _identity(kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTraining, predictor: Predictor) -> Given:
@@ -140,16 +151,16 @@ def _places(graph: KnowledgeGraph) -> str:
 
 def _start(folder: Path, identity: Given) -> Manifest:
     file = folder / MANIFEST
-    if file.exists():
-        manifest: Manifest = json.loads(file.read_text(encoding="utf-8"))
-        differing = list(differences(manifest["identity"], json.loads(json.dumps(identity))))
+    if stands(file):
+        manifest = read_begun(folder)
+        differing = list(differences(manifest["identity"], as_read_back(identity)))
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
         return manifest
     foreign = folder.is_dir() and any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
     if foreign or (folder.exists() and not folder.is_dir()):
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
-    manifest = {"format": FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
+    manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
     write_json(file, manifest)
     return manifest
 
@@ -157,6 +168,6 @@ def _start(folder: Path, identity: Given) -> Manifest:
 def _content_hash(folder: Path, manifest: Manifest) -> str:
     digest = hashlib.sha256(json.dumps(manifest["identity"], sort_keys=True).encode())
     for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as content:
+        with opened(file) as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()[:16]

@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from fathom.models.options import ServerOptions
 from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, marked
 from fathom.probes.options import DIRECTIONS, AskingOptions, Directions
+from fathom.reading import NotData, json_value, yaml_value
 
 
 class LinkOptions(AskingOptions):
@@ -98,17 +99,13 @@ class TextTraining(LinkTraining):
 
 def _mapping(value: Any) -> Any:
     """The command line says a mapping as text, in JSON or YAML."""
-    import json
-
-    import yaml
-
     if not isinstance(value, str):
         return value
-    with suppress(json.JSONDecodeError):
-        return json.loads(value)  # first, because YAML reads 5e-4 as text
+    with suppress(NotData):
+        return json_value(value)  # first, because YAML reads 5e-4 as text
     try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError as error:
+        return yaml_value(value)
+    except NotData as error:
         raise ValueError("expected a mapping in JSON or YAML, such as '{margin: 5}'") from error
 
 

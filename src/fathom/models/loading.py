@@ -23,9 +23,18 @@ from transformers.utils import logging as transformers_logging
 from fathom.errors import BadInput, MissingExtra
 from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
+from fathom.reading import Faults, opened, read_json, shown
 
 HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
 """Endings of what makes a model folder: configuration, weights, tokenizer, code."""
+CONFIGURATIONS = {
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "adapter_config.json",
+}
+"""Small files that are checked before the libraries read them."""
 UNHASHED = {"planting.json", "pretraining.json"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -167,6 +176,7 @@ def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
 
     :raises BadInput: in one line, whatever goes wrong in it.
     """
+    _check_folder(Path(name))
     try:
         return kind.from_pretrained(name, **options)
     except Exception as error:  # whatever a stranger's file makes a library raise
@@ -179,11 +189,26 @@ def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
         raise BadInput(f"cannot load '{name}': {reason}{hint}") from error
 
 
+def _check_folder(folder: Path) -> None:
+    """:raises BadInput: what stands in a file's place is none (a named pipe would be waited for), or a configuration is
+    no object of JSON."""
+    if not folder.is_dir():
+        return
+    faults = Faults()
+    for file in sorted(folder.iterdir()):
+        if file.suffix in HASHED and faults.there(file) and file.name in CONFIGURATIONS:
+            content = read_json(file, faults)
+            if not isinstance(content, dict | None):
+                faults.add(file, 1, f"expected an object {{…}}, found {shown(content)}")
+    faults.stop_if_any()
+
+
 def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
     try:
         from peft import PeftModel
     except ImportError as error:
         raise MissingExtra("peft", "peft") from error
+    _check_folder(Path(adapter))
     try:
         adapted = PeftModel.from_pretrained(network, adapter)
     except (OSError, ValueError, RuntimeError) as error:
@@ -202,6 +227,6 @@ def content_hash(name: str, network: PreTrainedModel, adapter: str | None = None
         for file in sorted(folder.iterdir()):
             if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED:
                 digest.update(file.name.encode())
-                with file.open("rb") as content:
+                with opened(file, unpack=False) as content:
                     digest.update(hashlib.file_digest(content, "blake2b").digest())
     return digest.hexdigest()

@@ -12,6 +12,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from urllib.parse import urlsplit
 
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.base import Identity
+from fathom.reading import NotData
+from fathom.reading.replies import ReplyFault, json_reply, pause_asked, read_within, words_of
 from fathom.store.journal import Answer, Journal, request_key
 
 if TYPE_CHECKING:
@@ -229,17 +232,13 @@ class ChatServer:
 
         :raises _Failure: it cannot.
         """
-        import openai
-
         attempt = 0
         while True:
             self._pace.take()
             if self._stopped.is_set():
                 raise _Failure("the run has ended")
             try:
-                return read(_json(send().text))
-            except openai.APIError as error:
-                failure = _failure(error)
+                return read(_json(_sent(send)))
             except _Failure as error:
                 failure = error
             if not failure.may_pass or attempt >= self._retries:
@@ -247,6 +246,20 @@ class ChatServer:
             pause = min(self._backoff_s * 2**attempt, LONGEST_BACKOFF_S) * random.uniform(0.5, 1)
             self._wait(max(pause, failure.wait_s))
             attempt += 1
+
+
+def _sent(send: Callable[[], Any]) -> bytes:
+    """The reply. :raises _Failure: there is none that the library of the protocol can take."""
+    import openai
+
+    try:
+        return bytes(send().content)
+    except openai.APIError as error:
+        raise _failure(error) from error
+    except ReplyFault as error:
+        raise _Failure(str(error), may_pass=True) from error
+    except Exception as error:  # whatever a strange reply makes the library raise
+        raise _Failure(f"the reply cannot be read: {words_of(str(error)) or type(error).__name__}") from error
 
 
 class _Failure(Exception):
@@ -291,7 +304,10 @@ def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.Open
     key = os.environ.get(variable, "").strip()
     if not key and not nearby:
         raise BadInput(f"{host} needs an API key and {variable} is not set: type export {variable}=… first")
-    return openai.OpenAI(base_url=base_url, api_key=key or "none", timeout=timeout_s, max_retries=0)
+    http = openai.DefaultHttpxClient(timeout=timeout_s, event_hooks={"response": [read_within(timeout_s)]})
+    client = openai.OpenAI(base_url=base_url, api_key=key or "none", timeout=timeout_s, max_retries=0, http_client=http)
+    weakref.finalize(client, http.close)  # as the library does with a client of its own
+    return client
 
 
 def _host(base_url: str) -> str:
@@ -312,21 +328,21 @@ def _is_nearby(host: str) -> bool:
         return "." not in host or host.endswith(".local")
 
 
-def _json(text: str) -> Any:
-    if text.lstrip().startswith("<"):
+def _json(body: bytes) -> Any:
+    if body.lstrip().startswith(b"<"):
         raise _Failure("a web page came instead of JSON: most servers want '/v1' at the end of the URL", is_final=True)
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise _Failure(f"expected JSON, found {_short(text) or 'nothing'}", may_pass=True) from error
+        return json_reply(body)
+    except NotData as error:
+        raise _Failure(f"expected JSON, found {words_of(body) or 'nothing'}", may_pass=True) from error
 
 
 def _models(body: Any) -> dict[str, dict[str, Any]]:
     """What ``/models`` says of each model, by name."""
     try:
-        return {entry["id"]: entry for entry in body["data"]}
+        return {entry["id"]: entry for entry in body["data"] if isinstance(entry["id"], str)}
     except (KeyError, TypeError) as error:
-        raise _Failure(f"expected a list of models, found {_short(json.dumps(body))}") from error
+        raise _Failure(f"expected a list of models, found {words_of(json.dumps(body))}") from error
 
 
 def _answer(body: Any) -> Answer:
@@ -334,14 +350,28 @@ def _answer(body: Any) -> Answer:
     try:
         choice, usage = body["choices"][0], body.get("usage") or {}
         return {
-            "text": choice["message"].get("content") or "",
-            "finish_reason": choice.get("finish_reason") or "",
+            "text": _text(choice["message"].get("content")),
+            "finish_reason": str(choice.get("finish_reason") or ""),
             "logprobs": _log_probs((choice.get("logprobs") or {}).get("content")),
-            "prompt_tokens": usage.get("prompt_tokens") or 0,
-            "completion_tokens": usage.get("completion_tokens") or 0,
+            "prompt_tokens": _count(usage.get("prompt_tokens")),
+            "completion_tokens": _count(usage.get("completion_tokens")),
         }
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _Failure(f"expected a chat completion, found {_short(json.dumps(body))}", may_pass=True) from error
+        raise _Failure(f"expected a chat completion, found {words_of(json.dumps(body))}", may_pass=True) from error
+
+
+def _text(content: Any) -> str:
+    """Of a message: a text, or a list of parts whose texts belong together. :raises TypeError: anything else."""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
+    if not isinstance(content, str | None):
+        raise TypeError("no text")
+    return content or ""
+
+
+def _count(tokens: Any) -> int:
+    """0 where the server does not count, or says what is no number of tokens."""
+    return tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
 
 
 def _log_probs(written: list[dict[str, Any]] | None) -> list[Any] | None:
@@ -352,7 +382,11 @@ def _log_probs(written: list[dict[str, Any]] | None) -> list[Any] | None:
     if written is None:
         return None
     likely = [[[top["token"], top["logprob"]] for top in at.get("top_logprobs") or []] for at in written]
-    return [[at["token"], at["logprob"], tops] for at, tops in zip(written, likely, strict=True)]
+    found = [[at["token"], at["logprob"], tops] for at, tops in zip(written, likely, strict=True)]
+    pairs = [*(at[:2] for at in found), *(pair for tops in likely for pair in tops)]
+    if not all(isinstance(token, str) and isinstance(value, int | float) for token, value in pairs):
+        raise TypeError("no log-probabilities")
+    return found
 
 
 def _reply(outcomes: Sequence[Answer | _Failure]) -> ChatReply:
@@ -378,21 +412,23 @@ def _failure(error: openai.APIError) -> _Failure:
         return _unconnected(error)
     if isinstance(error, openai.APIStatusError):
         return _refused(error)
-    return _Failure(_short(str(error)))
+    return _Failure(words_of(str(error)))
 
 
 def _unconnected(error: BaseException) -> _Failure:
     """A refused connection or an unknown host is said at once; a connection that broke may come back."""
-    while (cause := error.__cause__ or error.__context__) is not None:
+    while (cause := error.__cause__ or error.__context__) is not None and not isinstance(error, ReplyFault):
         error = cause
+    if isinstance(error, ReplyFault):
+        return _Failure(str(error), may_pass=True)
     if isinstance(error, ConnectionRefusedError):
         return _Failure("connection refused: is the server running?", is_final=True)
     lasting = type(error).__name__ in ("gaierror", "SSLCertVerificationError")
-    return _Failure(f"no connection: {_short(str(error))}", may_pass=not lasting, is_final=lasting)
+    return _Failure(f"no connection: {words_of(str(error))}", may_pass=not lasting, is_final=lasting)
 
 
 def _refused(error: openai.APIStatusError) -> _Failure:
-    status, said = error.status_code, f"{_short(error.response.text)} ({error.status_code})"
+    status, said = error.status_code, f"{words_of(error.response.content)} ({error.status_code})"
     if status == 401:
         return _Failure(f"the API key was refused: {said}", is_final=True)
     if status == 402 or error.code == "insufficient_quota":
@@ -402,13 +438,7 @@ def _refused(error: openai.APIStatusError) -> _Failure:
     if status not in (408, 409, 429) and status < 500:
         return _Failure(said)
     asked = error.response.headers.get("retry-after", "")
-    wait_s = float(asked) if asked.isdigit() else 0.0
+    wait_s = pause_asked(asked)
     if wait_s > LONGEST_WAIT_S:
-        return _Failure(f"the server asks to wait {asked} s: {said}", is_final=True)
+        return _Failure(f"the server asks to wait {asked.strip()[:20]} s: {said}", is_final=True)
     return _Failure(said, may_pass=True, wait_s=wait_s)
-
-
-def _short(text: str) -> str:
-    """One line of at most 200 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else f"{line[:200]}…"

@@ -21,6 +21,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import EmbeddingOptions
 from fathom.prompts.wording import FewShot
+from fathom.reading import Unreadable, read_text, stands
 from fathom.scoring.rows import Asked, Columns, Found, digest, of_found
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
@@ -57,15 +58,15 @@ def tail_template(asked: str) -> str:
         return TAIL_TEMPLATES[asked]
     text, file = asked.replace("\\n", "\n"), Path(asked)
     if "{name}" not in asked:
-        if not file.is_file():
+        if not stands(file):
             raise BadInput(
                 f"--tail-template {asked}: expected {', '.join(TAIL_TEMPLATES)}, a text with {{name}}, or a file; "
                 "found neither"
             )
         try:
-            text = file.read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"--tail-template {file} cannot be read as UTF-8 text: {error}") from error
+            text = read_text(file).removesuffix("\n")
+        except Unreadable as error:
+            raise BadInput(f"--tail-template {error}") from error
         if "{name}" not in text:
             raise BadInput(f"--tail-template {file}: write {{name}} where the candidate's name stands, found {text!r}")
     return text
@@ -128,6 +129,9 @@ class Probe(ShardedProbe):
                 ).vectors
                 store.write(piece, found.float().cpu().numpy())
                 self._encoded += len(rows)
+        if self._encoded < len(texts):  # the disk had some
+            width = text_vectors(self.model, texts[:1], self.bos, self.pooling, self.budget).vectors.shape[1]
+            store.refuse_width(int(width))
         row = {text: number for number, text in enumerate(texts)}
         missing = set(store.not_a_number())
         for space in used:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
@@ -29,11 +29,12 @@ from fathom.probes.base import Facts, Progress
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.entailment import CONJUNCTION, RuleWording, X, Y, sources
+from fathom.reading import read_bytes, stands, tensors_file
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.store.files import whole_file
-from fathom.training.soft import GoldSlot, SoftPlan, learn, load_learnt, random_start, save_learnt
+from fathom.training.soft import AGAIN, GoldSlot, SoftPlan, learn, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
 INSTEAD = "let it choose among a few answers: fathom build choices, then fathom probe choice"
@@ -76,7 +77,7 @@ class Probe(SlotProbe):
     def resolved(self) -> Facts:
         """With what the learnt templates begin with, where they are loaded."""
         files = sorted({self._file(task) for block in self.blocks for task in self._tasks(block)})
-        digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16] if files else None
+        digest = hashlib.sha256(b"".join(map(read_bytes, files))).hexdigest()[:16] if files else None
         return {**super().resolved(), "learnt": digest}
 
     def circumstances(self) -> Facts:
@@ -97,7 +98,7 @@ class Probe(SlotProbe):
 
     def _drawn(self, file: Path) -> dict[str, Tensor]:
         """Of each rule its pairs, shape (2 · pairs, d)."""
-        if not file.exists():
+        if not stands(file):
             count, options = 2 * self.options.pairs, self.options
             drawn = {
                 rule: pseudowords(self.model, count, options.alpha, options.seed, rule)
@@ -105,8 +106,10 @@ class Probe(SlotProbe):
             }
             with whole_file(file) as temporary:
                 save_file(drawn, temporary)
-        found = load_file(file)
-        return {rule: found[rule] for rule in self.queryset.by_relation()}
+        found, rules = tensors_file(file, AGAIN), self.queryset.by_relation()
+        if strange := [rule for rule in rules if rule not in found or found[rule].ndim != 2]:
+            raise BadInput(f"{file} has no vectors of {strange[0]}: {AGAIN}")
+        return {rule: found[rule] for rule in rules}
 
     # ------------------------------------------------------------------------------------------------ learnt tokens
 
@@ -126,7 +129,7 @@ class Probe(SlotProbe):
                 "learnt templates come from a run of the ontology probe with --soft: give its artifacts/soft"
             )
         file = folder / f"{task}-{self.ways[0].name}.safetensors"
-        if not file.exists():
+        if not stands(file):
             raise BadInput(
                 f"{file} is not there: ask the ontology probe with --soft, the task {task}, and the same --masks and "
                 "--reduction"
@@ -147,7 +150,7 @@ class Probe(SlotProbe):
         start = self._start(block)
         if CONJUNCTION not in {source.task for source in sources(*block, self.wording)}:
             return start
-        if not file.exists():
+        if not stands(file):
             options = self.options
             items, validation = self._items(block, TRAIN), self._items(block, DEV)
             plan = SoftPlan(options.loss, options.epochs, options.learning_rate, options.batch_size, options.seed)

@@ -21,7 +21,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.data.faults import Faults, read_json_lines
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
@@ -30,6 +29,7 @@ from fathom.probes.base import Facts, Progress
 from fathom.probes.options import OntologyOptions, StatementOptions
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.ontology import TASKS
+from fathom.reading import Faults, read_json_lines, stands
 from fathom.scoring.slots import Names, Slot, Way, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (
@@ -113,7 +113,7 @@ class Probe(SlotProbe):
         }
         for number, ((way, task), file) in enumerate(files.items()):
             progress(number, len(files))
-            if not file.exists():
+            if not stands(file):
                 self._train(task, way, file)
         for way in self.ways:
             vectors = [load_learnt(files[way, task]) for task in self.tasks]

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.faults import Faults, read_json_lines
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query
 from fathom.data.taking import is_blank
 from fathom.data.templates import ANSWER, SUBJECT, Template
 from fathom.errors import BadInput
+from fathom.reading import Faults, Unreadable, read_json_lines, read_text
 
 CLOSING = "%"
 """Stands behind the last answer of each line, as in KAMEL."""
@@ -79,9 +79,9 @@ def question_lines(file: Path, faults: Faults) -> list[QuestionLine]:
 
 def _comma_lines(file: Path, faults: Faults) -> list[QuestionLine]:
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        faults.add(file, None, f"cannot be read as UTF-8 text: {error}")
+        lines = read_text(file).splitlines()
+    except Unreadable as error:
+        faults.keep(error)
         return []
     found = []
     for number, line in enumerate(lines, start=1):

@@ -61,6 +61,8 @@ class Rows:
         self.directions: list[str | None] = asked["direction"]
         self.gold: list[list[str]] = [gold or [] for gold in asked["gold"]]
         self.spaces: list[str | None] = asked["candidates"]
+        if strange := sorted({space for space in self.spaces if space is not None} - self.candidates.keys()):
+            raise BadInput(f"{run.path / 'candidates.parquet'} lacks the set {strange[0]!r}: make the run anew")
         self.groups = [dict(groups or {}) for groups in asked["groups"]]
         self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
         self.filtered: list[int] = asked.get("filtered", [0] * len(queries))
@@ -255,7 +257,16 @@ class Rows:
         """All lists end to end and where each begins: Arrow's own form, since millions of Python floats fill memory."""
         lists = self.table.column("scores").combine_chunks()
         flat = lists.values.to_numpy(zero_copy_only=False).astype(np.float64)
-        return flat, lists.offsets.to_numpy().astype(np.int64)
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        sizes = np.array([0 if name is None else len(self.candidates[name][0]) for name in self.spaces], dtype=np.int64)
+        kept = np.diff(offsets)
+        if len(wrong := np.flatnonzero((kept > 0) & (kept != sizes[self.query]))):
+            query = int(self.query[wrong[0]])
+            raise BadInput(
+                f"query {self.query_ids[query]!r} has {kept[wrong[0]]:,} scores for {sizes[query]:,} candidates: the "
+                "files of the run do not belong together, make it anew"
+            )
+        return flat, offsets
 
     def _joined(self) -> Ints:
         place = {id_: number for number, id_ in enumerate(self.query_ids)}

@@ -5,15 +5,18 @@ So the ontology probe's runs are read (section 4.1 and appendix C of Wu et al. 2
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
+from fathom.errors import BadInput
 from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.metrics.table import Metric, hits, metric
+from fathom.reading import is_there, json_file
 from fathom.results.baselines import Beside, verdict_of
 from fathom.results.numbers import NOTHING, Number, combined, difference, mean, measure, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
@@ -180,8 +183,7 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequ
     :returns: of each task of which the run says what there was to learn from.
     """
     found = {}
-    training = run.path / "artifacts" / "training.json"
-    seen = json.loads(training.read_text(encoding="utf-8")) if training.exists() else {}
+    seen = _learnt_from(run.path / "artifacts" / "training.json")
     for task, queries in rows.by_relation().items():
         space = rows.spaces[queries[0]]
         if task not in seen or space is None:
@@ -201,6 +203,15 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequ
         reciprocal = zip((rows.query_ids[query] for query in told), reciprocal_rank(best).tolist(), strict=True)
         found[task] = ByFrequency(numbers, len(best), dict(reciprocal))
     return found
+
+
+def _learnt_from(file: Path) -> dict[str, list[list[str]]]:
+    """Right answers of each training item, by task; {} where the run does not say. :raises BadInput: it is damaged."""
+    seen = json_file(file) if is_there(file) else {}
+    try:
+        return TypeAdapter(dict[str, list[list[str]]]).validate_python(seen, strict=True)
+    except ValidationError as error:
+        raise BadInput(f'{file}: expected {{"task": [["right answer", …], …], …}}: make the run anew') from error
 
 
 def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:

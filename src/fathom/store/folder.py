@@ -7,19 +7,34 @@ or absent, so a killed run has lost at most the shard in work.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fathom.errors import BadInput
+from fathom.reading import Missing, as_read_back, json_lines, parquet_file, shown, stands
 from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
+from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import SCHEMA
 
-FORMAT = 1
+QUERIES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("query_id", "fact_id", "relation", "direction", "subject_id")),
+        ("gold", pa.list_(pa.string())),
+        ("candidates", pa.string()),
+        ("groups", pa.map_(pa.string(), pa.string())),
+        ("sentences", pa.int64()),
+        ("filtered", pa.int64()),
+    ]
+)
+"""``queries.parquet``; runs of version 0.1.0 lack some of the columns."""
+CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
+_ANEW = "make the run anew"
+_ASKED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", "groups")
+_PREDICTED = ("query_id", "template", "scoring", "subject", "prompt", "top_ids", "top_scores", "scores", "unscored")
 
 
 class RunFolder:
@@ -33,19 +48,20 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """A run to read. :raises BadInput: not a run, or made by a newer Fathom."""
         folder = cls(path)
-        if not (folder.path / "manifest.json").exists():
-            raise BadInput(f"{path} is not a run: it has no manifest.json; give the folder that --out named")
-        if folder.manifest.get("format", 0) > FORMAT:
-            raise BadInput(f"{path} was written by a newer version of Fathom: update with pip install -U fathom-lm")
+        try:
+            folder.manifest  # noqa: B018 # read to be checked
+        except Missing as error:
+            raise BadInput(f"{path} is not a run: it has no manifest.json; give the folder that --out named") from error
         return folder
+
+    def has_manifest(self) -> bool:
+        """Whether a run has begun there."""
+        return stands(self.path / RUN)
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The content of manifest.json. :raises BadInput: it is not JSON."""
-        try:
-            return json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
-        except json.JSONDecodeError as error:
-            raise BadInput(f"{self.path / 'manifest.json'}:{error.lineno}: not JSON: {error.msg}") from error
+        """The content of manifest.json, checked. :raises BadInput: it is no manifest of a run."""
+        return read_manifest(self.path, RunManifest)
 
     def start(
         self,
@@ -62,10 +78,8 @@ class RunFolder:
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
         clear_temporaries(self.path)
-        if (self.path / "manifest.json").exists():
-            differing = list(
-                differences(_compared(self.manifest["identity"]), _compared(json.loads(json.dumps(identity))))
-            )
+        if self.has_manifest():
+            differing = list(differences(_compared(self.manifest["identity"]), _compared(as_read_back(identity))))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()
@@ -118,11 +132,17 @@ class RunFolder:
             return SCHEMA.empty_table()
         # A part of an earlier version may lack columns.
         again = "delete it and type the probe's command again"
-        return pa.concat_tables([_read(part, again, without) for part in parts], promote_options="default")
+        kinds = {field.name: field.type for field in SCHEMA}
+        needed = [name for name in _PREDICTED if name not in without]
+        filled = ("query_id", "scoring")
+        read = partial(parquet_file, expected=kinds, needed=needed, filled=filled, without=without, what_to_do=again)
+        return pa.concat_tables(map(read, parts), promote_options="default")
 
     def queries(self) -> pa.Table:
         """A row per query, with the groups that :meth:`grouped_by` has added."""
-        table = _read(self.path / "queries.parquet", "make the run anew")
+        kinds = {field.name: field.type for field in QUERIES}
+        file = self.path / "queries.parquet"
+        table = parquet_file(file, kinds, _ASKED, filled=("query_id",), what_to_do=_ANEW)
         if not self._more_groups:
             return table
         ids, groups = table.column("query_id").to_pylist(), table.column("groups").to_pylist()
@@ -139,36 +159,26 @@ class RunFolder:
         :raises BadInput: the file is missing, or a line is not such an object.
         """
         grouped = RunFolder(self.path)
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise BadInput(f"{file}: {error.strerror}") from error
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                query = row.pop("query_id")
-                grouped._more_groups[query] = {key: str(value) for key, value in row.items()}
-            except (json.JSONDecodeError, KeyError, AttributeError) as error:
-                raise BadInput(f'{file}:{number}: expected {{"query_id": …, "group": …}}, found {line[:40]}') from error
+        for number, row in json_lines(file):
+            if not isinstance(row, dict) or not isinstance(row.get("query_id"), str):
+                raise BadInput(f'{file}:{number}: expected {{"query_id": "…", "group": …}}, found {shown(row, 40)}')
+            query = row.pop("query_id")
+            grouped._more_groups[query] = {key: str(value) for key, value in row.items()}
         return grouped
 
     def candidates(self) -> dict[str, tuple[list[str], list[str]]]:
         """Ids and names of each candidate set, in order."""
         sets: dict[str, tuple[list[str], list[str]]] = {}
-        for row in _read(self.path / "candidates.parquet", "make the run anew").to_pylist():
+        kinds, needed = {field.name: field.type for field in CANDIDATES}, ("set", "id", "name")
+        file = self.path / "candidates.parquet"
+        for row in parquet_file(file, kinds, needed, filled=needed, what_to_do=_ANEW).to_pylist():
             ids, names = sets.setdefault(row["set"], ([], []))
             ids.append(row["id"])
             names.append(row["name"])
+        for name, (ids, _) in sets.items():
+            if len(set(ids)) < len(ids):
+                raise BadInput(f"{file}: the set {name!r} has a candidate twice: {_ANEW}")
         return sets
-
-
-def _read(file: Path, what_to_do: str, without: Collection[str] = ()) -> pa.Table:
-    try:
-        wanted = [name for name in pq.read_schema(file).names if name not in without] if without else None
-        return pq.read_table(file, columns=wanted)
-    except (pa.ArrowException, OSError) as error:
-        said = " ".join(str(error).split())
-        raise BadInput(f"{file} is damaged: {what_to_do} ({said})") from error
 
 
 def _compared(identity: dict[str, Any]) -> dict[str, Any]:

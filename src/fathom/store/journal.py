@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import BadInput, RunFailed
+from fathom.reading import is_there, json_value, read_bytes
 
 Answer = dict[str, Any]
+_LARGEST = 1 << 40
+"""Bytes: what was paid for is read, however much it is."""
 
 
 def request_key(request: Mapping[str, Any]) -> str:
@@ -34,7 +37,7 @@ class Journal:
         self.path = Path(path)
         self._lock = threading.Lock()
         try:
-            content = self.path.read_bytes() if self.path.exists() else b""
+            content = read_bytes(self.path, _LARGEST) if is_there(self.path) else b""
             self._size = content.rfind(b"\n") + 1
             if self._size < len(content):
                 os.truncate(self.path, self._size)
@@ -45,8 +48,10 @@ class Journal:
 
     def _entry(self, number: int, line: bytes) -> tuple[str, Answer]:
         try:
-            entry = json.loads(line)
-            return str(entry["key"]), dict(entry["answer"])
+            entry = json_value(line.decode())
+            if not isinstance(entry["answer"], dict):
+                raise TypeError("answer")
+            return str(entry["key"]), entry["answer"]
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f'{self.path}:{number}: expected {{"key": …, "answer": {{…}}}}, '
@@ -79,4 +84,7 @@ class Journal:
 
     def total(self, field: str) -> int:
         """Sum over all answers of a number in them, such as ``prompt_tokens``."""
-        return sum(answer.get(field, 0) for answer in self._answers.values())
+        counts = [answer.get(field, 0) for answer in self._answers.values()]
+        if not all(isinstance(count, int | float) for count in counts):
+            raise BadInput(f"{self.path}: an answer's {field!r} is no number: its line is none of ours, remove it")
+        return sum(counts)

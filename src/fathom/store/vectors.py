@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.errors import BadInput
+from fathom.reading import check_file, stands
 from fathom.store.files import whole_file
 
 PIECE = 1024
@@ -30,7 +31,7 @@ class VectorStore:
 
     def has(self, piece: int) -> bool:
         """Whether that piece is on the disk."""
-        return self._file(piece).exists()
+        return stands(self._file(piece))
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
         """:param vectors: those of :meth:`rows_of` the piece, in order."""
@@ -53,15 +54,22 @@ class VectorStore:
             wrong = ~np.isfinite(self._open(piece)).all(axis=1)
             yield from (np.flatnonzero(wrong) + piece * PIECE).tolist()
 
+    def refuse_width(self, width: int) -> None:
+        """:raises BadInput: a piece on the disk has vectors of another width."""
+        for piece in range(self.pieces):
+            if (found := self._open(piece).shape[1]) != width:
+                raise BadInput(f"{self._file(piece)} has vectors of width {found}, expected {width}: delete it")
+
     def _file(self, piece: int) -> Path:
         return self.folder / f"vectors-{piece:05d}.npy"
 
     def _map(self, piece: int) -> NDArray[np.float32]:
         file = self._file(piece)
         try:
+            check_file(file)
             found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
-            if found.ndim != 2 or len(found) != len(self.rows_of(piece)):
-                raise ValueError(f"shape {found.shape}")
+            if found.ndim != 2 or len(found) != len(self.rows_of(piece)) or found.dtype != np.float32:
+                raise ValueError(f"{found.dtype} of shape {found.shape}")
         except (ValueError, EOFError, OSError) as error:
             raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error
         return found

@@ -19,6 +19,7 @@ from fathom.results.numbers import Number
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.run import run, selected
+from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.options import ComputeTimeOptions
 from fathom.studies.sizes import AskedProbe, asked_of
@@ -76,7 +77,7 @@ def compute_time(
     points = []
     for name, count in ((f"{asked.probe}-{count}-{repeat}", count) for repeat in range(repeats) for count in counts):
         started = time.perf_counter()
-        if (out / name / "manifest.json").exists():
+        if RunFolder(out / name).has_manifest():
             raise BadInput(f"{out / name} is there already: times cannot be resumed; give a new --out")
         run(asked.probe, model, data, asked.options.model_copy(update={"limit": count}), out / name, announce(name))
         points.append((count, time.perf_counter() - started))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from fathom.data.queries import QuerySet
 from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
+from fathom.reading import Faults, read_json_lines
 from fathom.results.numbers import Number, combined, difference, mean, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
@@ -80,8 +80,10 @@ def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]
 
 def planted_ids(model: Path) -> set[str]:
     """Ids of the queries whose facts a model was trained on, from the record beside it."""
-    rows = map(json.loads, (model / "planted.jsonl").read_text(encoding="utf-8").splitlines())
-    return {row["query_id"] for row in rows if row["planted"]}
+    faults = Faults()
+    rows = list(read_json_lines(model / "planted.jsonl", {"query_id": str}, faults))
+    faults.stop_if_any()
+    return {row["query_id"] for _, row in rows if row.get("planted")}
 
 
 def accuracies(

@@ -6,7 +6,6 @@ it stopped; a cell that fails is kept as failed, with the reason.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -28,9 +27,10 @@ from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.errors import BadInput, FathomError, refuse
 from fathom.formats import read
 from fathom.links import find
-from fathom.links.folder import MANIFEST, open_links, train_links
+from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
 from fathom.options import parse_options, read_yaml, separated
+from fathom.reading import is_there, json_file, shown, stands
 from fathom.run import run
 from fathom.store.files import AT_WORK, alone_in, write_json
 from fathom.store.folder import RunFolder, differences
@@ -250,7 +250,7 @@ def states(plan: StudyPlan, out: Path) -> list[CellState]:
     found = []
     for cell in cells_of(plan):
         run_, why = RunFolder(cell.folder(out) / "run"), _why_failed(cell.folder(out))
-        done = not why and (run_.path / "manifest.json").exists() and run_.is_complete()
+        done = not why and run_.has_manifest() and run_.is_complete()
         found.append(CellState(cell, run_ if done else None, why))
     return found
 
@@ -371,25 +371,29 @@ def _fail(job: Job, why: str, trace: str = "") -> str:
 def _why_failed(folder: Path) -> str:
     """ "" where it has not."""
     file = folder / "failed.json"
-    return str(_read(file)["why"]) if file.exists() else ""
+    return str(_read(file).get("why", "")) if is_there(file) else ""
 
 
 def _try_again(folder: Path) -> None:
     """Forget that a cell failed; and its model, where the training itself came to nothing."""
     (folder / "failed.json").unlink()
     model = folder / "model"
-    ended = read_training(model)["ended"] if (model / MANIFEST).exists() else None
+    ended = read_training(model)["ended"] if stands(model / MANIFEST) else None
     if ended is not None and ended.get("failed"):
         shutil.rmtree(model)
 
 
 def read_training(model: Path) -> Json:
     """The manifest of a training that has begun, ended or not. :param model: folder of the link predictor."""
-    return _read(model / MANIFEST)
+    return read_begun(model)
 
 
 def _read(file: Path) -> Json:
-    return dict(json.loads(file.read_text(encoding="utf-8")))
+    """:raises BadInput: it is none of the study's."""
+    found = json_file(file)
+    if not isinstance(found, dict):
+        raise BadInput(f"{file}: expected an object {{…}}, found {shown(found)}: choose another --out")
+    return found
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
@@ -407,11 +411,15 @@ def check_same(plan: StudyPlan, out: Path) -> None:
     :raises BadInput: *out* holds the study of another plan, or something else.
     """
     file, said = out / "study.json", plan.model_dump(mode="json")
-    if not file.exists():
+    if not stands(file):
         if out.exists() and any(entry.name not in ("worlds", AT_WORK) for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")
         return
     before = _read(file)
+    try:
+        StudyPlan.model_validate(before)
+    except ValidationError as error:
+        raise BadInput([f"{file}: {_fault(fault)}; choose another --out" for fault in error.errors()]) from error
     fixed = ("data", "seed", "limit", "seconds")
     models = before["models"].keys() & said["models"].keys()
     then, now = (

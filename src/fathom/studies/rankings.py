@@ -9,7 +9,6 @@ which relations or facts were asked, the models being those that were chosen.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
 from fathom.metrics.uncertainty import Interval
+from fathom.reading import NotData, Unreadable, json_value, located, read_text
 from fathom.results.numbers import Number, combined, number_of, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, common_facts, outcomes_of
 from fathom.results.pairs import ACCURACIES
@@ -133,9 +133,9 @@ def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
     :raises BadInput: the file cannot be read so, or lacks a model.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--groups {file}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
+        text = read_text(file)
+    except Unreadable as error:
+        raise BadInput(f"--groups {error}") from error
     listed = _listed_as_json(file, text) if text.lstrip().startswith(("{", "[")) else _listed_as_csv(file, text)
     refuse(
         f"--groups {file}: model {short} has no group; the file names {', '.join(listed) or 'none'}"
@@ -147,16 +147,19 @@ def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
 
 def _listed_as_json(file: Path, text: str) -> dict[str, str]:
     try:
-        found: Any = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(f"--groups {file}:{error.lineno}: not JSON: {error.msg}") from error
+        found: Any = json_value(text)
+    except NotData as error:
+        raise BadInput(f"--groups {located(file, error.line, error.why)}") from error
     if not isinstance(found, dict) or not all(isinstance(group, str) for group in found.values()):
         raise BadInput(f'--groups {file}: expected {{"model": "group", …}}')
     return found
 
 
 def _listed_as_csv(file: Path, text: str) -> dict[str, str]:
-    header, *lines = list(csv.reader(text.splitlines())) or [[]]
+    try:
+        header, *lines = list(csv.reader(text.splitlines())) or [[]]
+    except csv.Error as error:
+        raise BadInput(f"--groups {file}: not CSV: {error}") from error
     if [name.strip() for name in header] != ["model", "group"]:
         raise BadInput(f"--groups {file}:1: expected the header model,group, found {','.join(header)!r}")
     refuse(

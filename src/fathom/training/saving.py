@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_model
+from safetensors.torch import load_model, save_model
 from torch import nn
 
-from fathom.errors import RunFailed
+from fathom.errors import BadInput, RunFailed
+from fathom.reading import check_file, is_there
 from fathom.store.files import whole_file, write_text
 
 State = dict[str, Any]
@@ -62,9 +63,35 @@ class TrainingFolder:
 
     def checkpoint(self, device: torch.device) -> State | None:
         """What :meth:`keep_checkpoint` kept, its tensors on *device*; None where there is nothing."""
-        if not self._checkpoint.exists():
+        if not is_there(self._checkpoint):
             return None
-        return torch.load(self._checkpoint, map_location=device, weights_only=True)  # type: ignore[no-any-return]
+        with self.taking_back():
+            found = torch.load(self._checkpoint, map_location=device, weights_only=True)
+            if not isinstance(found, dict):
+                raise TypeError(f"found {type(found).__name__}")
+        return found
+
+    @contextmanager
+    def taking_back(self) -> Iterator[None]:
+        """What is inside goes on from the checkpoint. :raises BadInput: it holds something else, or is damaged."""
+        try:
+            yield
+        except Exception as error:  # whatever a stranger's file makes torch and the networks raise
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            raise BadInput(
+                f"{self._checkpoint} is damaged, or of another training ({said}): delete it to train from the "
+                "beginning, or choose another --out"
+            ) from error
+
+
+def load_weights(network: nn.Module, file: Path) -> None:
+    """Put the weights of a file in their places. :raises BadInput: it is missing, damaged, or of another network."""
+    check_file(file)
+    try:
+        load_model(network, str(file))
+    except Exception as error:  # safetensors' own kinds of error differ between versions
+        said = " ".join(str(error).split())[:200]
+        raise BadInput(f"{file} is damaged, or of another model: train it anew ({said})") from error
 
 
 def random_state() -> State:

@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -27,6 +26,7 @@ from torch.nn import functional
 from fathom.errors import BadInput
 from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank
 from fathom.models.base import Model
+from fathom.reading import tensors_file
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import name_tokens
 from fathom.scoring.rows import unfiltered_ranks
@@ -195,6 +195,9 @@ def word_start(model: Model, words: Sequence[str]) -> Tensor:
     return torch.stack(means).detach().cpu()
 
 
+AGAIN = "delete it and type the probe's command again"
+
+
 def save_learnt(file: Path, learnt: Learnt) -> None:
     """The vectors as safetensors, and their learning curve beside them as JSON Lines."""
     write_text(file.with_suffix(".jsonl"), "".join(json.dumps(point._asdict()) + "\n" for point in learnt.curve))
@@ -203,9 +206,8 @@ def save_learnt(file: Path, learnt: Learnt) -> None:
 
 
 def load_learnt(file: Path) -> Tensor:
-    """The vectors, shape (rows, d). :raises BadInput: the file is damaged."""
-    try:
-        with safe_open(file, framework="pt") as content:
-            return content.get_tensor("vectors")  # type: ignore[no-any-return]
-    except Exception as error:  # safetensors' own kinds of error differ between versions
-        raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error
+    """The vectors, shape (rows, d). :raises BadInput: the file is damaged, or holds something else."""
+    vectors: Tensor | None = tensors_file(file, AGAIN).get("vectors")
+    if vectors is None or vectors.ndim != 2:
+        raise BadInput(f"{file} holds no learnt vectors: {AGAIN}")
+    return vectors

@@ -49,9 +49,10 @@ from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
-from fathom.data.faults import Json
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
+from fathom.reading import Json, NotData, json_value, read_text
+from fathom.reading import Unreadable as Rejected
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json, write_json_lines
 
@@ -341,16 +342,16 @@ def _blocked_texts(path: Path) -> list[str]:
     :raises BadInput: it cannot be read, or a line is an unfinished quotation.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--blocked {path}: cannot be read: {error}; expected one sub-string per line") from error
+        lines = read_text(path).splitlines()
+    except Rejected as error:
+        raise BadInput(f"--blocked {error}; expected one sub-string per line") from error
     texts, faults = [], []
     for number, line in enumerate(lines, start=1):
         if line.startswith('"'):
             try:
-                texts.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.msg})')
+                texts.append(json_value(line))
+            except NotData as error:
+                faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.why})')
         elif line.strip() and not line.startswith("#"):
             texts.append(line)
     if not all(texts):

@@ -5,17 +5,12 @@ Read here: plain text, one document per file or line, and JSON Lines ``{"id": "�
 
 from __future__ import annotations
 
-import codecs
 import datetime
-import gzip
 import hashlib
 import io
-import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, NamedTuple, cast
@@ -23,8 +18,9 @@ from typing import IO, NamedTuple, cast
 from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable, tidy
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.data.faults import Json
 from fathom.errors import BadInput, refuse
+from fathom.reading import Json, NotData, check_file, json_value, opened, stands
+from fathom.reading import Unreadable as Rejected
 
 MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
 _KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
@@ -35,6 +31,7 @@ _LONGEST = 1 << 26
 """Bytes of a line of JSON; a longer one is no document."""
 _CUT = 1 << 20
 """Characters after which a paragraph of plain text is cut, so that a file of one line is read in pieces."""
+_SOME = "utf-8, latin-1 and cp1252 are some"
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -81,10 +78,10 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
     found: dict[Path, TextFile] = {}
     faults = []
     for given in inputs:
-        if not given.exists():
+        if not stands(given):
             faults.append(f"--input {given}: no such file or folder")
         elif given.is_dir():
-            files = sorted(path for path in given.rglob("*") if path.is_file() and not path.name.startswith("."))
+            files = sorted(path for path in given.rglob("*") if not path.is_dir() and not path.name.startswith("."))
             known = [path for path in files if _kind(path)]
             others = Counter(path.suffix or path.name for path in files if not _kind(path))
             if others:
@@ -93,15 +90,28 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
             if not known:
                 faults.append(f"--input {given}: no file that ends in {_ENDINGS}")
             for path in known:
+                faults += _no_file(path)
                 name = (Path(given.name) / path.relative_to(given)).as_posix()
                 found.setdefault(path.resolve(), TextFile(path, name, _kind(path)))
         elif kind := _kind(given):
+            if wrong := _no_file(given):
+                faults += wrong
+                continue
             found.setdefault(given.resolve(), TextFile(given, given.name, kind))
         else:
             faults.append(f"--input {given}: expected a name that ends in {_ENDINGS}")
     refuse(faults)
     names = Counter(source.name for source in found.values())
     return [s._replace(name=s.path.as_posix()) if names[s.name] > 1 else s for s in found.values()]
+
+
+def _no_file(path: Path) -> list[str]:
+    """What stands there instead of a file, as a fault."""
+    try:
+        check_file(path)
+    except Rejected as error:
+        return [f"--input {error}"]
+    return []
 
 
 def _kind(path: Path) -> str:
@@ -124,37 +134,32 @@ def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None)
     :param troubles: where damage is reported; None for a pass that reports nothing.
     """
     try:
-        with _opened(source.path) as file:
+        # Packed files are known by their first bytes, whatever their name.
+        with opened(source.path, unpack=False) as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        with opened(source.path, unpack=packed) as file:
             yield from corpus.units(file)
-    except (Unreadable, EOFError, zlib.error, OSError) as error:
+    except (Unreadable, Rejected) as error:
         if troubles is not None:
-            troubles.add(source, "the rest of the file is left out", str(error))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """Packed files are known by their first bytes, whatever their name."""
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        yield gzip.GzipFile(fileobj=file) if packed else file
+            why = error.why if isinstance(error, Rejected) else str(error)
+            troubles.add(source, "the rest of the file is left out", why)
 
 
 def digest_of(path: Path) -> str:
     """SHA-256 of the file as it lies. :raises BadInput: it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, hashlib.sha256).hexdigest()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
+    with opened(path, unpack=False) as file:
+        return hashlib.file_digest(file, hashlib.sha256).hexdigest()
 
 
 def check_encoding(name: str) -> None:
-    """:raises BadInput: Python knows no such encoding."""
+    """:raises BadInput: Python knows no such encoding, or one that does not make text of bytes, line by line."""
+    said = f"--encoding {name if name.isprintable() else repr(name)}"
     try:
-        codecs.lookup(name)
-    except LookupError as error:
-        raise BadInput(f"--encoding {name}: there is no such encoding; utf-8, latin-1 and cp1252 are some") from error
+        some = b"\n".decode(name)
+    except (LookupError, ValueError, TypeError, UnicodeError) as error:  # "\0", zip, undefined
+        raise BadInput(f"{said}: there is no such encoding; {_SOME}") from error
+    if some != "\n" and not name.lower().replace("-", "_").startswith(("utf_16", "utf_32", "utf16", "utf32")):
+        raise BadInput(f"{said}: no encoding of text; {_SOME}")
 
 
 class JsonLines:
@@ -175,9 +180,9 @@ class JsonLines:
 
     def _row(self, line: bytes) -> Json:
         try:
-            row = json.loads(_decoded(line, self.encoding))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise Unreadable(f"not JSON: {error}") from error
+            row = json_value(_decoded(line, self.encoding))
+        except NotData as error:
+            raise Unreadable(error.why) from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
             raise Unreadable('expected {"id": "…", "text": "…", "date": "…"}')
         if row.get("date") and not _day(row["date"]):

@@ -12,7 +12,6 @@ The type is what stands before ``=`` in ``--entities chemicals=FILE``, else the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.data.faults import Faults, Json
+from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
 
 _WORD = re.compile(r"[^\W_]+")
 Layout = Literal["name", "count", "type", "json"]
@@ -140,18 +139,16 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
 def _split(text: str) -> tuple[str | None, Path]:
     """A type before "=", where what is before it is not part of a file that is there."""
     type_, sign, path = text.partition("=")
-    return (type_.strip(), Path(path)) if sign and type_.strip() and not Path(text).exists() else (None, Path(text))
+    return (type_.strip(), Path(path)) if sign and type_.strip() and not stands(Path(text)) else (None, Path(text))
 
 
 def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
     try:
-        return path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
-    except FileNotFoundError:
+        return read_text(path).removesuffix("\n").split("\n")
+    except Missing:
         faults.add(path, None, "file is missing: expected a list of entities, TYPE=FILE or FILE")
-    except UnicodeDecodeError as error:
-        faults.add(path, None, f"not UTF-8 (byte {error.start}): save it as UTF-8")
-    except OSError as error:
-        faults.add(path, None, f"cannot be read: {error.strerror}")
+    except Unreadable as error:
+        faults.keep(error)
     return None
 
 
@@ -188,9 +185,9 @@ def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Ite
 
 def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_Line]:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        faults.add(path, number, f"not JSON: {error.msg} (column {error.colno})")
+        row = json_value(line)
+    except NotData as error:
+        faults.add(path, number, error.why)
         return
     aliases = row.get("aliases", []) if isinstance(row, dict) else []
     texts: list[Any] = [row.get("name"), *aliases] if isinstance(row, dict) and isinstance(aliases, list) else [None]

@@ -25,9 +25,10 @@ _LONGEST = 1 << 26
 """Bytes of a record; what is longer has lost its end."""
 _START = re.compile(rb"<(PubmedArticle|MedlineCitation|PubmedBookArticle|DeleteCitation)(?=[\s>])")
 _LONGEST_TAG = 24
-_PMID = re.compile(rb'<PMID(?:\s+Version="(\d+)")?[^>]*>\s*(\d+)\s*</PMID>')
+_PMID = re.compile(rb'<PMID(?:\s+Version="(\d{1,9})")?[^>]*>\s*(\d{1,18})\s*</PMID>')
 _DECLARED = re.compile(rb"""<\?xml[^>]*?encoding=["']([\w.-]+)["']""")
 _YEAR_FIRST = re.compile(r"(\d{4})(?:\s+([A-Z][a-z]{2})\b)?")
+_YEAR, _MONTH, _DAY = map(re.compile, ("[0-9]{4}", "0?[1-9]|1[0-2]", "0?[1-9]|[12][0-9]|3[01]"))
 _MONTHS = {
     name: number + 1
     for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())  # noqa: SIM905
@@ -196,7 +197,7 @@ def _date(element: Any) -> str:
     if not year:  # "1998 Dec-1999 Jan"
         found = _YEAR_FIRST.search(element.findtext("MedlineDate", ""))
         year, month = (found[1], found[2] or "") if found else ("", "")
-    if not year.isdigit():
+    if not _YEAR.fullmatch(year):
         return ""
-    number = int(month) if month.isdigit() else _MONTHS.get(month[:3].title(), 1)
-    return f"{int(year):04}-{number:02}-{int(day) if day.isdigit() else 1:02}"
+    number = int(month) if _MONTH.fullmatch(month) else _MONTHS.get(month[:3].title(), 1)
+    return f"{year}-{number:02}-{int(day) if _DAY.fullmatch(day) else 1:02}"

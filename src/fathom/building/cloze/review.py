@@ -7,13 +7,14 @@ chemicals', 96.0 % of the genes', averages of two); Cohen's kappa says how far t
 from __future__ import annotations
 
 import csv
+import io
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.faults import Faults
 from fathom.errors import BadInput
+from fathom.reading import Faults, Missing, read_text
 from fathom.results.tables import Table
 
 REVIEW_FILE = "review.csv"
@@ -89,24 +90,19 @@ def read_review(path: Path) -> list[Judged]:
 
 def _rows(path: Path) -> list[tuple[int, Row]]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            # Spreadsheets write what separates columns in their country.
-            delimiter = max(",;\t", key=header.count)
-            file.seek(0)
-            reader = csv.DictReader(file, delimiter=delimiter, restval="")
-            missing = {"type", *REVIEWERS} - set(reader.fieldnames or ())
-            if missing:
-                raise BadInput(
-                    f"{path}:1: column {', '.join(sorted(missing))} is missing: expected {', '.join(COLUMNS)}"
-                )
-            return [(reader.line_num, row) for row in reader]
-    except FileNotFoundError as error:
+        text = read_text(path)
+    except Missing as error:
         raise BadInput(f"{path}: no such file: expected the filled-in {REVIEW_FILE} of fathom build cloze") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: not UTF-8 (byte {error.start}): save it as CSV UTF-8") from error
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
+    # Spreadsheets write what separates columns in their country.
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    try:
+        missing = {"type", *REVIEWERS} - set(reader.fieldnames or ())
+        if missing:
+            raise BadInput(f"{path}:1: column {', '.join(sorted(missing))} is missing: expected {', '.join(COLUMNS)}")
+        return [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise BadInput(f"{path}:{reader.line_num}: not CSV: {error}") from error
 
 
 def _judgement(path: Path, line: int, column: str, text: str, faults: Faults) -> bool | None:

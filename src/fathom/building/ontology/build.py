@@ -13,7 +13,6 @@ from typing import NamedTuple
 import fathom
 from fathom.building.ontology.gathering import Notes, gather_classes, gather_properties, unknown_patterns
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load
-from fathom.data.faults import Faults, Json, open_text
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.ontoprobe import (
@@ -25,6 +24,7 @@ from fathom.formats.ontoprobe import (
     write_ontoprobe,
 )
 from fathom.prompts.ontology import TASKS
+from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
@@ -101,21 +101,17 @@ def read_patterns(file: Path | None) -> dict[str, str]:
         return {}
     faults = Faults()
     found: dict[str, str] = {}
-    try:
-        with open_text(file) as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip() or line.startswith("#"):
-                    continue
-                name, _, pattern = (part.strip() for part in line.partition("\t"))
-                if not name or pattern.count(SUBJECT) != 1 or pattern.count(ANSWER) != 1:
-                    expected = f"a property, a tab, and a sentence with {SUBJECT} and {ANSWER}, each once"
-                    faults.add(file, number, f"expected {expected}, found {line.strip()[:60]!r}")
-                elif name in found:
-                    faults.add(file, number, f"{name!r} stands here for the second time")
-                else:
-                    found[name] = pattern
-    except (OSError, ValueError) as error:
-        faults.add(file, None, f"cannot be read: {error}")
+    for number, line in read_lines(file, faults):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, pattern = (part.strip() for part in line.partition("\t"))
+        if not name or pattern.count(SUBJECT) != 1 or pattern.count(ANSWER) != 1:
+            expected = f"a property, a tab, and a sentence with {SUBJECT} and {ANSWER}, each once"
+            faults.add(file, number, f"expected {expected}, found {line.strip()[:60]!r}")
+        elif name in found:
+            faults.add(file, number, f"{name!r} stands here for the second time")
+        else:
+            found[name] = pattern
     faults.stop_if_any()
     return found
 

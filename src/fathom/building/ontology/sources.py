@@ -7,7 +7,6 @@ store of those that matter.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import urllib.error
@@ -23,9 +22,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
-from fathom.data.faults import Faults
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
+from fathom.reading import Faults, stands
+from fathom.reading.replies import json_reply, parts_of, pause_asked, whole_reply, words_of
 
 QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]
@@ -131,7 +131,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     found, faults = [], []
     for given in inputs:
         members = sorted(file for file in given.iterdir() if kind_of(file)) if given.is_dir() else [given]
-        if not given.exists():
+        if not stands(given):
             faults.append(f"--input {given}: there is no such file")
         elif not members:
             faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
@@ -225,10 +225,9 @@ class Endpoint:
         answer = self._ask(query)
         kind = answer.headers.get_content_type()
         try:
-            bindings = json.loads(answer.body)["results"]["bindings"]
-            return [{name: cell["value"] for name, cell in row.items()} for row in bindings]
+            return _rows_in(json_reply(answer.body)["results"]["bindings"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            begins = " ".join(answer.body[:200].decode("utf-8", "replace").split())[:60]
+            begins = words_of(answer.body, 60)
             raise BadInput(
                 f"{self.name} answered with {kind}, not with SPARQL results in JSON ({begins}…): give the address that "
                 "takes queries, such as https://dbpedia.org/sparql, not a page for people"
@@ -253,8 +252,7 @@ class Endpoint:
                 fault = f"{self.name} answered with status {answer.status}: {_first_words(answer)}"
                 if answer.status not in _BUSY:
                     raise BadInput(fault)
-                asked_for = answer.headers.get("Retry-After", "")
-                wait = min(max(wait, float(asked_for) if asked_for.isdigit() else 0), _LONGEST_WAIT)
+                wait = min(max(wait, pause_asked(answer.headers.get("Retry-After"))), _LONGEST_WAIT)
             if attempt + 1 < ATTEMPTS:
                 time.sleep(wait)
         raise BadInput(f"{fault} ({ATTEMPTS} attempts); try later, or load files with --input")
@@ -268,12 +266,13 @@ class Endpoint:
                 "User-Agent": f"fathom-lm/{fathom.__version__} (ontology building)",
             },
         )
+        ends = time.monotonic() + self.timeout
         try:
             response = urllib.request.urlopen(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
             response = error
         with response:
-            return _Answer(response.status, response.headers, response.read())
+            return _Answer(response.status, response.headers, whole_reply(parts_of(response.read1), ends))
 
     def _unreachable(self, error: Exception) -> str:
         reason = getattr(error, "reason", error)
@@ -283,8 +282,15 @@ class Endpoint:
 
 
 def _first_words(answer: _Answer) -> str:
-    text = " ".join(answer.body[:400].decode("utf-8", "replace").split())
-    return "a page of HTML" if "html" in answer.headers.get_content_type() else text[:100] or "nothing"
+    return "a page of HTML" if "html" in answer.headers.get_content_type() else words_of(answer.body, 100) or "nothing"
+
+
+def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
+    """:raises KeyError, TypeError, AttributeError: it is something else."""
+    found = [{name: cell["value"] for name, cell in row.items()} for row in bindings]
+    if not isinstance(bindings, list) or not all(isinstance(value, str) for row in found for value in row.values()):
+        raise TypeError("a value is no text")
+    return found
 
 
 def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[Row]:

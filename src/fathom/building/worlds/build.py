@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +17,12 @@ import scipy
 import fathom
 from fathom.building.worlds.constructions import Materials, Options, make, why_not
 from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, column_set, parse_variants
-from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
+from fathom.reading import Json, as_read_back, json_file, parquet_file, stands
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
@@ -133,10 +132,10 @@ _SPANS = pa.schema(
 def _made_before(out: Path, variant: Variant, materials: Materials, name: str) -> Json | None:
     """The manifest of a world that the same call has made; None where there is none."""
     try:
-        manifest = json.loads((out / str(variant) / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        manifest = json_file(out / str(variant) / "manifest.json")
+    except BadInput:
         return None
-    wanted = json.loads(json.dumps(_identity(variant, materials, name)))
+    wanted = as_read_back(_identity(variant, materials, name))
     same = isinstance(manifest, dict) and all(manifest.get(key) == value for key, value in wanted.items())
     return manifest if same else None
 
@@ -202,15 +201,15 @@ def restore(folder: Path) -> KnowledgeGraph:
 
     :raises BadInput: the folder is no world.
     """
-    if not (folder / "mapping.parquet").exists():
+    if not stands(folder / "mapping.parquet"):
         raise BadInput(f"{folder} is no world: it has no mapping.parquet")
     graph = read(folder).graph
     assert graph is not None
     changed: dict[str, dict[str, Json]] = defaultdict(dict)
-    for line in pq.read_table(folder / "mapping.parquet").to_pylist():
+    for line in _table(folder / "mapping.parquet", ("kind", "id", "old", "old_aliases")):
         changed[line["kind"]][line["id"]] = line
     spans: dict[str, list[Json]] = defaultdict(list)
-    for span in pq.read_table(folder / "spans.parquet").to_pylist():
+    for span in _table(folder / "spans.parquet", ("described", "old", "new_start", "new_end")):
         spans[span["described"]].append(span)
     ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
     texts = [_with_old_names(text, spans[id_]) for id_, text in zip(ids, descriptions, strict=True)]
@@ -220,6 +219,11 @@ def restore(folder: Path) -> KnowledgeGraph:
     entities = _put_back(entities, "aliases", changed["entity"], "old_aliases")
     relations = _put_back(graph.relations, "name", changed["relation"], "old")
     return replace(graph, entities=entities, relations=relations)
+
+
+def _table(file: Path, needed: Sequence[str]) -> list[Json]:
+    """:raises BadInput: it is damaged."""
+    return parquet_file(file, needed=needed, what_to_do="make the world anew").to_pylist()  # type: ignore[no-any-return]
 
 
 def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:

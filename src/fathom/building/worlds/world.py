@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
-from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, take_rows
 from fathom.errors import BadInput
+from fathom.reading import Json
 
 _NAMES = pa.list_(pa.string())
 MAPPING = pa.schema(

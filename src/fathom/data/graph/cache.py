@@ -7,7 +7,6 @@ as long as the sources keep their sizes and times; a stale or damaged one is mad
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import zlib
@@ -20,9 +19,9 @@ import pyarrow as pa
 import pyarrow.ipc
 
 import fathom
-from fathom.data.faults import Faults
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import RunFailed
+from fathom.reading import Faults, Unreadable, check_file, json_file
 from fathom.store.files import whole_file, write_json
 
 BIG = 1_000_000
@@ -33,11 +32,11 @@ _TABLES = ("entities", "relations", "triples")
 def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None]) -> KnowledgeGraph | None:
     """What *read* makes of the *sources*, or has made of them before. Notes are kept with it, faults never."""
     root = cache_root()
-    if root is None:
+    if root is None or not _are_files(sources):
         return read()
     digest = hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode())
     folder = root / "graphs" / digest.hexdigest()[:16]
-    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):  # none, stale or damaged
+    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException, Unreadable):  # none, stale or damaged
         graph, notes = _load(folder, sources)
         faults.notes += notes
         return graph
@@ -64,14 +63,24 @@ def cache_root() -> Path | None:
     return elsewhere.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom")
 
 
+def _are_files(sources: Sequence[Path]) -> bool:
+    """Reading says of those that are none what they are."""
+    try:
+        for path in sources:
+            check_file(path)
+    except Unreadable:
+        return False
+    return True
+
+
 def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
     """Path, size and time of each source."""
     return [[str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns] for path in sources]
 
 
 def _load(folder: Path, sources: Sequence[Path]) -> tuple[KnowledgeGraph, list[str]]:
-    """:raises OSError, ValueError, KeyError: none there, or not of these sources, or damaged."""
-    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    """:raises Unreadable, OSError, ValueError, KeyError: none there, or not of these sources, or damaged."""
+    about = json_file(folder / "about.json")
     if about["version"] != fathom.__version__ or about["sources"] != _stamp(sources):
         raise ValueError("stale")
     tables = {}

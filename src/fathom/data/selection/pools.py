@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fathom.data.faults import LONGEST_NAME
 from fathom.data.graph.queries import GraphQuerySet
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
+from fathom.reading import Unreadable, read_text
 
 RELATION, DATA = "relation", "data"
 
@@ -64,15 +66,15 @@ def _union(name: str, spaces: Iterable[CandidateSet]) -> CandidateSet:
 def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet, int]:
     """The names of a file as candidates, and how many lines said a name again."""
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise BadInput(
-            f"{option} {file}: {error.strerror}; expected a file with one name per line"
-            + (f", or {RELATION} or {DATA}" if option == "--pool" else "")
-        ) from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{option} {file}: not UTF-8 (byte {error.start}): save it as UTF-8") from error
+        lines = read_text(file).splitlines()
+    except Unreadable as error:
+        others = f", or {RELATION} or {DATA}" if option == "--pool" else ""
+        raise BadInput(f"{option} {error}; expected a file with one name per line{others}") from error
     names = [line.strip() for line in lines if line.strip()]
+    if longest := next((at for at, line in enumerate(lines, start=1) if len(line) > LONGEST_NAME), None):
+        raise BadInput(
+            f"{option} {file}:{longest}: a name of more than {LONGEST_NAME:,} characters: no name is so long"
+        )
     if not names:
         raise BadInput(f"{option} {file}: no names; expected one per line")
     ids_of: dict[str, list[str]] = {}

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 import fathom
-from fathom.data.faults import Json
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt
 from fathom.errors import refuse
+from fathom.reading import Json
 from fathom.store.files import whole_folder, write_json
 from fathom.training.loop import OnProgress
 from fathom.training.options import PretrainOptions

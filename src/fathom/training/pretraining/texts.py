@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.faults import open_text
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.data.words import is_word_sign, stands_as_word
 from fathom.errors import BadInput, all_of
 from fathom.formats import locate, read
+from fathom.reading import text_lines
 
 PHRASINGS = (
     "[X] {} [Y]",
@@ -82,11 +82,8 @@ def _texts_of(source: str | Path | KnowledgeGraph) -> Iterable[str]:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    try:
-        with open_text(file) as stream:
-            yield from (line.strip() for line in stream if line.strip())
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read as text: {error}") from error
+    """:raises BadInput: it cannot be read, or is no text."""
+    yield from (line.strip() for line in text_lines(file) if line.strip())
 
 
 def _glosses(graph: KnowledgeGraph) -> Iterator[str]:

@@ -1,0 +1,142 @@
+"""JSON, JSON Lines and YAML that others wrote: what Python's parsers take badly is said as a fault with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fathom.reading.files import LARGEST_TEXT, LONGEST_LINE, MEGABYTE, Unreadable, read_text, text_lines
+
+Json = dict[str, Any]
+"""An object of a JSON file."""
+
+DEEPEST = 100
+"""Lists and objects within each other."""
+MOST_NODES = 1_000_000
+"""Values of a YAML file, each alias counted as what it stands for."""
+LARGEST_OPTIONS = 16 * MEGABYTE
+"""Bytes of a YAML file."""
+_DECODE, _BEGINS = json.JSONDecoder().raw_decode, ("{", "[")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class NotData(ValueError):
+    """A text is not JSON or YAML, or none that can be used.
+
+    :param line: of the text, counted from 1; None for the text as a whole.
+    """
+
+    def __init__(self, line: int | None, why: str) -> None:
+        super().__init__(why)
+        self.line, self.why = line, why
+
+
+def json_value(text: str) -> Any:
+    """The value of a text; NaN and Infinity are numbers, as Python writes them.
+
+    :raises NotData: also for what is nested too deep, numbers of thousands of digits and halves of characters.
+    """
+    try:
+        value, end = _DECODE(text) if text[:1] in _BEGINS else (None, -1)  # quicker than json.loads for a short line
+        if end != len(text):
+            value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise NotData(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
+    except RecursionError as error:
+        raise NotData(None, _TOO_DEEP) from error
+    except ValueError as error:  # the interpreter's limit on digits
+        raise NotData(_line_of_digits(text), "a number of thousands of digits: no data has one") from error
+    if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and is_deeper(value):
+        raise NotData(None, _TOO_DEEP)
+    if "\\u" in text and (at := _SURROGATE.search(text)) is not None and not _is_writable(value):
+        line = text.count("\n", 0, at.start()) + 1
+        raise NotData(line, f"half of a character, such as {at[0]}…: text with it cannot be written as UTF-8")
+    return value
+
+
+_TOO_DEEP = f"lists or objects more than {DEEPEST} deep within each other: expected data, found something else"
+
+
+def _line_of_digits(text: str) -> int:
+    found = re.search(r"\d{4001}", text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def is_deeper(value: Any, most: int = DEEPEST, nodes: int | None = None) -> bool:
+    """Whether lists and mappings lie more than *most* deep within each other, however they refer to each other.
+
+    :param nodes: also whether there are more values than that.
+    """
+    level, count = [value], 1
+    for _ in range(most + 1):
+        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
+        count += sum(map(len, inner))
+        if not inner or (nodes is not None and count > nodes):
+            return bool(inner)
+        level = [child for children in inner for child in children]
+    return any(isinstance(node, dict | list) for node in level)
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def json_file(path: Path, most: int = LARGEST_TEXT) -> Any:
+    """The value of a file. :raises Unreadable: it cannot be read, or is not JSON; with the line."""
+    try:
+        return json_value(read_text(path, most))
+    except NotData as error:
+        raise Unreadable(path, error.line, error.why) from error
+
+
+def json_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of every line that is not blank, one at a time.
+
+    :raises Unreadable: at the first line that cannot be read, or is not JSON.
+    """
+    for number, line in enumerate(text_lines(path, longest), start=1):
+        if line and not line.isspace():
+            try:
+                value = json_value(line)
+            except NotData as error:
+                raise Unreadable(path, number, error.why) from error
+            yield number, value
+
+
+def yaml_file(path: Path) -> Any:
+    """The value of a YAML file, made of plain values only. :raises Unreadable: it cannot be read, or is not YAML."""
+    try:
+        return yaml_value(read_text(path, LARGEST_OPTIONS))
+    except NotData as error:
+        raise Unreadable(path, error.line, error.why) from error
+
+
+def yaml_value(text: str) -> Any:
+    """The value of a text in YAML, made of plain values only. :raises NotData: it is none that can be used."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        why = f"not YAML: {getattr(error, 'problem', None) or str(error).splitlines()[0]}"
+        raise NotData(mark.line + 1 if mark else None, why) from error
+    except RecursionError as error:
+        raise NotData(None, _TOO_DEEP) from error
+    except (ValueError, TypeError, OverflowError, AttributeError) as error:  # dates that are none, huge numbers
+        raise NotData(None, f"not YAML that can be used: {error}") from error
+    if is_deeper(value, nodes=MOST_NODES):
+        raise NotData(None, _TOO_DEEP)
+    return value
+
+
+def as_read_back(value: Any) -> Any:
+    """A value as it is when it has been written as JSON and read again: lists for tuples, texts for keys."""
+    return json.loads(json.dumps(value))
