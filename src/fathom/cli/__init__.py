@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from fathom.cli.options import Commands, option, with_example
 from fathom.errors import FathomError
 from fathom.options import Group
+from fathom.reading.files import printable
 
 COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
@@ -103,4 +104,4 @@ def faults() -> list[str]:
 
 
 def _complain(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201
+    print(printable(line), file=sys.stderr)  # noqa: T201

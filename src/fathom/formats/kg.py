@@ -258,7 +258,8 @@ def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, fau
             faults.add(file, None, f"'alternatives' of {id_!r} must be a list of texts, found {listed!r}")
             listed = None
         others = [about.get("label"), *(listed or ())]
-        aliases.append([other for other in dict.fromkeys(others) if isinstance(other, str) and other not in ("", name)])
+        texts = dict.fromkeys(other for other in others if isinstance(other, str))
+        aliases.append([other for other in texts if other not in ("", name)])
     return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
 
 

@@ -62,6 +62,7 @@ def load(
     chosen = device_of(device)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     config = from_pretrained(AutoConfig, name, options)
+    _check_sizes(config, name)
     attention = attention_of(config, name)
     tokenizer = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     _check_tokenizer(tokenizer, attention, name)
@@ -72,6 +73,7 @@ def load(
         options["device_map"] = {"": chosen}
     network, loaded = from_pretrained(auto, name, options | {"output_loading_info": True})
     check_weights(network, loaded.get("missing_keys", ()), name)
+    _check_ids(network, tokenizer, name)
     if adapter is not None:
         network = _with_adapter(network, adapter)
     if not quantised:
@@ -111,6 +113,27 @@ def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, n
         raise BadInput(
             f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
             "set mask_token in its tokenizer_config.json"
+        )
+
+
+def _check_sizes(config: Any, name: str) -> None:
+    """:raises BadInput: sizes that no model has, with which making one would fail late or take for ever."""
+    for size, most in (("num_hidden_layers", 10_000), ("hidden_size", 10**6), ("vocab_size", 10**8)):
+        value = getattr(config, size, None)
+        if isinstance(value, int | float) and not (isinstance(value, int) and 0 < value <= most):
+            raise BadInput(f"'{name}': its config.json says {size} {value}: expected a whole number from 1 to {most:,}")
+
+
+def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    """:raises BadInput: the tokenizer gives ids that the model has no embedding for. Added tokens that are not asked
+    with, such as one for padding, may well lie behind."""
+    rows = network.get_input_embeddings().weight.shape[0]
+    used = [getattr(tokenizer, f"{kind}_token_id", None) for kind in ("bos", "mask", "cls", "sep")]
+    largest = max(tokenizer.vocab_size - 1, *(id_ for id_ in used if id_ is not None), 0)
+    if largest >= rows:
+        raise BadInput(
+            f"the tokenizer of '{name}' has tokens up to number {largest:,}, its model {rows:,} embeddings: they are "
+            "not of one model"
         )
 
 
@@ -211,8 +234,9 @@ def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
     _check_folder(Path(adapter))
     try:
         adapted = PeftModel.from_pretrained(network, adapter)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise BadInput(f"cannot load the adapter '{adapter}': {str(error).splitlines()[0]}") from error
+    except Exception as error:  # whatever a stranger's file makes the library raise
+        said = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise BadInput(f"cannot load the adapter '{adapter}': {said}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
     return adapted.get_base_model()

@@ -11,6 +11,9 @@ from fathom.errors import BadInput
 from fathom.reading.files import Unreadable, is_there, located, read_text, text_lines
 from fathom.reading.text import Json, NotData, json_file, json_value
 
+LONGEST_MESSAGE = 1500
+"""Characters of what is said of a fault: of a longer one, such as one that shows a huge value, both ends."""
+
 
 class Faults:
     """Collects what is wrong with a folder (``found``) and what is only odd (``notes``)."""
@@ -24,6 +27,8 @@ class Faults:
 
         :param line: counted from 1; None for the file as a whole.
         """
+        if len(message) > LONGEST_MESSAGE:
+            message = f"{message[: LONGEST_MESSAGE // 2]} … {message[-LONGEST_MESSAGE // 3 :]}"
         self.found.append(located(file, line, message))
 
     def note(self, file: Path, line: int | None, message: str) -> None:

@@ -61,10 +61,15 @@ class Missing(Unreadable):
 
 def located(path: Path, line: int | None, message: str) -> str:
     """ "file:line: message", or "file is damaged …"; signs that steer a terminal are shown as none."""
-    message = _STEERING.sub("\ufffd", message)
+    message = printable(message)
     if line is None and message.startswith(DAMAGED):
         return f"{path} {message}"
     return f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
+
+
+def printable(text: str) -> str:
+    """Without signs that steer a terminal, which files of others may hold."""
+    return _STEERING.sub("\ufffd", text)
 
 
 def stands(path: Path) -> bool:

@@ -32,6 +32,7 @@ _LONGEST = 1 << 26
 _CUT = 1 << 20
 """Characters after which a paragraph of plain text is cut, so that a file of one line is read in pieces."""
 _SOME = "utf-8, latin-1 and cp1252 are some"
+_SAMPLE = "It is a line.\n"
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -90,7 +91,9 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
             if not known:
                 faults.append(f"--input {given}: no file that ends in {_ENDINGS}")
             for path in known:
-                faults += _no_file(path)
+                if wrong := _no_file(path):
+                    faults += wrong
+                    continue
                 name = (Path(given.name) / path.relative_to(given)).as_posix()
                 found.setdefault(path.resolve(), TextFile(path, name, _kind(path)))
         elif kind := _kind(given):
@@ -155,10 +158,10 @@ def check_encoding(name: str) -> None:
     """:raises BadInput: Python knows no such encoding, or one that does not make text of bytes, line by line."""
     said = f"--encoding {name if name.isprintable() else repr(name)}"
     try:
-        some = b"\n".decode(name)
+        some = (_SAMPLE.encode(name) * 2).decode(name)
     except (LookupError, ValueError, TypeError, UnicodeError) as error:  # "\0", zip, undefined
         raise BadInput(f"{said}: there is no such encoding; {_SOME}") from error
-    if some != "\n" and not name.lower().replace("-", "_").startswith(("utf_16", "utf_32", "utf16", "utf32")):
+    if some.replace("\ufeff", "") != _SAMPLE * 2:
         raise BadInput(f"{said}: no encoding of text; {_SOME}")
 
 
@@ -245,7 +248,7 @@ class PlainText:
                 lines, length = [line], len(line)
             if text := tidy("".join(lines)):
                 yield Paragraph(text)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise Unreadable(
                 f"not {self.encoding} near line {number + 1}: the rest is left out; --encoding names another"
             ) from error
@@ -256,8 +259,9 @@ class PlainText:
 def _decoded(line: bytes, encoding: str) -> str:
     try:
         return line.decode(encoding).lstrip("\ufeff")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not {encoding} (byte {error.start}); --encoding names another") from error
+    except UnicodeError as error:
+        where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
+        raise Unreadable(f"not {encoding}{where}; --encoding names another") from error
 
 
 def _lines(file: BufferedIOBase) -> Iterator[Unit]:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import fathom
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
-from fathom.reading import Faults, stands
+from fathom.reading import Faults, Unreadable, check_file, stands
 from fathom.reading.replies import json_reply, parts_of, pause_asked, whole_reply, words_of
 
 QUERIES = Path(__file__).parent / "queries"
@@ -137,9 +137,20 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
             faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
         elif not all(kind_of(file) for file in members):
             faults.append(f"--input {given}: expected {_ENDINGS}")
+        else:
+            faults += [f"--input {fault}" for file in members for fault in _no_file(file)]
         found += members
     refuse(faults)
     return list(dict.fromkeys(found))
+
+
+def _no_file(path: Path) -> list[str]:
+    """What stands there instead of a file."""
+    try:
+        check_file(path)
+    except Unreadable as error:
+        return error.faults
+    return []
 
 
 def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
