@@ -215,8 +215,9 @@ def test_kinds_of_facts(made):
         "kind: 1:1": [0, 2, 4, 6],
         "kind: 1:N": [1, 5],
         "kind: N:M": [1, 3, 5, 7],
+        "scored by all runs": [0, 1, 2, 3, 4, 5, 6],
         "right by all runs": [0],
-        "right by no run": [2, 3, 4, 5, 6, 7],
+        "right by no run": [2, 3, 4, 5, 6],
         "a prediction unscored": [7],
     }
 
@@ -256,13 +257,24 @@ def unpacked(text: str) -> dict:
 
 def test_what_is_packed_is_what_was_found(made):
     data = world([[0], [1]], relations=1, templates=2)
-    evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(never, data, model="b"))
+
+    def by_the_first(query, space, number):
+        return (never if number else at_rank(1))(query, space, number)
+
+    evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(by_the_first, data, model="b"))
     dims = dimensions(evidence, found)
     told = unpacked(packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], []))
     assert told["fact"].tolist() == [0, 0, 1, 1] * 2
-    assert told["hits"].tolist() == pytest.approx([1, math.nan, 0, 0], nan_ok=True)
-    assert told["meanRanks"].tolist() == pytest.approx([1, math.nan, 20, 20], nan_ok=True)
-    assert [told["texts"][number] for number in told["first"]] == ["w0", "w0", "w1 w1", "w0"]
+    # Over both templates, by the first, by the second; the second fact of the first run does not count.
+    alone = [1, math.nan]
+    assert told["hits"].tolist() == pytest.approx([*alone, 0.5, 0.5, *alone, 1, 1, *alone, 0, 0], nan_ok=True)
+    ranks = [*alone, 10.5, 10.5, *alone, 1, 1, *alone, 20, 20]
+    assert told["meanRanks"].tolist() == pytest.approx(ranks, nan_ok=True)
+    assert told["weight"].tolist() == [0.5, 0.5, 0, 0, 0.5, 0.5, 0.5, 0.5]
+    assert told["alone"].tolist() == [1, 1, 0, 0, 1, 1, 1, 1]
+    first = [told["texts"][number] for number in told["first"]]
+    assert first[:4] == first[4:8] == ["w0", "w0", "w0", "w1 w1"]
+    assert first[8:] == ["w0", "the prompt is too long", "w1 w1", "w0"]
     total = sum(math.exp(-place) for place in range(20))
     assert told["confidence"][0] / (UNSURE - 1) == pytest.approx(1 / total, abs=1e-5)
     assert told["confidence"][3] == UNSURE
@@ -349,6 +361,25 @@ def test_further_groups_cut_the_facts(made, tmp_path):
         report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
 
 
+def test_pairs_say_what_the_comparison_says(made, tmp_path):
+    """Of eight facts 5 and 3 are right; a third run ranked other facts."""
+    other = world([[0]] * 4, relations=1)
+    other = replace(
+        other, queries=tuple(replace(q, id=f"e{q.id}", subject_id=f"e{q.subject_id}") for q in other.queries)
+    )
+    known = ({"q000", "q001", "q002", "q004", "q005"}, {"q000", "q003", "q004"})
+    runs = [*(made(knowing(facts), model=f"m{number}") for number, facts in enumerate(known)), made(constant, other)]
+    text = report(runs, tmp_path / "r.html").path.read_text("utf-8")
+    [packed] = re.findall(r'id="evidence-data">([^<]*)<', text)
+    told = unpacked(packed)
+    assert told["ofPair"]["0-1"].startswith("Over all 8 facts that both ranked: +25.0 points (")
+    assert told["ofPair"]["1-0"].startswith("Over all 8 facts that both ranked: -25.0 points (")
+    # 3 and 1 facts right by one alone: 2 · (1 + 4) / 2⁴.
+    assert "p 0.625 by McNemar's test (both by Holm)" in told["ofPair"]["0-1"]
+    assert sorted(told["refused"]) == ["0-2", "1-2", "2-0", "2-1"]
+    assert "no ranked fact in common" in told["refused"]["2-0"]
+
+
 def test_the_page_needs_no_network(made, tmp_path):
     text = report([made(constant)], tmp_path / "r.html").path.read_text("utf-8")
     assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=", text)
@@ -366,8 +397,8 @@ def test_what_is_wrong_with_some_runs_is_told_and_the_others_are_shown(made, tmp
     runs = [unfinished.path, damaged.path, newer.path, tmp_path / "nowhere", good.path, good.path]
     found = report(runs, tmp_path / "r.html")
     assert found.runs == 1
-    assert [next(word for word in ("unfinished", "damaged", "newer", "not a run") if word in note)
-            for note in found.notes] == ["unfinished", "newer", "not a run", "damaged"]  # fmt: skip
+    assert [next(word for word in ("unfinished", "damaged", "newer", "not a run", "twice") if word in note)
+            for note in found.notes] == ["unfinished", "newer", "not a run", "twice", "damaged"]  # fmt: skip
     text = found.path.read_text("utf-8")
     assert "Not in this report" in text
     assert "is unfinished" in text

@@ -25,7 +25,10 @@ Row = dict[str, Any]
 COUNTED, WHOLE = "counted", "whole"
 """Names of a chart's data sets: what is counted, and what is told of each run as a whole."""
 HEAT = "blues"
-RUNS = ("#0b6fa4", "#b8500b", "#2f7d32", "#8e3b8a", "#7a6a00", "#b3263a", "#39567d", "#5a5a5a")
+RUNS = (
+    *("#0b6fa4", "#b8500b", "#2f7d32", "#8e3b8a", "#7a6a00", "#b3263a", "#39567d", "#5a5a5a"),
+    *("#0e8a8a", "#c2487e", "#5d7f1e", "#6a4fc9", "#95601f", "#1f6fd1", "#a04f4f", "#3f8f63"),
+)
 """Colours of runs: each stands out on white and on black."""
 HITS = "share of facts whose first answer is right"
 
@@ -140,11 +143,13 @@ def charts(evidence: Evidence) -> dict[str, alt.Chart]:
     found = evidence.finish()
     dims = dimensions(evidence, found)
     told = whole(evidence.views)
-    return {
-        one.name: chart(one, dims, rows_of(one, evidence, dims, found), told)
-        for one in DRAWINGS
-        if one.there(evidence.views, dims)
-    }
+    return {one.name: chart(one, dims, rows, told) for one, rows in there(evidence, dims, found)}
+
+
+def there(evidence: Evidence, dims: Mapping[str, Dimension], found: Predictions) -> list[tuple[Drawing, list[Row]]]:
+    """The charts that there is something to draw for, and what they count of everything."""
+    drawn = (one for one in DRAWINGS if one.there(evidence.views, dims))
+    return [(one, rows) for one in drawn if (rows := rows_of(one, evidence, dims, found))]
 
 
 def plots(runs: Sequence[RunFolder]) -> dict[str, alt.Chart]:
@@ -164,7 +169,11 @@ def chart(drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], 
     drawn: alt.Chart = drawing.draw(dims)
     # Named data sets: the report's script fills them anew.
     drawn.datasets = {COUNTED: list(rows), WHOLE: list(told)}
-    return drawn.properties(title=drawing.title, autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
+    drawn = drawn.properties(title=drawing.title, autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
+    legend = altair().LegendConfig(
+        orient="bottom", columns=3, symbolOpacity=1, labelLimit=300, symbolBaseFillColor="#808080"
+    )
+    return drawn.properties(config=altair().Config(legend=legend, axis=altair().AxisConfig(labelLimit=260)))
 
 
 def altair() -> Any:
@@ -285,10 +294,16 @@ def _calibration(dims: Mapping[str, Dimension]) -> Any:
     right = _share_axis(alt.Y, "hit:Q", "share right")
     ends = alt.Data(values=[{"sure": 0, "hit": 0}, {"sure": 1, "hit": 1}])
     diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], opacity=0.6, color="gray").encode(sure, right)
-    line = _base().mark_line(point=alt.OverlayMarkDef(size=40)).encode(
-        sure, right, _run_colour(dims), tooltip=_tooltip("run", "confidence")
+    line = _base().mark_line(opacity=0.6).encode(sure, right, _run_colour(dims))
+    points = _base().mark_point(filled=True, opacity=1).encode(
+        sure, right, _run_colour(dims), _by_facts(), tooltip=_tooltip("run", "confidence")
     )  # fmt: skip
-    return (diagonal + line).properties(width="container", height=260)
+    return (diagonal + line + points).properties(width="container", height=260)
+
+
+def _by_facts() -> Any:
+    """Of a point: how many facts it is of."""
+    return altair().Size("facts:Q").scale(range=[6, 160]).legend(None)
 
 
 def _templates(dims: Mapping[str, Dimension]) -> Any:
@@ -308,17 +323,14 @@ def _templates(dims: Mapping[str, Dimension]) -> Any:
 
 def _lengths(dims: Mapping[str, Dimension]) -> Any:
     alt = altair()
-    return (
-        _base().mark_line(point=alt.OverlayMarkDef(size=40))
-        .encode(
-            alt.X("length:N", sort=_order(dims, "length")).title("tokens of the right answer").axis(labelAngle=0),
-            _share_axis(alt.Y, "hit:Q", HITS),
-            _run_colour(dims),
-            tooltip=_tooltip("run", "length"),
-        )
-        .add_params(alt.selection_interval(name="brush", encodings=["x"]))
-        .properties(width="container", height=260)
+    length = alt.X("length:N", sort=_order(dims, "length")).title("tokens of the right answer").axis(labelAngle=0)
+    right = _share_axis(alt.Y, "hit:Q", HITS)
+    line = _base().mark_line(opacity=0.6).encode(length, right, _run_colour(dims))
+    points = _base().mark_point(filled=True, opacity=1).encode(
+        length, right, _run_colour(dims), _by_facts(), tooltip=_tooltip("run", "length")
     )  # fmt: skip
+    brush = alt.selection_interval(name="brush", encodings=["x"])
+    return (line + points.add_params(brush)).properties(width="container", height=260)
 
 
 def _agreement(dims: Mapping[str, Dimension]) -> Any:
@@ -373,7 +385,7 @@ DRAWINGS = (
     ),
     Drawing(
         "calibration", "Calibration",
-        "On the dashed line a run is right as often as it is sure; below it, it is too sure.",
+        "On the dashed line a run is right as often as it is sure, below it too sure. Large points: many facts.",
         ("run", "confidence"), (), _calibration, _told("confidence"),
     ),
     Drawing(
@@ -382,7 +394,7 @@ DRAWINGS = (
     ),
     Drawing(
         "lengths", "Length of the right answer",
-        "A line that falls may be bias: short names are easier to say. Drag to choose.",
+        "A line that falls may be bias: short names are easier to say. Large points: many facts. Drag to choose.",
         ("run", "length"), ("length",), _lengths, _told("length", 2),
     ),
     Drawing(

@@ -220,7 +220,8 @@ def _predictions(
 
 def _log_sums(rows: Rows, places: Ints) -> Floats:
     """Logarithm of the sum of all candidates' probabilities of each prediction; NaN where they were not kept."""
-    return np.array([np.logaddexp.reduce(own) if len(own := rows.scores(at)) else np.nan for at in places.tolist()])
+    with np.errstate(invalid="ignore"):  # an unscored prediction may have scores of NaN
+        return np.array([np.logaddexp.reduce(own) if len(own := rows.scores(at)) else np.nan for at in places.tolist()])
 
 
 def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
@@ -360,6 +361,14 @@ def weights(found: Predictions) -> Floats:
     return np.where(whole, 1 / counts, 0.0)[place]
 
 
+def weights_alone(found: Predictions) -> Floats:
+    """The same among the predictions of one template; [n]."""
+    facts, templates = int(found.fact.max(initial=0)) + 1, np.unique(found.template, return_inverse=True)[1]
+    key = (templates * (int(found.view.max(initial=0)) + 1) + found.view) * facts + found.fact
+    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
+    return np.where(weights(found) > 0, (1 / counts)[place], 0.0)
+
+
 def hits_of(found: Predictions, views: int, facts: int) -> Floats:
     """Mean hit of each fact in each view, NaN where nothing was scored; [views, facts]."""
     weight, place = weights(found), found.view * facts + found.fact
@@ -378,7 +387,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(evidence: Evidence, found: Predictions) -> Kinds:
-    """The groups of the queries, and what all runs or no run has right, or some run unscored."""
+    """The groups of the queries, and what all runs scored, all or none has right, or some run left unscored."""
     labels: dict[str, int] = {}
     of_facts: list[list[int]] = [[] for _ in evidence.facts]
     texts = evidence.pool.texts
@@ -388,11 +397,12 @@ def kinds_of(evidence: Evidence, found: Predictions) -> Kinds:
             for value in dict.fromkeys(values) or (NONE,):
                 of_facts[fact].append(labels.setdefault(f"{key}: {value}", len(labels)))
     hits = hits_of(found, len(evidence.views), len(evidence.facts))
-    told = ~np.isnan(hits).all(axis=0)
+    told = ~np.isnan(hits).any(axis=0)
     unscored = np.isin(np.arange(len(evidence.facts)), found.fact[found.reason > 0])
     for label, own in (
-        ("right by all runs", told & (np.isnan(hits) | (hits == 1)).all(axis=0)),
-        ("right by no run", told & (np.isnan(hits) | (hits == 0)).all(axis=0)),
+        ("scored by all runs", told),
+        ("right by all runs", told & (hits == 1).all(axis=0)),
+        ("right by no run", told & (hits == 0).all(axis=0)),
         ("a prediction unscored", unscored),
     ):
         for fact in np.flatnonzero(own).tolist():

@@ -7,14 +7,15 @@ import gzip
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fathom.report.charts import places_of
-from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, hits_of, printable, weights
+from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, printable, weights, weights_alone
 from fathom.report.slices import Slice
+from fathom.results.numbers import Number
 from fathom.results.rows import Floats
 
 Array = npt.NDArray[Any]
@@ -23,7 +24,20 @@ UNSURE = 65535
 _KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "Float32Array"}
 _KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
 """The script's names of columns of each kind."""
+MOST = 3_000_000
+"""Facts × runs × templates of which a page holds hits and ranks."""
 _WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
+
+
+class OfPairs(NamedTuple):
+    """Of pairs of views, such as "0-1".
+
+    :param refused: why they are not compared.
+    :param told: the difference over all facts, in words.
+    """
+
+    refused: Mapping[str, str]
+    told: Mapping[str, str]
 
 
 def packed(text: str) -> str:
@@ -38,6 +52,7 @@ def packed_evidence(
     kinds: Kinds,
     drawings: Sequence[Mapping[str, Any]],
     cut: Sequence[Slice],
+    of_pairs: OfPairs = OfPairs({}, {}),
 ) -> str:
     """All that the script shows and counts. :param drawings: with their specifications and classes."""
     columns = _columns(evidence, found, dims)
@@ -57,6 +72,8 @@ def packed_evidence(
         "labels": {name: list(own.labels) for name, own in dims.items()} | {"slice": kinds.labels},
         "drawings": list(drawings),
         "slices": _slices([view.name for view in evidence.views], cut),
+        "refused": of_pairs.refused,
+        "ofPair": of_pairs.told,
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
     text += b" " * (-len(text) % 4)
@@ -68,7 +85,8 @@ def _for_page(content: bytes) -> str:
 
 
 def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Array]:
-    """Of facts: relation, subject; of views × facts: hits, meanRanks; of predictions: the others."""
+    """Of facts: relation, subject; of templates together, and of each, × views × facts: hits, meanRanks, first; of
+    predictions: the others."""
     relations = {label: place for place, label in enumerate(dims["relation"].labels)}
     texts, size = evidence.pool.texts, (len(evidence.views), len(evidence.facts))
     sure = np.where(np.isnan(found.confidence), UNSURE, np.round(found.confidence * (UNSURE - 1)))
@@ -76,11 +94,12 @@ def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimensio
     return {
         "relation": _narrow(np.array([relations[texts[own]] for own in evidence.relation])),
         "subject": _narrow(np.array(evidence.subject)),
-        "hits": hits_of(found, *size).ravel().astype("<f4"),
-        "meanRanks": _means(found, ranks, size).astype("<f4"),
+        "hits": _by_template(found, found.hit, size),
+        "meanRanks": _by_template(found, ranks, size),
         "view": _narrow(found.view),
         "fact": _narrow(found.fact),
         "weight": weights(found).astype("<f4"),
+        "alone": weights_alone(found).astype("<f4"),
         "right": found.hit.astype("<f4"),
         "rank": found.rank.astype("<f4"),
         "confidence": sure.astype("<u2"),
@@ -96,22 +115,37 @@ def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimensio
     }
 
 
+def templates_of(found: Predictions, size: tuple[int, int]) -> list[int]:
+    """Those that may be chosen; none where facts × runs × templates would make a page too large."""
+    templates = np.unique(found.template).tolist()
+    return templates if len(templates) * size[0] * size[1] <= MOST else []
+
+
 def _first_answers(found: Predictions, size: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Of each fact in each view the best answer by its first template; why there is none where it is unscored."""
+    """Of each fact in each view the best answer by its first template, then by each template; why there is none where
+    it is unscored."""
     told = np.where(found.answers[:, 0] > 0, found.answers[:, 0], found.reason)
-    answers = np.zeros(size[0] * size[1], dtype=np.int64)
-    answers[(found.view * size[1] + found.fact)[::-1]] = told[::-1]
-    return answers
+    place, every = found.view * size[1] + found.fact, np.ones(len(told), dtype=bool)
+    parts = []
+    for asked in (every, *(found.template == template for template in templates_of(found, size))):
+        answers = np.zeros(size[0] * size[1], dtype=np.int64)
+        answers[place[asked][::-1]] = told[asked][::-1]
+        parts.append(answers)
+    return np.concatenate(parts)
 
 
-def _means(found: Predictions, values: Floats, size: tuple[int, int]) -> Floats:
-    """Of each fact in each view, NaN where it does not count, [views × facts]."""
-    weight, place = weights(found), found.view * size[1] + found.fact
-    told = weight > 0
-    sums = np.full(size[0] * size[1], np.nan)
-    sums[place[told]] = 0
-    np.add.at(sums, place[told], weight[told] * values[told])
-    return sums
+def _by_template(found: Predictions, values: Floats, size: tuple[int, int]) -> Array:
+    """Means of each fact in each view, over all templates and by each, NaN where it does not count."""
+    place, alone = found.view * size[1] + found.fact, weights_alone(found)
+    each = (alone * (found.template == template) for template in templates_of(found, size))
+    parts = []
+    for weight in (weights(found), *each):
+        told = weight > 0
+        sums = np.full(size[0] * size[1], np.nan)
+        sums[place[told]] = 0
+        np.add.at(sums, place[told], weight[told] * values[told])
+        parts.append(sums)
+    return np.concatenate(parts).astype("<f4")
 
 
 def _narrow(numbers: npt.NDArray[np.int64]) -> Array:
@@ -143,16 +177,24 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
     found: dict[str, list[dict[str, Any]]] = {}
     for own in cut:
         one, other = place[own.first], place[own.second]
-        about = {"key": printable(own.key), "value": printable(own.value)}
+        key, value = printable(own.key), printable(own.value)
+        about = {"key": key, "value": value, "label": f"{key}: {value}"}
         found.setdefault(f"{one}-{other}", []).append(about | {"told": _told(own, 1)})
         found.setdefault(f"{other}-{one}", []).append(about | {"told": _told(own, -1)})
     return found
 
 
-def _told(own: Slice, sign: int) -> list[str]:
-    means, number = (own.of_first, own.of_second)[::sign], own.number
+def points(number: Number, sign: int) -> tuple[str, str]:
+    """A difference and its interval in points. :param sign: −1 for the other way round."""
     ends = [end for end in (number.low, number.high) if end is not None][::sign]
-    between = " to ".join(f"{100 * sign * end:+.1f}" for end in ends) or "–"
-    p = "–" if own.adjusted is None else "< 0.001" if own.adjusted < 0.001 else f"{own.adjusted:.3f}"
-    shares = [f"{mean:.1%}" for mean in means]
-    return [str(own.facts), *shares, f"{100 * sign * number.value:+.1f}", between, p]
+    return f"{100 * sign * number.value:+.1f}", " to ".join(f"{100 * sign * end:+.1f}" for end in ends) or "–"
+
+
+def p_value(p: float | None) -> str:
+    """In words."""
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _told(own: Slice, sign: int) -> list[str]:
+    shares = [f"{mean:.1%}" for mean in (own.of_first, own.of_second)[::sign]]
+    return [str(own.facts), *shares, *points(own.number, sign), p_value(own.adjusted)]

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
+from itertools import permutations
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import fathom
 from fathom.errors import BadInput, FathomError, MissingExtra
-from fathom.report.charts import DRAWINGS, Drawing, altair, chart, classes_of, rows_of, whole
+from fathom.report.charts import Drawing, altair, chart, classes_of, there, whole
 from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, printable
 from fathom.report.kept import tables_of_studies
-from fathom.report.pack import packed, packed_evidence
-from fathom.report.slices import Slice, slices
-from fathom.results.compared import Comparison, compare
+from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
+from fathom.report.slices import PAIRS, Slice, slices
+from fathom.results.compared import Comparison, Pair, compare
 from fathom.results.names import short_names
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
@@ -111,7 +113,8 @@ def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], li
             folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
             if not folder.is_complete():
                 raise BadInput(f"{folder.path} is unfinished: type its command again, it goes on where it stopped")
-            folders.setdefault(folder.path.resolve(), folder)
+            if folders.setdefault(folder.path.resolve(), folder) is not folder:
+                notes.append(f"{folder.path} is given twice: it is shown once")
         except FathomError as error:
             notes += str(error).splitlines()
     if not folders:
@@ -135,8 +138,8 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
     comparison = _compared(shown, notes, cluster)
     cut = _slices(comparison, evidence) if comparison else []
     kinds, told = kinds_of(evidence, found), whole(evidence.views)
-    drawn = [one for one in DRAWINGS if one.there(evidence.views, dims)]
-    about = [_about(one, dims, chart(one, dims, rows_of(one, evidence, dims, found), told)) for one in drawn]
+    drawn = there(evidence, dims, found)
+    about = [_about(one, dims, chart(one, dims, rows, told)) for one, rows in drawn]
     studies, faults = tables_of_studies(run.folder.path for run in shown)
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
@@ -152,24 +155,63 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
         summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
         comparison=_html(comparison.tables) if comparison else [],
         studies=[(name, _html(tables, f"{name}: ")) for name, tables in studies],
-        drawings=drawn,
+        drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
-        choices=_choices(dims, kinds),
+        choices=_choices(dims, kinds, bool(templates_of(found, (len(evidence.views), len(evidence.facts))))),
+        few_pairs=comparison is not None and len(comparison.runs) * (len(comparison.runs) - 1) > 2 * PAIRS,
         style=files.joinpath("report.css").read_text(encoding="utf-8"),
         script=files.joinpath("report.js").read_text(encoding="utf-8"),
         licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
         charts_code=packed(needed["vl_convert"].javascript_bundle()),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
-        evidence=packed_evidence(evidence, found, dims, kinds, about, cut),
+        evidence=packed_evidence(evidence, found, dims, kinds, about, cut, _of_pairs(comparison, evidence)),
     )
 
 
-def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
-    """By the names of views: the comparison knows only runs that scored something, and tells these apart."""
+def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
+    """Of views, by those of the comparison: it knows only runs that scored something, and tells these apart."""
     views = {(view.path, view.scoring): view.name for view in evidence.views}
-    names = {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
+    return {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
+
+
+def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
+    """What the comparison says of each pair of views, either way round."""
+    place = {view.name: number for number, view in enumerate(evidence.views)}
+    refused: dict[str, str] = {}
+    told: dict[str, str] = {}
+    if comparison is None:
+        why = "These runs are not compared: the reason stands at the top of the page."
+        refused = {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}
+        return OfPairs(refused, told)
+    names = _names(comparison, evidence)
+    ways = ((1, "{0}-{1}"), (-1, "{1}-{0}"))
+    for pair in comparison.pairs:
+        one, other = place[names[pair.first]], place[names[pair.second]]
+        told |= {key.format(one, other): _in_words(pair, sign) for sign, key in ways}
+    for apart in comparison.not_compared:
+        one, other = place[names[apart.first]], place[names[apart.second]]
+        refused |= {key.format(one, other): f"Not compared: {printable(apart.why)}" for _, key in ways}
+    return OfPairs(refused, told)
+
+
+def _in_words(pair: Pair, sign: int) -> str:
+    """The difference in accuracy, and McNemar's test. :param sign: −1 for the other way round."""
+    own, cells = pair.differences[0], pair.cells
+    if isnan(own.number.value):
+        return own.number.note
+    value, between = points(own.number, sign)
+    said = f"Over all {pair.facts:,} facts that both ranked: {value} points ({between}), p {p_value(own.adjusted)}"
+    if cells is None:
+        return f"{said} (Holm)."
+    part = f" of the {pair.facts - cells.undecided:,} decided facts" if cells.undecided else ""
+    return f"{said} by facts, p {p_value(cells.adjusted)} by McNemar's test{part} (both by Holm)."
+
+
+def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
+    """By the names of views."""
+    names = _names(comparison, evidence)
     found = slices(comparison, [RELATION, *evidence.keys])
     return [own._replace(first=names[own.first], second=names[own.second]) for own in found]
 
@@ -192,12 +234,12 @@ def _html(tables: Iterable[Table], of: str = "") -> list[str]:
     return [to_html(replace(table, title=of + table.title)) for table in tables]
 
 
-def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str, Sequence[str]]]:
+def _choices(dims: Mapping[str, Dimension], kinds: Kinds, by_template: bool) -> list[tuple[str, str, Sequence[str]]]:
     """Of each field: what it chooses, its label, and what there is to choose."""
     return [
         ("relation", "Relation", dims["relation"].labels),
         ("slice", "Kind of fact", kinds.labels),
-        ("template", "Template", dims["template"].labels),
+        ("template", "Template", dims["template"].labels if by_template else ()),
         ("rank", "Rank of the right answer", dims["rank"].labels),
         ("confidence", "Probability of the first answer", dims["confidence"].labels),
         ("score", "Score of the first answer", dims["score"].labels),

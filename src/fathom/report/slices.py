@@ -14,8 +14,8 @@ from fathom.results.numbers import Number
 from fathom.results.outcomes import Outcome, common_facts, difference
 from fathom.results.rows import Floats, grouped
 
-PAIRS = 28
-"""Of more pairs than those of eight runs only the pairs with the first run are cut into slices."""
+PAIRS = 66
+"""Of more pairs than those of twelve runs only the pairs with the first run are cut into slices."""
 
 
 class Slice(NamedTuple):
@@ -63,7 +63,8 @@ def _of_pair(
     for key in keys:
         parts = grouped(_labelled(first, facts, key))
         for value, own in parts.items() if len(parts) > 1 else ():
-            made = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own)
+            sample = first.two_way_sample(own)  # as the comparison has it
+            made = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own, sample)
             if not np.isnan(made.value):
                 first_mean, second_mean = (
                     float(np.mean(values[side.at(own)])) for side, values in zip((first, second), hits, strict=True)

@@ -357,9 +357,10 @@ def _differences_table(found: Comparison, place: int) -> Table:
         about = (pair.first, pair.second, pair.facts, pair.only_first, pair.only_second, own.first, own.second)
         smallest = None if own.shown else own.number.smallest
         body.append((*about, own.number, own.adjusted, smallest, higher))
+    among = "the one pair" if len(body) == 1 else f"all {len(body)} pairs"
     notes = [
         "difference: first minus second, paired by fact; higher: the run that is, where p (Holm) is below "
-        f"{LEVEL:.2g}; p (Holm): adjusted for all {len(body)} pairs of this table",
+        f"{LEVEL:.2g}; p (Holm): adjusted for {among} of this table",
         SMALLEST,
     ]
     alone = ("only first", "only second")

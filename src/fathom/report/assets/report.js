@@ -4,6 +4,7 @@
 const UNSURE = 65535; // a confidence that cannot be told
 const BRUSHED = ["rank", "confidence", "score", "length"];
 const CHOSEN = ["q", "relation", "slice", "template", "cell", ...BRUSHED];
+const TABLE = { autoWidth: false, deferRender: true, order: [], pageLength: 25 };
 const STATE = [...CHOSEN, ...BRUSHED.map((name) => `${name}.run`), "hidden", "pair", "open"];
 
 const byId = (id) => document.getElementById(id);
@@ -22,10 +23,8 @@ const isolated = (text, most = Infinity) => make("bdi", {}, text.length > most ?
 const opener = (text, data) => make("button", { type: "button", className: "opener", data }, isolated(text, 120));
 
 // --- reading
-async function unpacked(id) {
-  const packed = await fetch(`data:application/gzip;base64,${byId(id).textContent}`);
-  return new Response(packed.body.pipeThrough(new DecompressionStream("gzip")));
-}
+const packed = async (id) => (await fetch(`data:application/gzip;base64,${byId(id).textContent}`)).body;
+const unpacked = async (id) => new Response((await packed(id)).pipeThrough(new DecompressionStream("gzip")));
 
 async function loadLibraries() {
   const [style, tables, drawing] = ["table-style", "table-code", "charts-code"].map(unpacked);
@@ -57,9 +56,12 @@ class Evidence {
     this.fact.forEach((fact, at) => this.ofFact[fact].push(at));
   }
 
-  hit = (view, fact) => this.hits[view * this.facts.length + fact];
-  meanRank = (view, fact) => this.meanRanks[view * this.facts.length + fact];
-  firstOf = (view, fact) => this.texts[this.first[view * this.facts.length + fact]];
+  // As all templates together say, or the one chosen.
+  chosen = 0;
+  start = (view) => (this.chosen * this.views.length + view) * this.facts.length;
+  hit = (view, fact) => this.hits[this.start(view) + fact];
+  meanRank = (view, fact) => this.meanRanks[this.start(view) + fact];
+  firstOf = (view, fact) => this.texts[this.first[this.start(view) + fact]];
   subjectOf = (fact) => this.texts[this.subject[fact]] || this.facts[fact];
   relationOf = (fact) => this.labels.relation[this.relation[fact]];
   golds = (fact) => this.gold[fact].map((answer) => this.texts[answer]);
@@ -77,9 +79,8 @@ class Evidence {
     return each.filter(({ text }) => text);
   }
 
-  // Of each prediction, 0 where it does not count.
-  weights = (kept, shown, asked, { fact, view, template } = this) =>
-    this.weight.map((own, at) => (kept[fact[at]] && shown[view[at]] && asked[template[at]] ? own : 0));
+  weights = (kept, shown, asked, { fact, view, template, weight, alone } = this) =>
+    (this.chosen ? alone : weight).map((own, at) => own * (kept[fact[at]] && shown[view[at]] && asked[template[at]]));
 
   // As fathom.report.charts.counted does: of each combination of classes facts, means, and the share of its run.
   counted({ name, classes }, weights) {
@@ -106,8 +107,9 @@ class Evidence {
 
   // As fathom.report.charts.agreeing does: the correlation of what two runs have right.
   agreeing(one, other, kept) {
+    if (this.refused[`${one}-${other}`]) return [];
     const size = this.facts.length;
-    const [first, second] = [one, other].map((view) => this.hits.subarray(view * size, (view + 1) * size));
+    const [first, second] = [one, other].map((view) => this.hits.subarray(this.start(view), this.start(view) + size));
     let [n, x, y, xx, yy, xy] = [0, 0, 0, 0, 0, 0];
     for (let fact = 0; fact < size; fact++) {
       if (!kept[fact] || Number.isNaN(first[fact] + second[fact])) continue;
@@ -128,8 +130,7 @@ class Choice {
   }
 
   // name → list of texts, as they stand in the link.
-  read() {
-    const given = new URLSearchParams(location.hash.slice(1));
+  read(given = new URLSearchParams(location.hash.slice(1))) {
     return Object.fromEntries(STATE.map((name) => [name, given.getAll(name)]));
   }
 
@@ -167,12 +168,9 @@ class Choice {
 
   pair = () => [0, 1].map((n) => Math.max(0, Math.min(this.state.pair[n] ?? n, this.evidence.views.length - 1)) | 0);
   relation = (names) => (fact) => names.includes(this.evidence.relationOf(fact));
+  slice = (names, { labels, slicesOf } = this.evidence) => (fact) =>
+    names.every((name) => slicesOf[fact].includes(labels.slice.indexOf(name)));
   cell = ([name], cellOf = this.cellsOf()) => (fact) => cellOf(fact) === name;
-
-  slice(names) {
-    const wanted = names.map((name) => this.evidence.labels.slice.indexOf(name));
-    return (fact) => wanted.every((own) => this.evidence.slicesOf[fact].includes(own));
-  }
 
   // Of McNemar's table; "" where one of the two runs did not score the fact.
   cellsOf() {
@@ -184,11 +182,12 @@ class Choice {
 
   // A fact is in a brush where one of the runs brushed and shown has a prediction there.
   brushed(name) {
-    const { labels, view, fact, facts } = this.evidence;
-    const [classes, shown] = [this.among(name, labels[name]), this.shown()];
+    const { labels, view, fact, facts, template } = this.evidence;
+    const [classes, shown, asked] = [this.among(name, labels[name]), this.shown(), this.asked()];
     const runs = this.among(`${name}.run`, labels.run).map((own, run) => own && shown[run]);
     const found = new Uint8Array(facts.length);
-    this.evidence[`${name}Class`].forEach((code, at) => runs[view[at]] && classes[code] && (found[fact[at]] = 1));
+    const there = (at) => runs[view[at]] && asked[template[at]];
+    this.evidence[`${name}Class`].forEach((code, at) => classes[code] && there(at) && (found[fact[at]] = 1));
     return (own) => found[own];
   }
 }
@@ -249,12 +248,11 @@ function evidenceTable(DataTable, evidence, choice) {
   const sorted = (view) => ({ type: "num", render: { sort: (_, __, fact) => place(view, fact) } });
   const marks = evidence.views.map((_, view) => column((fact) => markOf(evidence, view, fact), sorted(view)));
   const format = { body: (raw) => raw, header: (_, __, head) => head.textContent };
-  const exportOptions = { orthogonal: "export", format };
+  const exportOptions = { format, orthogonal: "export" };
   const save = { extend: "csv", text: "Save as CSV", filename: "facts", exportOptions };
-  const options = { data: evidence.facts.map((_, fact) => fact), deferRender: true, autoWidth: false, order: [] };
   return new DataTable("#evidence-table", {
-    ...options,
-    pageLength: 25,
+    data: evidence.facts.map((_, fact) => fact),
+    ...TABLE,
     columns: [
       column(evidence.subjectOf, { render: first }),
       column(evidence.relationOf),
@@ -283,12 +281,12 @@ function factGrid(evidence, choice) {
     const own = (code) => places.filter((at) => evidence.view[at] === view && template[at] === +code);
     const cells = templates.map((code) => make("td", {}, ...own(code).map((at) => answerList(evidence, at))));
     const head = make("th", { scope: "row" }, isolated(name), make("small", {}, `${probe}, ${scoring}`));
-    return cells.some((cell) => cell.hasChildNodes()) ? [make("tr", {}, head, ...cells)] : [];
+    return choice.shown()[view] && cells.some((cell) => cell.hasChildNodes()) ? [make("tr", {}, head, ...cells)] : [];
   });
   const about = [evidence.relationOf(fact), `right: ${evidence.golds(fact).join("; ")}`, evidence.facts[fact]];
   const shown = byId("one-fact").content.cloneNode(true);
-  const names = { h3: [isolated(evidence.subjectOf(fact))], p: [isolated(about.join(" · "))] };
-  const parts = { ...names, "thead tr": heads, tbody: lines.flat() };
+  const [title, text] = [isolated(evidence.subjectOf(fact)), isolated(about.join(" · "))];
+  const parts = { h3: [title], p: [text], "thead tr": heads, tbody: lines.flat() };
   for (const [part, own] of Object.entries(parts)) shown.querySelector(part).append(...own);
   return shown;
 }
@@ -302,29 +300,30 @@ function answerList(evidence, at) {
     const told = value === null ? "" : ` ${shown(value)}`;
     return make("li", { className: right ? "right" : "" }, isolated(text), told, right ? " ✓" : "");
   });
-  const rank = evidence.rank[at];
+  const [rank, credit] = [evidence.rank[at], `credit ${percent(evidence.right[at])}`];
   const ranked = rank < 0 ? `beyond rank ${-rank}` : `rank of the right answer: ${Number(rank.toFixed(1))}`;
-  const shownRank = Number.isNaN(rank) ? `credit ${percent(evidence.right[at])}` : ranked;
-  return make("div", {}, prompt, make("ol", {}, ...lines), make("p", { className: "told" }, shownRank));
+  const told = make("p", { className: "told" }, Number.isNaN(rank) ? credit : ranked);
+  return make("div", {}, prompt, make("ol", {}, ...lines), told);
 }
 
 // --- two runs
 function sliceTable(DataTable) {
-  const part = { _: ({ key, value }) => `${key}: ${value}`, display: (own) => opener(`${own.key}: ${own.value}`, own) };
-  const render = { sort: (text) => Number(/[-+\d.]+/.exec(text) ?? Infinity) };
-  const number = (_, place) => ({ data: ({ told }) => told[place], className: "number", type: "num", render });
-  const options = { autoWidth: false, paging: false, order: [] };
+  const part = { _: ({ label }) => label, display: ({ label, key, value }) => opener(label, { key, value }) };
+  const sort = (text) => Number(/[-+\d.]+/.exec(text) ?? Infinity);
+  const told = (place) => ({ data: (own) => own.told[place], className: "number", type: "num", render: { sort } });
   return new DataTable("#slice-table", {
-    ...options,
-    columns: [{ data: ({ key, value }) => ({ key, value }), render: part }, ...Array.from({ length: 6 }, number)],
+    ...TABLE,
+    paging: false,
+    columns: [{ data: (own) => own, render: part }, ...[0, 1, 2, 3, 4, 5].map(told)],
     layout: { topStart: null, topEnd: "search", bottomStart: null },
     language: { search: "Search parts", emptyTable: "nothing to compare" },
   });
 }
 
 function fillPair(evidence, choice) {
-  const [kept, cellOf] = [choice.facts("cell"), choice.cellsOf()];
-  const cells = evidence.facts.map((_, fact) => kept[fact] && cellOf(fact));
+  const [pair, kept, cellOf] = [choice.pair().join("-"), choice.facts("cell"), choice.cellsOf()];
+  byId("of-pair").textContent = evidence.refused[pair] ?? evidence.ofPair[pair] ?? "";
+  const cells = evidence.refused[pair] ? [] : evidence.facts.map((_, fact) => kept[fact] && cellOf(fact));
   for (const button of all("[data-cell]")) {
     button.querySelector("output").textContent = cells.filter((own) => own === button.dataset.cell).length;
     button.setAttribute("aria-pressed", String(choice.state.cell[0] === button.dataset.cell));
@@ -337,14 +336,14 @@ function fillControls(choice) {
   for (const field of all("[data-choice]:not(:focus)")) field.value = only(...state[field.dataset.choice]);
   for (const field of all("[data-side]")) field.value = choice.pair()[field.dataset.side];
   for (const box of all("[data-run]")) box.checked = !state.hidden.includes(box.value);
-  const chosen = CHOSEN.filter((name) => state[name].length);
+  const chosen = [...CHOSEN, "hidden"].filter((name) => state[name].length);
   const chips = chosen.map((name) => {
     const runs = state[`${name}.run`]?.length ? ` of ${state[`${name}.run`].join(", ")}` : "";
     const says = isolated(`${name === "q" ? "search" : name}: ${state[name].join(", ")}${runs}`, 120);
     return make("button", { type: "button", data: { back: name } }, says, " ×");
   });
   byId("chips").replaceChildren(...chips);
-  byId("clear").disabled = !chosen.length && !state.hidden.length;
+  byId("clear").disabled = !chosen.length;
 }
 
 function listen(evidence, choice) {
@@ -354,12 +353,12 @@ function listen(evidence, choice) {
     if ("run" in dataset) choice.set({ hidden: all("[data-run]:not(:checked)").map((box) => box.value) });
   });
   document.addEventListener("click", ({ target }) => {
-    const { cell, back, fact, key, value, theme } = target.closest("button")?.dataset ?? {};
+    const { cell, back, fact, key, value, theme, to } = target.closest("button")?.dataset ?? {};
     const toggle = (name, own) => choice.set({ [name]: choice.state[name][0] === own ? [] : [own] });
     if (theme) document.documentElement.dataset.theme = theme;
     if (cell) toggle("cell", cell);
     if (fact) toggle("open", fact);
-    if (fact) byId("fact").scrollIntoView({ block: "nearest" });
+    if (fact || to) byId(to ?? "fact")[to ? "focus" : "scrollIntoView"]();
     if (key) choose(evidence, choice, key === "relation" ? { relation: [value] } : { slice: [`${key}: ${value}`] });
     if (back) choose(evidence, choice, Object.fromEntries((back === "all" ? STATE : [back]).map((own) => [own, []])));
   });
@@ -371,24 +370,25 @@ async function start() {
   let [pair, last, left] = [];
   // Only what changes is counted and drawn again; a table that is drawn goes back to its first page.
   const choice = new Choice(evidence, (anew) => {
-    const began = performance.now();
     if (last !== (last = JSON.stringify({ ...choice.state, open: [] })) || anew) {
+      evidence.chosen = evidence.labels.template.indexOf(choice.state.template[0]) + 1;
       choice.kept = choice.facts();
       fillCharts(evidence, choice);
       fillControls(choice);
       fillPair(evidence, choice);
       if (pair !== (pair = choice.pair().join("-"))) slices?.clear().rows.add(evidence.slices[pair] ?? []).draw();
-      if (left !== (left = choice.kept.join(""))) facts.draw();
+      choice.shown().forEach((own, view) => facts.column(4 + view).visible(own, false));
+      if (left !== (left = `${choice.kept.join("")} ${evidence.chosen}`)) facts.rows().invalidate("data").draw();
       byId("count").textContent = `${choice.kept.filter(Boolean).length} of ${evidence.facts.length} facts`;
     }
     byId("fact").replaceChildren(factGrid(evidence, choice));
     markOpen(choice);
-    document.body.dataset.took = performance.now() - began;
   });
   const [facts, slices] = [evidenceTable(DataTable, evidence, choice), byId("slice-table") && sliceTable(DataTable)];
   await Promise.all(evidence.drawings.map((drawing) => drawChart(drawing, choice)));
   listen(evidence, choice);
   choice.change();
+  if (choice.state.open.length) byId("fact").scrollIntoView();
   window.fathom = { evidence, choice, charts };
   document.body.dataset.ready = "yes";
 }
