@@ -84,15 +84,15 @@ def measure(runs: int) -> None:
                 page = opened(browser, file)
                 times.append(time.perf_counter() - began)
             print(f"opened in {median(times):.2f} s (median of 3)")
-            for choice in CHOICES:
-                told = [page.evaluate(CHOOSE, choice) for _ in range(3)]
-                print(f"  {choice}: {median(told):.0f} ms; {page.inner_text('#count')}")
+            rounds = [[(page.evaluate(CHOOSE, one), page.inner_text("#count")) for one in CHOICES] for _ in range(3)]
+            for choice, told in zip(CHOICES, zip(*rounds, strict=True), strict=True):
+                print(f"  {choice}: {median(took for took, _ in told):.0f} ms; {told[0][1]}")
 
 
-def show(runs: list[str], out: Path, title: str) -> None:
+def show(runs: list[str], out: Path, title: str, groups: str | None) -> None:
     from fathom.report.page import report
 
-    file = report(runs, out.with_suffix(".html"), title=title).path
+    file = report(runs, out.with_suffix(".html"), title=title, groups=groups).path
     with chromium() as browser:
         opened(browser, file).screenshot(path=f"{out}-desktop.png")
         opened(browser, file, 390, 844).screenshot(path=f"{out}-phone.png", full_page=False)
@@ -105,8 +105,9 @@ if __name__ == "__main__":
     said.add_argument("--show", nargs="+", default=[])
     said.add_argument("--out", type=Path)
     said.add_argument("--title", default="")
+    said.add_argument("--groups", help="further groups of the queries, such as planted.jsonl")
     given = said.parse_args()
     if given.show:
-        show(given.show, given.out, given.title)
+        show(given.show, given.out, given.title, given.groups)
     else:
         measure(given.runs)

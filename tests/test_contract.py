@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
+from fathom.probes.options import StatementOptions
 from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
@@ -426,3 +428,31 @@ def test_what_was_counted_survives_a_kill(model, data, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run("statement", model, data, options("statement"), tmp_path / "r")
     assert RunFolder.open(tmp_path / "r").manifest["circumstances"]["statements"] == 12
+
+
+def test_a_second_process_says_who_is_at_work_and_stops(model, data, tmp_path):
+    """It asks nothing, and leaves the folder to the first."""
+    from fathom.store.files import AT_WORK, alone_in
+
+    code = """if True:
+        import pathlib, sys
+        from fathom.store.files import alone_in
+        with alone_in(pathlib.Path(sys.argv[1])):
+            print("in", flush=True)
+            input()
+    """
+    call = [sys.executable, "-c", code, str(tmp_path / "run")]
+    first = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with first:
+        first.stdout.readline()
+        with pytest.raises(BadInput, match=f"process {first.pid} on .* is at work here"):
+            run("statement", model, data, StatementOptions(), tmp_path / "run")
+        assert [file.name for file in (tmp_path / "run").iterdir()] == [AT_WORK]
+        first.kill()
+        first.wait()
+    folder = run("statement", model, data, StatementOptions(), tmp_path / "run")
+    assert folder.is_complete()
+    assert not (folder.path / AT_WORK).exists()
+    with alone_in(tmp_path / "new"):
+        assert (tmp_path / "new" / AT_WORK).read_text().startswith(f"process {os.getpid()} on ")
+    assert not (tmp_path / "new").exists()

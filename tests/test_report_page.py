@@ -19,7 +19,17 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.evidence import Evidence, Predictions, dimensions, hits_of, kinds_of, weights
+from fathom.report.evidence import (
+    CAPITAL,
+    SUBJECT,
+    Evidence,
+    Predictions,
+    dimensions,
+    hits_of,
+    kinds_of,
+    printable,
+    weights,
+)
 from fathom.report.pack import UNSURE, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
@@ -78,7 +88,7 @@ def test_a_prediction_by_hand(made):
     assert [texts[number] for number in found.answers[2]][:3] == ["w0", "w1 w1", "w2 w2 w2"]
     assert [texts[number] for number in evidence.gold[2]] == ["w2 w2 w2"]
     assert found.length.tolist() == [1, 2, 3, 4] * 2
-    assert [texts[number] for number in found.prompt] == ["[X] is [Y]."] * 8
+    assert [texts[number] for number in found.prompt] == [f"{SUBJECT} is [Y]."] * 8
     assert [texts[number] for number in evidence.subject] == [f"s00{number}" for number in range(8)]
     assert not found.reason.any()
 
@@ -92,6 +102,18 @@ def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
     assert found.values[0].tolist() == [0, -1, -2, -3, -4]
 
 
+def test_scores_that_are_no_probabilities_have_classes_of_equal_width(made):
+    run = made(lambda query, space, number: [float(query.id[1:])] + [-1.0] * 19)
+    manifest = run.manifest | {"shows": {"scorings": {"sum/full": {"unit": "score"}}}}
+    (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    evidence, found = gathered(run)
+    labels, codes = dimensions(evidence, found)["score"]
+    assert (labels[0], labels[-1]) == ("0 to 0.7", "6.3 to 7")
+    assert codes.tolist() == [0, 1, 2, 4, 5, 7, 8, 9]
+    assert "scores" in library.plots([run.path])
+    assert "scores" not in library.plots([made(constant).path])
+
+
 def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
     data = replace(FOUR, queries=tuple(replace(query, subject="oman") for query in FOUR.queries))
     run = made(constant, data)
@@ -100,12 +122,13 @@ def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", rows)
     evidence, found = gathered(run)
-    assert [evidence.pool.texts[number] for number in found.prompt[:2]] == ["Oman is [Y], and [X].", "[X] is [Y]."]
+    patterns = [f"Oman is [Y], and {SUBJECT}.", f"{SUBJECT} is [Y]."]
+    assert [evidence.pool.texts[number] for number in found.prompt[:2]] == patterns
     rows[0]["prompt"] = "Oman is [Y]."
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", rows)
     evidence, found = gathered(run)
-    assert evidence.pool.texts[found.prompt[0]] == "[^X] is [Y]."
+    assert evidence.pool.texts[found.prompt[0]] == f"{CAPITAL} is [Y]."
 
 
 def test_a_fact_counts_once_and_not_where_a_template_is_unscored(made):
@@ -250,12 +273,9 @@ def test_what_is_packed_is_what_was_found(made):
 
 
 def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):
-    evidence, found = gathered(made(constant))
-    evidence.pool.add("half \ud800 of one")
-    told = unpacked(packed_evidence(evidence, found, dimensions(evidence, found), kinds_of(evidence, found), [], []))
-    assert "half ? of one" in told["texts"]
+    assert printable("half \ud800 of one,\x00\x1b[31m") == "half \ufffd of one,\ufffd\ufffd[31m"
     made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
-    assert "a ? title" in made_of.path.read_text("utf-8")
+    assert "a \ufffd title\ufffd" in made_of.path.read_text("utf-8")
 
 
 # --- charts
@@ -268,8 +288,9 @@ def test_every_chart_can_be_drawn_without_a_browser(made):
         run.add_circumstances(model={"parameters": 10 ** (6 + number)})
     evidence, found = gathered(*runs)
     dims = dimensions(evidence, found)
-    assert all(one.there(evidence.views, dims) for one in DRAWINGS)
-    for one in DRAWINGS:
+    there = [one for one in DRAWINGS if one.there(evidence.views, dims)]
+    assert {one.name for one in DRAWINGS}.difference(one.name for one in there) == {"scores"}
+    for one in there:
         drawn = chart(one, dims, rows_of(one, evidence, dims, found), whole(evidence.views))
         assert one.title in vl_convert.vegalite_to_svg(drawn.to_dict())
 
@@ -310,6 +331,22 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert "0.1235" in text
     assert "corr|data:D" in text
     assert "agreement.json is not a study&#39;s tables" in text
+
+
+def test_further_groups_cut_the_facts(made, tmp_path):
+    """The first knows what was planted, the other nothing: 1 of the planted half, 0 of the other."""
+    planted = {"q000", "q001", "q004", "q005"}
+    lines = [json.dumps({"query_id": f"q00{number}", "planted": f"q00{number}" in planted}) for number in range(8)]
+    (tmp_path / "planted.jsonl").write_text("\n".join(lines), "utf-8")
+    runs = [made(knowing(planted), model="a"), made(never, model="b")]
+    text = report(runs, tmp_path / "r.html", groups=tmp_path / "planted.jsonl").path.read_text("utf-8")
+    [packed] = re.findall(r'id="evidence-data">([^<]*)<', text)
+    told = unpacked(packed)
+    assert {"planted: True", "planted: False"} <= set(told["labels"]["slice"])
+    [first, *_] = told["slices"]["0-1"]
+    assert (first["key"], first["value"], first["told"][:4]) == ("planted", "True", ["4", "100.0%", "0.0%", "+100.0"])
+    with pytest.raises(BadInput, match="no-such"):
+        report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
 
 
 def test_the_page_needs_no_network(made, tmp_path):

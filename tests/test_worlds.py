@@ -884,3 +884,20 @@ def test_probability_of_closing_a_cycle():
     assert _closing(2) == 1
     assert _closing(24) == pytest.approx(1 / 24, rel=1e-12)
     assert _closing(25) == 1 / 25
+
+
+def test_worlds_that_the_same_command_has_made_before_are_kept(tmp_path):
+    """As after a kill: two of three are there, one of them by another seed."""
+    graph = pets()
+    whole = build_worlds(graph, tmp_path / "whole", ["base", "virtual-e", "virtual-er"], seed=3, name="pets")
+    build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=3, name="pets")
+    written = (tmp_path / "out" / "virtual-e" / "mapping.parquet").stat().st_mtime_ns
+    again = build_worlds(graph, tmp_path / "out", ["base", "virtual-e", "virtual-er"], seed=3, name="pets")
+    assert again == whole
+    assert (tmp_path / "out" / "virtual-e" / "mapping.parquet").stat().st_mtime_ns == written
+    for file in sorted((tmp_path / "whole").rglob("*.*")):
+        assert (tmp_path / "out" / file.relative_to(tmp_path / "whole")).read_bytes() == file.read_bytes()
+    with pytest.raises(BadInput) as error:
+        build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=4, name="pets")
+    assert len(error.value.faults) == 2
+    assert "is there already, made otherwise: delete it" in error.value.faults[0]

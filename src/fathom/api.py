@@ -243,7 +243,11 @@ def plots(runs: Sequence[str | Path | Result]) -> dict[str, Any]:
 
 
 def write_report(
-    runs: Sequence[str | Path | Result], out: str | Path = "report.html", cluster: str = "", title: str = ""
+    runs: Sequence[str | Path | Result],
+    out: str | Path = "report.html",
+    cluster: str = "",
+    title: str = "",
+    groups: str | Path | None = None,
 ) -> Report:
     """Runs in one self-contained HTML file: numbers, charts that filter each other, and every answer.
 
@@ -251,11 +255,12 @@ def write_report(
     :param out: the file.
     :param cluster: what queries are drawn by, for the intervals, as for :class:`Result`.
     :param title: what stands at its head.
+    :param groups: a JSON Lines file with further groups of the queries, such as a planted model's ``planted.jsonl``.
     :returns: its ``path`` and ``notes`` on what it does not show.
     :raises BadInput: none of the runs can be shown.
     :raises MissingExtra: a library that the page needs is not installed.
     """
-    return page.report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title)
+    return page.report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title, groups)
 
 
 def _folders(runs: Sequence[str | Path | Result]) -> list[RunFolder]:

@@ -20,6 +20,7 @@ from fathom.probes.base import Probe, Progress
 from fathom.probes.options import AskingOptions
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
+from fathom.store.files import alone_in
 from fathom.store.folder import RunFolder
 
 
@@ -36,7 +37,8 @@ def run(
     Where *out* holds the same run unfinished, it goes on; where it is finished, nothing is asked again.
 
     :param probe: its name, or the entry of one that only studies ask.
-    :raises BadInput: *out* belongs to another run, or the probe cannot be asked of this model or data.
+    :raises BadInput: *out* belongs to another run, another process is at work in it, or the probe cannot be asked of
+        this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
@@ -44,22 +46,24 @@ def run(
     check_key(options.cluster, (key for query in chosen.queries for key in query.groups))
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)
-    plan = asked.plan()
     identity = _identity(entry.name, model, data, chosen, options, asked.resolved())
-    done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked))
-    report: Progress = progress or (lambda done, total: None)
-    if set(plan) - done:
-        # Noted before the first shard: a session that is killed is one, too.
-        folder.add_circumstances(
-            sessions=1,
-            host=platform.node(),
-            device=str(model.device),
-            batch_tokens=str(options.batch_tokens or "default"),
-            model={"parameters": getattr(model, "parameters", None)},
-            left_out={what: dict(counts) for what, counts in left_out.items() if counts},
-        )
-        _ask(asked, [shard for shard in plan if shard not in done], folder, report)
-    report(len(plan), len(plan))
+    session = {
+        "sessions": 1,
+        "host": platform.node(),
+        "device": str(model.device),
+        "batch_tokens": str(options.batch_tokens or "default"),
+        "model": {"parameters": getattr(model, "parameters", None)},
+        "left_out": {what: dict(counts) for what, counts in left_out.items() if counts},
+    }
+    with alone_in(folder.path):
+        plan = asked.plan()
+        done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked))
+        report: Progress = progress or (lambda done, total: None)
+        if set(plan) - done:
+            # Noted before the first shard: a session that is killed is one, too.
+            folder.add_circumstances(**session)
+            _ask(asked, [shard for shard in plan if shard not in done], folder, report)
+        report(len(plan), len(plan))
     return folder
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from fathom.cli.options import alone, option, stoppable
+from fathom.cli.options import alone, option
 from fathom.options import Group
 
 
@@ -24,12 +24,16 @@ def demo(
     from fathom.report.page import report
     from fathom.studies.demo import ASKED, ask, text
 
-    with stoppable():
-        lines = ask(read("geography"), out, lambda line: typer.echo(line, err=True))
-        typer.echo(text(lines, out))
-        runs = [out / f"run-{kind}" for kind in ASKED]
-        try:
-            made = report(runs, out / "report.html", title="Two small models that learnt half of a geography book")
-            typer.echo(f"\nEvery prompt and answer, with charts that filter each other: open {made.path} in a browser")
-        except MissingExtra as error:
-            typer.echo(f"\nno report: {error}")
+    lines = ask(read("geography"), out, lambda line: typer.echo(line, err=True))
+    typer.echo(text(lines, out))
+    runs = [out / f"run-{kind}" for kind in ASKED]
+    try:
+        # One seed: both models learnt the same half.
+        half, title = (
+            out / "planted-causal" / "planted.jsonl",
+            "Two small models that learnt half of a geography book",
+        )
+        made = report(runs, out / "report.html", title=title, groups=half)
+        typer.echo(f"\nEvery prompt and answer, with charts that filter each other: open {made.path} in a browser")
+    except MissingExtra as error:
+        typer.echo(f"\nno report: {error}")

@@ -18,7 +18,6 @@ from fathom.cli.options import (
     merge,
     new_group,
     option,
-    stoppable,
     taking,
     with_flags,
 )
@@ -158,15 +157,14 @@ def study(
     from fathom.studies import memory
     from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states
 
-    with stoppable():
-        given = read_plan(plan)
-        if report_only:
-            check_plan(given)
-            check_same(given, out)
-            found = states(given, out)
-        else:
-            found = run_grid(given, out, workers, retry_failed, typer.echo)
-        result = memory.ask(given, found, out)
+    given = read_plan(plan)
+    if report_only:
+        check_plan(given)
+        check_same(given, out)
+        found = states(given, out)
+    else:
+        found = run_grid(given, out, workers, retry_failed, typer.echo)
+    result = memory.ask(given, found, out)
     tell(memory.tables(result), format, out, "memory")
     if correlations := memory.correlation_tables(result):
         tell(correlations, format, out, "correlations")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import signal
+import threading
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -39,7 +41,12 @@ class _Grouped:
 
 
 class Command(_Grouped, TyperCommand):
-    """A command that can be called."""
+    """A command that can be called, and stopped."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        with stoppable():
+            return super().invoke(ctx)
 
 
 class Commands(_Grouped, TyperGroup):
@@ -132,8 +139,7 @@ def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) ->
     own = [offered.pop(p.name, p) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
 
     def command(*args: Any, **kwargs: Any) -> None:
-        with stoppable():
-            function(*args, **kwargs)
+        function(*args, **kwargs)
 
     command.__doc__ = function.__doc__
     command.__name__ = function.__name__
@@ -147,11 +153,21 @@ def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) ->
 def stoppable(
     said: str = "stopped; what is finished is kept: the same command goes on from there",
 ) -> Iterator[None]:
-    """Ctrl-C ends in one line; Typer would take it for its own and say "Aborted!"."""
+    """Ctrl-C ends in one line; Typer would take it for its own and say "Aborted!". So does SIGTERM, which schedulers
+    send: what is unfinished is cleared away as at Ctrl-C."""
+    in_main_thread = threading.current_thread() is threading.main_thread()  # signals are its own
+    before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
     try:
         yield
     except KeyboardInterrupt as stop:
         raise RunFailed(said) from stop
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def merge(config: Path | None, given: Given) -> Given:

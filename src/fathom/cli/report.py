@@ -20,12 +20,15 @@ def report(
     runs: list[Path] = typer.Argument(..., help="Folders of finished runs."),
     out: Path = option(Group.OUTPUT, "File to write.", "--out", "-o", default=Path("report.html")),
     title: str = option(Group.OUTPUT, "What stands at its head.", default=""),
+    groups: Path | None = option(
+        Group.OUTPUT, "JSON Lines with query_id and further groups to choose by, such as planted.jsonl.", default=None
+    ),
     cluster: str = option(Group.OUTPUT, CLUSTER, default=""),
 ) -> None:
     """Make one HTML file of runs that needs no network: numbers, charts that filter each other, and every answer."""
     from fathom.report.page import report as write
 
-    made = write(runs, out, cluster, title)
+    made = write(runs, out, cluster, title, groups)
     notes(made.notes)
     typer.echo(
         f"{made.path}: {made.runs} of {len(runs)} runs, {made.path.stat().st_size / 1e6:.1f} MB; open it in a browser"

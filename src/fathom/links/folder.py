@@ -25,7 +25,7 @@ from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
 from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
 from fathom.store import manifest as store
-from fathom.store.files import write_json
+from fathom.store.files import AT_WORK, alone_in, write_json
 from fathom.store.folder import differences
 from fathom.store.manifest import LINK
 from fathom.training.loop import NotANumber
@@ -49,14 +49,20 @@ def train_links(
     if not len(graph):
         raise BadInput(f"{data.name} has no triples to train on")
     predictor = chosen.load()(graph, options, None, device_of(options.device))
-    manifest = _start(folder, _identity(chosen, data, graph, options, predictor))
+    identity = _identity(chosen, data, graph, options, predictor)
+    with alone_in(folder):
+        return _train(folder, _start(folder, identity), predictor, progress or (lambda done, total: None))
+
+
+def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Progress) -> Manifest:
+    """Begin, or go on. :returns: the manifest as it is at the end."""
     if manifest["ended"] is not None:
         if manifest["ended"].get("failed"):
             raise NotANumber(f"{manifest['ended']['why']}; to train anew choose another --out")
         return manifest
     predictor.describe(folder)
     try:
-        manifest["ended"] = predictor.train(folder, progress or (lambda done, total: None))
+        manifest["ended"] = predictor.train(folder, progress)
     except NotANumber as error:
         manifest["ended"] = {"why": str(error), "failed": True}
         raise
@@ -151,7 +157,8 @@ def _start(folder: Path, identity: Given) -> Manifest:
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
         return manifest
-    if folder.exists() and (not folder.is_dir() or any(entry.suffix != ".tmp" for entry in folder.iterdir())):
+    foreign = folder.is_dir() and any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
+    if foreign or (folder.exists() and not folder.is_dir()):
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
     manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
     write_json(file, manifest)

@@ -7,7 +7,7 @@ that compare the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -98,17 +98,11 @@ def agreeing(found: Predictions, names: Sequence[str], facts: int) -> list[Row]:
     none. By chance it is 0, however much each knows."""
     hits = hits_of(found, len(names), facts)
     rows = []
-    for one, first in enumerate(names):
-        for other, second in enumerate(names):
-            both = ~np.isnan(hits[one] + hits[other])
-            rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "facts": int(both.sum()),
-                    "hit": _correlation(hits[[one, other]][:, both]),
-                }
-            )
+    for one, other in combinations_with_replacement(range(len(names)), 2):
+        both = ~np.isnan(hits[one] + hits[other])
+        told = {"facts": int(both.sum()), "hit": _correlation(hits[[one, other]][:, both])}
+        for first, second in dict.fromkeys([(one, other), (other, one)]):
+            rows.append({"first": names[first], "second": names[second], **told})
     return rows
 
 
@@ -372,6 +366,10 @@ DRAWINGS = (
         "How sure each run is of its first answer, right or wrong. Drag to choose.",
         ("run", "confidence"), ("run", "confidence"), _strip("confidence", "probability of the first answer"),
         _told("confidence"),
+    ),
+    Drawing(
+        "scores", "Score of the first answer", "Of runs whose scores are no probabilities. Drag to choose.",
+        ("run", "score"), ("run", "score"), _strip("score", "score of the first answer"), _told("score"),
     ),
     Drawing(
         "calibration", "Calibration",

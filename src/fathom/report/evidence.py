@@ -6,14 +6,17 @@ numbers into one pool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.data.templates import SUBJECT, capitalized
+from fathom.data.templates import capitalized
 from fathom.results.compared import told_apart
 from fathom.results.declared import NATS
 from fathom.results.numbers import Number
@@ -21,10 +24,18 @@ from fathom.results.outcomes import Outcome, names_of
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
+DIRECTION = "direction"
+"""Key of the queries' direction, beside those of their groups."""
 ANSWERS = 5
 """So many of the best answers are shown of each prediction."""
-CAPITAL = "[^X]"
-"""In a prompt's pattern: the subject with a capital letter."""
+SUBJECT, CAPITAL = "\ufdd0", "\ufdd1"
+"""In a prompt's pattern: the subject, and the subject with a capital letter. No text may have these characters."""
+_NOT_SHOWN = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_INHERITED = re.compile(
+    "__proto__|__(define|lookup)[GS]etter__|constructor|to(Locale)?String|valueOf|hasOwnProperty|isPrototypeOf"
+    "|propertyIsEnumerable"
+)
+"""What every object of a script has, which Vega takes for its own entries."""
 RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 """Last rank of each class but one, which has all further ones."""
 TENTHS = 10
@@ -32,6 +43,12 @@ LENGTHS = 8
 """Answers of so many tokens and more are one class."""
 MANY = 200
 """A group with more values than that tells queries apart, such as a document: it is no slice."""
+
+
+def printable(text: str) -> str:
+    """What a page can hold of it: "\ufffd" stands for each control character and half of a character, and names that a
+    script's objects have end in an invisible character."""
+    return _NOT_SHOWN.sub("\ufffd", text) + "\u2060" * bool(_INHERITED.fullmatch(text))
 
 
 class View(NamedTuple):
@@ -85,9 +102,10 @@ class Predictions(NamedTuple):
     :param rank: realistic; −k where it is only known to be beyond k; NaN where there is none.
     :param confidence: probability of the best answer among all candidates; NaN where it cannot be told.
     :param length: tokens of the gold answer of the best score, 0 where the run does not say.
-    :param prompt: its pattern in the pool, the subject written [X] or [^X].
+    :param prompt: its pattern in the pool, the fact's subject written :data:`SUBJECT` or :data:`CAPITAL`.
     :param reason: why it is unscored, in the pool; 0 where it is not.
     :param answers: the best ones in the pool, 0 beyond their end, [n, ANSWERS].
+    :param right: which of these are: 1 for the best, 2 for the second, 4 for the third … together.
     :param values: of these: probabilities where the unit is nats and all scores were kept, else scores; NaN.
     """
 
@@ -101,6 +119,7 @@ class Predictions(NamedTuple):
     prompt: Ints
     reason: Ints
     answers: Ints
+    right: Ints
     values: Floats
 
 
@@ -131,24 +150,26 @@ class Evidence:
         noted = outcome.run.manifest["circumstances"].get("model", {})
         accuracy = outcome.mean("accuracy", outcome.hits(1))
         self.views.append(View("", *about, unit, outcome.attention, noted.get("parameters"), accuracy))
-        self._parts.append(_predictions(outcome, len(self.views) - 1, self._facts_of(outcome), self.pool, unit))
+        fact = self._facts_of(outcome)[outcome.fact_of]
+        texts = self.pool.texts
+        subjects = [texts[self.subject[own]] for own in fact.tolist()]
+        self._parts.append(_predictions(outcome, len(self.views) - 1, fact, subjects, self.pool, unit))
 
     def finish(self) -> Predictions:
         """Of all views, in their order, which get their names."""
         self.views = [
-            view._replace(name=name)
+            view._replace(name=printable(name))
             for view, name in zip(self.views, told_apart([view[1:7] for view in self.views]), strict=True)
         ]
         return Predictions(*(np.concatenate(own) for own in zip(*self._parts, strict=True)))
 
     @property
     def keys(self) -> list[str]:
-        """Groups of the queries that are no more than :data:`MANY` slices, in order of appearance."""
-        values: dict[str, set[int]] = {}
-        for groups in self.groups:
-            for key, value in groups.items():
-                values.setdefault(key, set()).add(value)
-        return [key for key, own in values.items() if len(own) <= MANY]
+        """Direction and groups of the queries, in order of appearance, but for those that tell nearly every fact apart,
+        or none."""
+        names = dict.fromkeys(key for groups in self.groups for key in groups)
+        values = {key: {groups.get(key, 0) for groups in self.groups} for key in names}
+        return [key for key, own in values.items() if 1 < len(own) <= min(MANY, max(2, len(self.facts) / 2))]
 
     def _facts_of(self, outcome: Outcome) -> Ints:
         """Number of each of its facts; those that are new are added."""
@@ -161,14 +182,18 @@ class Evidence:
             if fact in self.facts:
                 continue
             self.facts[fact] = len(self.facts)
-            self.relation.append(self.pool.add(relation or NONE))
-            self.subject.append(self.pool.add(subject))
-            self.gold.append([self.pool.add(names.get(gold, gold)) for gold in golds])
-            self.groups.append({key: self.pool.add(value) for key, value in rows.groups[query].items() if value})
+            self.relation.append(self.pool.add(printable(relation or NONE)))
+            self.subject.append(self.pool.add(printable(subject)))
+            self.gold.append([self.pool.add(printable(names.get(gold, gold))) for gold in golds])
+            groups = {**rows.groups[query], DIRECTION: rows.directions[query]}
+            self.groups.append({key: self.pool.add(printable(value)) for key, value in groups.items() if value})
         return np.array([self.facts[fact] for fact in facts], dtype=np.int64)
 
 
-def _predictions(outcome: Outcome, view: int, numbers: Ints, pool: Pool, unit: str) -> Predictions:
+def _predictions(
+    outcome: Outcome, view: int, fact: Ints, subjects: Sequence[str], pool: Pool, unit: str
+) -> Predictions:
+    """:param fact: of each, and *subjects* of these facts."""
     rows, places = outcome.rows, outcome.places
     table = rows.table.take(places)
     scored = rows.scored[places]
@@ -179,15 +204,16 @@ def _predictions(outcome: Outcome, view: int, numbers: Ints, pool: Pool, unit: s
     values = np.where(np.isnan(sums)[:, None], values, np.exp(values - sums[:, None]))
     return Predictions(
         np.full(len(places), view),
-        numbers[outcome.fact_of],
+        fact,
         rows.template[places],
         np.where(scored, rows.hits(1)[places], np.nan),
         np.where(scored, rank, np.nan),
         np.where(scored & ~np.isnan(sums), values[:, 0], np.nan),
         _lengths(table),
-        pool.add_all(_patterns(table)),
-        pool.add_all([rows.reason[place] or "" for place in places.tolist()]),
+        pool.add_all(_patterns(table, subjects)),
+        pool.add_all([printable(rows.reason[place] or "") for place in places.tolist()]),
         answers,
+        _right(table, [rows.gold[query] for query in rows.query[places].tolist()]),
         values,
     )
 
@@ -202,11 +228,18 @@ def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
     names = names_of(rows.candidates)
     answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
     values = np.full((len(table), ANSWERS), np.nan)
-    _fill(answers, table.column("top_ids"), lambda id_: pool.add(names.get(id_) or id_))
+    _fill(answers, table.column("top_ids"), lambda id_: pool.add(printable(names.get(id_) or id_)))
     lists, flat = _spread(table.column("top_scores"))
     values[lists] = flat.to_numpy(zero_copy_only=False)
-    _fill(answers, table.column("answers"), pool.add)
+    _fill(answers, table.column("answers"), lambda text: pool.add(printable(text)))
     return answers, values
+
+
+def _right(table: pa.Table, golds: Sequence[Sequence[str]]) -> Ints:
+    """Which of the best answers, or of those written, are gold, as :class:`Predictions` has it."""
+    best, written = (table.column(name).to_pylist() for name in ("top_ids", "answer_ids"))
+    each = zip((own or others or () for own, others in zip(written, best, strict=True)), golds, strict=True)
+    return np.array([sum(1 << at for at, id_ in enumerate(ids[:ANSWERS]) if id_ in gold) for ids, gold in each], int)
 
 
 def _fill(answers: Ints, column: pa.ChunkedArray, number: Callable[[str], int]) -> None:
@@ -227,19 +260,21 @@ def _spread(column: pa.ChunkedArray) -> tuple[tuple[Ints, Ints], Any]:
 
 
 def _lengths(table: pa.Table) -> Ints:
-    """Of the gold answer with the best score; 0 where it was not recorded."""
+    """Of the gold answer with the best score, as in the study of length bias; 0 where it was not recorded."""
     scores, tokens = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
-    found = []
-    for own, counts in zip(scores, tokens, strict=True):
-        best = int(np.nanargmax(own)) if own and not np.isnan(own).all() else 0
-        found.append((counts or [0])[min(best, len(counts or [0]) - 1)] or 0)
-    return np.array(found, dtype=np.int64)
+    found = (_of_best(own or [], counts or [0]) for own, counts in zip(scores, tokens, strict=True))
+    return np.fromiter(found, dtype=np.int64, count=len(table))
 
 
-def _patterns(table: pa.Table) -> list[str]:
-    """Prompts without their subject, few of which are different."""
-    prompts, subjects = (table.column(name).to_pylist() for name in ("prompt", "subject"))
-    return [_pattern(prompt or "", subject or "") for prompt, subject in zip(prompts, subjects, strict=True)]
+def _of_best(scores: Sequence[float | None], counts: Sequence[int | None]) -> int:
+    places = [place for place, score in enumerate(scores[: len(counts)]) if score is not None and not isnan(score)]
+    return counts[max(places, key=lambda place: scores[place] or 0.0, default=0)] or 0
+
+
+def _patterns(table: pa.Table, subjects: Sequence[str]) -> list[str]:
+    """Prompts without the subjects of their facts, few of which are different."""
+    prompts = (printable(prompt or "") for prompt in table.column("prompt").to_pylist())
+    return [_pattern(prompt, subject) for prompt, subject in zip(prompts, subjects, strict=True)]
 
 
 def _pattern(prompt: str, subject: str) -> str:
@@ -264,7 +299,7 @@ class Dimension(NamedTuple):
 
 
 def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension]:
-    """All by name: run, relation, template, rank, confidence, length."""
+    """All by name: run, relation, template, rank, confidence, length, score."""
     relations = sorted(set(evidence.relation), key=lambda number: evidence.pool.texts[number])
     place = {number: at for at, number in enumerate(relations)}
     of_fact = np.array([place[number] for number in evidence.relation], dtype=np.int64)
@@ -278,11 +313,23 @@ def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension
         ),
         "rank": Dimension(_rank_labels(), _rank_codes(found.rank)),
         "confidence": Dimension([f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], _tenths(found.confidence)),
+        "score": _scores(found),
         "length": Dimension(
             [*map(str, range(1, LENGTHS)), f"{LENGTHS}+"],
             np.where(found.length > 0, np.minimum(found.length, LENGTHS), 0) - 1,
         ),
     }
+
+
+def _scores(found: Predictions) -> Dimension:
+    """Of best answers whose scores are no probabilities, such as cosines: ten classes of equal width."""
+    best = np.where(np.isnan(found.confidence) & np.isfinite(found.values[:, 0]), found.values[:, 0], np.nan)
+    told = ~np.isnan(best)
+    if not told.any():
+        return Dimension([], np.full(len(best), -1))
+    edges = np.linspace(best[told].min(), best[told].max(), TENTHS + 1)
+    codes = np.clip(np.searchsorted(edges, best, side="right") - 1, 0, TENTHS - 1)
+    return Dimension([f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)], np.where(told, codes, -1))
 
 
 def _rank_labels() -> list[str]:
@@ -337,7 +384,8 @@ def kinds_of(evidence: Evidence, found: Predictions) -> Kinds:
     texts = evidence.pool.texts
     for key in evidence.keys:
         for fact, groups in enumerate(evidence.groups):
-            for value in filter(None, map(str.strip, texts[groups.get(key, 0)].split(";"))):
+            values = filter(None, map(str.strip, texts[groups.get(key, 0)].split(";")))
+            for value in dict.fromkeys(values) or (NONE,):
                 of_facts[fact].append(labels.setdefault(f"{key}: {value}", len(labels)))
     hits = hits_of(found, len(evidence.views), len(evidence.facts))
     told = ~np.isnan(hits).all(axis=0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fathom.errors import BadInput
+from fathom.reading import json_file
 from fathom.results.tables import Table
 from fathom.studies import STUDIES
 
@@ -35,9 +35,8 @@ def tables_of_studies(runs: Iterable[Path]) -> tuple[list[tuple[str, list[Table]
 def _tables(file: Path) -> list[Table]:
     """:raises BadInput: it is not what a study writes."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return [_table(title, rows) for title, rows in content.items()]
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        return [_table(title, rows) for title, rows in json_file(file).items()]
+    except (ValueError, AttributeError, TypeError) as error:
         raise BadInput(f"{file} is not a study's tables ({error}): type the study's command again") from error
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.report.charts import places_of
-from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, hits_of, weights
+from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, hits_of, printable, weights
 from fathom.report.slices import Slice
 from fathom.results.rows import Floats
 
@@ -28,7 +28,7 @@ _WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
 
 def packed(text: str) -> str:
     """Compressed, for a text element of a page."""
-    return _for_page(text.encode("utf-8", "replace"))
+    return _for_page(text.encode("utf-8"))
 
 
 def packed_evidence(
@@ -50,27 +50,21 @@ def packed_evidence(
         "best": ANSWERS,
         "untold": int(_untold(columns["value"])),
         "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
-        "texts": [_unicode(text) for text in evidence.pool.texts],
-        "facts": [_unicode(fact) for fact in evidence.facts],
+        "texts": evidence.pool.texts,
+        "facts": list(map(printable, evidence.facts)),
         "gold": evidence.gold,
         "slicesOf": kinds.of_facts,
-        "labels": {name: [_unicode(label) for label in own.labels] for name, own in dims.items()}
-        | {"slice": [_unicode(label) for label in kinds.labels]},
+        "labels": {name: list(own.labels) for name, own in dims.items()} | {"slice": kinds.labels},
         "drawings": list(drawings),
         "slices": _slices([view.name for view in evidence.views], cut),
     }
-    text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
     text += b" " * (-len(text) % 4)
     return _for_page(struct.pack("<I", len(text)) + text + b"".join(own.tobytes() for own in columns.values()))
 
 
 def _for_page(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
-
-
-def _unicode(text: str) -> str:
-    """Halves of characters, which files may spell, cannot be written."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Array]:
@@ -94,9 +88,10 @@ def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimensio
         "reason": _narrow(found.reason),
         # Best answers of all predictions, then second best ones: what is alike stands together.
         "answer": _narrow(found.answers.T.ravel()),
+        "golden": _narrow(found.right),
         "value": _thousandths(found.values.T.ravel()),
         "template": _narrow(dims["template"].codes),
-        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "length")},
+        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "score", "length")},
         "first": _narrow(_first_answers(found, size)),
     }
 
@@ -148,7 +143,7 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
     found: dict[str, list[dict[str, Any]]] = {}
     for own in cut:
         one, other = place[own.first], place[own.second]
-        about = {"key": own.key, "value": _unicode(own.value)}
+        about = {"key": printable(own.key), "value": printable(own.value)}
         found.setdefault(f"{one}-{other}", []).append(about | {"told": _told(own, 1)})
         found.setdefault(f"{other}-{one}", []).append(about | {"told": _told(own, -1)})
     return found

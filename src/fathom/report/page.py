@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import fathom
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.report.charts import DRAWINGS, Drawing, altair, chart, classes_of, rows_of, whole
-from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of
+from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, printable
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import packed, packed_evidence
-from fathom.report.slices import slices
+from fathom.report.slices import Slice, slices
 from fathom.results.compared import Comparison, compare
 from fathom.results.names import short_names
 from fathom.results.samples import RELATION
@@ -54,12 +54,20 @@ class _Run(NamedTuple):
     summary: Summary
 
 
-def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str = "", title: str = "") -> Report:
+def report(
+    runs: Sequence[str | Path | RunFolder],
+    out: str | Path,
+    cluster: str = "",
+    title: str = "",
+    groups: str | Path | None = None,
+) -> Report:
     """Write *out*; what is wrong with some of the runs is told in it, and the others are shown.
 
     :param runs: finished ones, of any data and probes.
     :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
-    :raises BadInput: none of the runs can be shown; *out* is a folder.
+    :param title: what stands at its head.
+    :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
+    :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
     """
@@ -68,6 +76,8 @@ def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
     folders, notes = _opened(runs)
+    if groups is not None:
+        folders = [folder.grouped_by(Path(groups)) for folder in folders]
     evidence, shown = Evidence(), []
     for folder, model in zip(folders, short_names(folders), strict=True):
         try:
@@ -77,7 +87,7 @@ def report(runs: Sequence[str | Path | RunFolder], out: str | Path, cluster: str
     if not shown:
         raise BadInput(notes)
     page = _page(evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}")
-    write_text(path, page.encode("utf-8", "replace").decode("utf-8"))  # halves of characters cannot be written
+    write_text(path, printable(page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
 
@@ -123,7 +133,7 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
     found = evidence.finish()
     dims = dimensions(evidence, found)
     comparison = _compared(shown, notes, cluster)
-    cut = slices(comparison, [RELATION, "direction", *evidence.keys]) if comparison else []
+    cut = _slices(comparison, evidence) if comparison else []
     kinds, told = kinds_of(evidence, found), whole(evidence.views)
     drawn = [one for one in DRAWINGS if one.there(evidence.views, dims)]
     about = [_about(one, dims, chart(one, dims, rows_of(one, evidence, dims, found), told)) for one in drawn]
@@ -156,12 +166,22 @@ def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: 
     )
 
 
+def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
+    """By the names of views: the comparison knows only runs that scored something, and tells these apart."""
+    views = {(view.path, view.scoring): view.name for view in evidence.views}
+    names = {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
+    found = slices(comparison, [RELATION, *evidence.keys])
+    return [own._replace(first=names[own.first], second=names[own.second]) for own in found]
+
+
 def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
     """What the script needs to know of a chart; the page has its title already."""
     return {
         "name": drawing.name,
         "keys": drawing.keys,
-        "brush": drawing.brush,
+        # Of the last of them facts are chosen; a run beside it says whose predictions they are.
+        "of": drawing.brush[-1] if drawing.brush else None,
+        "brush": [[key, key if key == drawing.brush[-1] else f"{drawing.brush[-1]}.{key}"] for key in drawing.brush],
         "classes": [] if drawing.pairs else classes_of(drawing.keys, dims),
         "spec": drawn.properties(title="").to_dict(),
     }
@@ -180,6 +200,7 @@ def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str
         ("template", "Template", dims["template"].labels),
         ("rank", "Rank of the right answer", dims["rank"].labels),
         ("confidence", "Probability of the first answer", dims["confidence"].labels),
+        ("score", "Score of the first answer", dims["score"].labels),
         ("length", "Tokens of the right answer", dims["length"].labels),
     ]
 

@@ -196,8 +196,8 @@ def _part(name: str, first: Outcome, second: Outcome, k: int, baselines: Mapping
     for baseline, found in baselines.items():
         own = second.per_fact(found.hits(k))[second.at(facts)]
         if not np.isnan(own).any():
-            against = numbers.difference(after, own, sample, second.recipe(f"{cut}{MINUS}{baseline}"))
-            beside.append(Beside(baseline, float(own.mean()), against))
+            made_of = second.recipe(f"{cut}{MINUS}{baseline}")
+            beside.append(Beside(baseline, *numbers.beyond(after, own, sample, made_of)))
     return Part(
         name,
         len(facts),

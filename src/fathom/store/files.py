@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import json
 import os
+import platform
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.errors import RunFailed
+from fathom.errors import BadInput, RunFailed
+
+AT_WORK = ".at-work"
+"""In a folder where a process is at work: which one."""
 
 
 @contextmanager
@@ -41,12 +47,19 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed.
+    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed. What
+    writers that were killed have left of the same folder is removed.
 
+    :raises BadInput: another process is writing it.
     :raises RunFailed: the disk is full, the place cannot be written to, or *path* has come into being meanwhile.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        for other in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            if not _is_left(other):
+                who = other.name.split(".")[-2]
+                raise BadInput(f"{path}: process {who} is writing it ({other}): wait for it, or choose another --out")
+            shutil.rmtree(other, ignore_errors=True)
         temporary.mkdir(parents=True)
         yield temporary
         for file in temporary.rglob("*"):
@@ -60,12 +73,60 @@ def whole_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes from working in *folder* meanwhile; it is made where it is not there, and taken away again
+    where nothing was written.
+
+    :raises BadInput: another is at work there.
+    """
+    with suppress(OSError):  # whoever wants to write there says why it cannot
+        folder.mkdir(parents=True, exist_ok=True)
+    held = _held(folder / AT_WORK)
+    try:
+        yield
+    finally:
+        if held is not None:
+            (folder / AT_WORK).unlink(missing_ok=True)
+            os.close(held)
+        with suppress(OSError):  # it is not empty
+            folder.rmdir()
+
+
+def _held(file: Path) -> int | None:
+    """A lock that ends with this process; None where there can be none. :raises BadInput: another has it."""
+    try:
+        opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        who = os.read(opened, 200).decode("utf-8", "replace").strip() or "another process"
+        os.close(opened)
+        raise BadInput(f"{file.parent}: {who} is at work here: wait for it, or choose another --out") from error
+    except OSError:
+        os.close(opened)
+        return None
+    if not file.exists() or os.fstat(opened).st_ino != file.stat().st_ino:  # its holder has just ended
+        os.close(opened)
+        return _held(file)
+    os.truncate(opened, 0)
+    os.write(opened, f"process {os.getpid()} on {platform.node()}".encode())
+    return opened
+
+
 def clear_temporaries(folder: Path) -> None:
     """Remove what writers that were killed have left below *folder*: their files carry the number of their process."""
     for left in folder.rglob(".*.tmp"):
-        number = left.name.split(".")[-2]
-        if left.is_file() and number.isdecimal() and not (int(number) != os.getpid() and _runs(int(number))):
+        if left.is_file() and _is_left(left):
             left.unlink(missing_ok=True)
+
+
+def _is_left(temporary: Path) -> bool:
+    """Whether nobody is writing to it any more."""
+    number = temporary.name.split(".")[-2]
+    return number.isdecimal() and (int(number) == os.getpid() or not _runs(int(number)))
 
 
 def _runs(process: int) -> bool:

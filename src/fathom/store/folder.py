@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.reading import Missing, as_read_back, json_lines, parquet_file, shown, stands
-from fathom.store.files import clear_temporaries, write_json, write_table
+from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import SCHEMA
 
@@ -94,7 +94,7 @@ class RunFolder:
         """A run killed before its manifest was written has left nothing but our own names."""
         if self.path.exists() and not self.path.is_dir():
             raise BadInput(f"{self.path} is a file: choose another --out")
-        own = {"queries.parquet", "candidates.parquet"}
+        own = {"queries.parquet", "candidates.parquet", AT_WORK}
         if self.path.exists() and any(f.name not in own and f.suffix != ".tmp" for f in self.path.iterdir()):
             raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
@@ -162,7 +162,8 @@ class RunFolder:
         for number, row in json_lines(file):
             if not isinstance(row, dict) or not isinstance(row.get("query_id"), str):
                 raise BadInput(f'{file}:{number}: expected {{"query_id": "…", "group": …}}, found {shown(row, 40)}')
-            grouped._more_groups[row.pop("query_id")] = {key: str(value) for key, value in row.items()}
+            query = row.pop("query_id")
+            grouped._more_groups[query] = {key: str(value) for key, value in row.items()}
         return grouped
 
     def candidates(self) -> dict[str, tuple[list[str], list[str]]]:

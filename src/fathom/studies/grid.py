@@ -32,7 +32,7 @@ from fathom.links.options import LinkOptions
 from fathom.options import parse_options, read_yaml, separated
 from fathom.reading import is_there, json_file, shown, stands
 from fathom.run import run
-from fathom.store.files import write_json
+from fathom.store.files import AT_WORK, alone_in, write_json
 from fathom.store.folder import RunFolder, differences
 
 Json = dict[str, Any]
@@ -267,23 +267,24 @@ def run_grid(
     :param workers: cells at a time, each in a process of its own (one: in this one).
     :param retry_failed: try failed cells once more.
     :param tell: given a line whenever a cell ends.
-    :raises BadInput: the plan is wrong, or *out* holds the study of another plan.
+    :raises BadInput: the plan is wrong, *out* holds the study of another plan, or another process is at work in it.
     """
     check_plan(plan)
-    check_same(plan, out)
-    worlds = _make_worlds(plan, out)
-    write_json(out / "study.json", plan.model_dump(mode="json"))
-    for state in states(plan, out):
-        if state.failed and retry_failed:
-            _try_again(state.cell.folder(out))
-    waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
-    total = len(cells_of(plan))
-    jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
-    here = ((job.cell, _attempt(job)) for job in jobs)
-    ended = here if workers == 1 else _in_processes(jobs, workers)
-    for number, (cell, why) in enumerate(ended, start=total - len(waiting) + 1):
-        tell(f"[{number}/{total}] {cell}" + (f": failed: {why}" if why else ""))
-    return states(plan, out)
+    with alone_in(out):
+        check_same(plan, out)
+        worlds = _make_worlds(plan, out)
+        write_json(out / "study.json", plan.model_dump(mode="json"))
+        for state in states(plan, out):
+            if state.failed and retry_failed:
+                _try_again(state.cell.folder(out))
+        waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
+        total = len(cells_of(plan))
+        jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
+        here = ((job.cell, _attempt(job)) for job in jobs)
+        ended = here if workers == 1 else _in_processes(jobs, workers)
+        for number, (cell, why) in enumerate(ended, start=total - len(waiting) + 1):
+            tell(f"[{number}/{total}] {cell}" + (f": failed: {why}" if why else ""))
+        return states(plan, out)
 
 
 class Job(NamedTuple):
@@ -411,7 +412,7 @@ def check_same(plan: StudyPlan, out: Path) -> None:
     """
     file, said = out / "study.json", plan.model_dump(mode="json")
     if not stands(file):
-        if out.exists() and any(entry.name != "worlds" for entry in out.iterdir()):
+        if out.exists() and any(entry.name not in ("worlds", AT_WORK) for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")
         return
     before = _read(file)

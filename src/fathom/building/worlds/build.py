@@ -22,7 +22,7 @@ from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from fathom.reading import Json, parquet_file, stands
+from fathom.reading import Json, as_read_back, json_file, parquet_file, stands
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 
@@ -50,7 +50,8 @@ def build_worlds(
     name: str = "",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Json]:
-    """Write each variant as a folder of its name in *out*; it appears when it is complete.
+    """Write each variant as a folder of its name in *out*; it appears when it is complete. What the same call has made
+    before, and not finished, goes on.
 
     :param variants: names such as "virtual-e".
     :param name: of the graph, for the manifests.
@@ -60,28 +61,30 @@ def build_worlds(
     """
     chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
-    refuse(materials, out, chosen)
+    refuse(materials, out, chosen, name)
     manifests = []
     for done, variant in enumerate(chosen):
         progress(done, len(chosen))
-        world = make(variant, materials)
-        manifest = _manifest(world, materials, name)
-        with whole_folder(out / str(variant)) as folder:
-            write_world(world, folder)
-            write_json(folder / "manifest.json", manifest)
+        manifest = _made_before(out, variant, materials, name)
+        if manifest is None:
+            world = make(variant, materials)
+            manifest = _manifest(world, materials, name)
+            with whole_folder(out / str(variant)) as folder:
+                write_world(world, folder)
+                write_json(folder / "manifest.json", manifest)
         manifests.append(manifest)
     progress(len(chosen), len(chosen))
     return manifests
 
 
-def refuse(materials: Materials, out: Path, variants: Sequence[Variant]) -> None:
+def refuse(materials: Materials, out: Path, variants: Sequence[Variant], name: str = "") -> None:
     """:raises BadInput: with all that stands in the way."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: choose another --out")
     faults = [
-        f"{out / str(variant)} is there already: delete it, or choose another --out"
+        f"{out / str(variant)} is there already, made otherwise: delete it, or choose another --out"
         for variant in variants
-        if (out / str(variant)).exists()
+        if (out / str(variant)).exists() and _made_before(out, variant, materials, name) is None
     ]
     faults += unwritable(materials.graph)
     impossible = {variant: found for variant in variants if (found := why_not(variant, materials))}
@@ -126,14 +129,35 @@ _SPANS = pa.schema(
 )
 
 
+def _made_before(out: Path, variant: Variant, materials: Materials, name: str) -> Json | None:
+    """The manifest of a world that the same call has made; None where there is none."""
+    try:
+        manifest = json_file(out / str(variant) / "manifest.json")
+    except BadInput:
+        return None
+    wanted = as_read_back(_identity(variant, materials, name))
+    same = isinstance(manifest, dict) and all(manifest.get(key) == value for key, value in wanted.items())
+    return manifest if same else None
+
+
 def _manifest(world: World, materials: Materials, name: str) -> Json:
     """Nothing in it depends on the day or the place, so that the same command gives the same bytes."""
+    return {
+        **_identity(world.variant, materials, name),
+        "content_hash": world.graph.content_hash,
+        "counts": world.counts,
+        "notes": list(world.notes),
+    }
+
+
+def _identity(variant: Variant, materials: Materials, name: str) -> Json:
+    """All that decides what the world is."""
     source = materials.graph
     return {
         "format": FORMAT,
-        "world": str(world.variant),
-        "construction": world.variant.construction,
-        "parts": world.variant.parts,
+        "world": str(variant),
+        "construction": variant.construction,
+        "parts": variant.parts,
         "source": {
             "name": name,
             "content_hash": source.content_hash,
@@ -142,11 +166,8 @@ def _manifest(world: World, materials: Materials, name: str) -> Json:
             "triples": len(source),
             "splits": {split: len(rows) for split, rows in source.splits.items()},
         },
-        "content_hash": world.graph.content_hash,
         "seed": materials.seed,
         "options": asdict(materials.options),
-        "counts": world.counts,
-        "notes": list(world.notes),
         "versions": {
             "fathom": fathom.__version__,
             "python": platform.python_version(),

@@ -1,17 +1,14 @@
 // Glue between the evidence and the libraries that show it: what is chosen, what that leaves, and the link to it.
 // Whatever comes from data or models is set as text, never as HTML.
 
-const NOTHING = "–";
 const UNSURE = 65535; // a confidence that cannot be told
-const BRUSHED = ["rank", "confidence", "length"];
+const BRUSHED = ["rank", "confidence", "score", "length"];
 const CHOSEN = ["q", "relation", "slice", "template", "cell", ...BRUSHED];
 const STATE = [...CHOSEN, ...BRUSHED.map((name) => `${name}.run`), "hidden", "pair", "open"];
 
-const same = (value) => value;
-const only = (values) => (values.length === 1 ? values[0] : "");
 const byId = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];
-const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : NOTHING);
+const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : "–");
 
 function make(tag, { data = {}, ...attributes } = {}, ...children) {
   const node = Object.assign(document.createElement(tag), attributes);
@@ -69,38 +66,41 @@ class Evidence {
 
   prompt(at) {
     const subject = this.texts[this.subject[this.fact[at]]];
-    const capital = subject.slice(0, 1).toUpperCase() + subject.slice(1);
-    const pattern = this.texts[this.pattern[at]];
-    return pattern.replace("[X]", () => subject).replace("[^X]", () => capital);
+    const capital = subject.replace(/^./su, (first) => first.toUpperCase());
+    return this.texts[this.pattern[at]].replace("\ufdd0", () => subject).replace("\ufdd1", () => capital);
   }
 
   answers(at) {
-    const places = Array.from({ length: this.best }, (_, place) => place * this.count + at);
-    const written = places.filter((place) => this.answer[place]);
     const told = (place) => (this.value[place] === this.untold ? null : this.value[place] / 1000);
-    return written.map((place) => ({ text: this.texts[this.answer[place]], value: told(place) }));
+    const answer = (place, right) => ({ text: this.texts[this.answer[place]], value: told(place), right });
+    const each = Array.from({ length: this.best }, (_, n) => answer(n * this.count + at, (this.golden[at] >> n) & 1));
+    return each.filter(({ text }) => text);
   }
 
+  // Of each prediction, 0 where it does not count.
+  weights = (kept, shown, asked, { fact, view, template } = this) =>
+    this.weight.map((own, at) => (kept[fact[at]] && shown[view[at]] && asked[template[at]] ? own : 0));
+
   // As fathom.report.charts.counted does: of each combination of classes facts, means, and the share of its run.
-  counted({ name, classes }, kept, shown, asked) {
+  counted({ name, classes }, weights) {
     const [facts, hits, sure, told] = Array.from({ length: 4 }, () => new Float64Array(classes.length));
-    const { fact, view, template, weight, right, confidence } = this;
-    const places = this[`of ${name}`];
-    for (let at = 0; at < this.count; at++) {
-      const place = places[at];
-      if (place < 0 || !kept[fact[at]] || !shown[view[at]] || !asked[template[at]]) continue;
-      facts[place] += weight[at];
-      hits[place] += weight[at] * right[at];
+    const { right, confidence, count, [`of ${name}`]: places } = this;
+    for (let at = 0; at < count; at++) {
+      const weight = weights[at];
+      const place = weight ? places[at] : -1;
+      if (place < 0) continue;
+      facts[place] += weight;
+      hits[place] += weight * right[at];
       if (confidence[at] === UNSURE) continue;
-      sure[place] += (weight[at] * confidence[at]) / (UNSURE - 1);
-      told[place] += weight[at];
+      sure[place] += (weight * confidence[at]) / (UNSURE - 1);
+      told[place] += weight;
     }
-    const ofRun = {};
+    const ofRun = Object.create(null); // a run may be called __proto__
     classes.forEach(({ run }, place) => (ofRun[run] = (ofRun[run] ?? 0) + facts[place]));
-    const rows = classes.map((own, place) => ({
-      ...{ ...own, facts: facts[place], share: facts[place] / ofRun[own.run] },
-      ...{ hit: hits[place] / facts[place], sure: told[place] ? sure[place] / told[place] : null },
-    }));
+    const rows = classes.map((own, place) => {
+      const means = { hit: hits[place] / facts[place], sure: told[place] ? sure[place] / told[place] : null };
+      return { ...own, facts: facts[place], share: facts[place] / ofRun[own.run], ...means };
+    });
     return rows.filter((row) => row.facts);
   }
 
@@ -110,34 +110,35 @@ class Evidence {
     const [first, second] = [one, other].map((view) => this.hits.subarray(view * size, (view + 1) * size));
     let [n, x, y, xx, yy, xy] = [0, 0, 0, 0, 0, 0];
     for (let fact = 0; fact < size; fact++) {
+      if (!kept[fact] || Number.isNaN(first[fact] + second[fact])) continue;
       const [a, b] = [first[fact], second[fact]];
-      if (!kept[fact] || Number.isNaN(a + b)) continue;
       [n, x, y, xx, yy, xy] = [n + 1, x + a, y + b, xx + a * a, yy + b * b, xy + a * b];
     }
     const spread = Math.sqrt((xx - (x * x) / n) * (yy - (y * y) / n));
     const hit = spread > 1e-9 ? (xy - (x * y) / n) / spread : null;
-    return { first: this.views[one].name, second: this.views[other].name, facts: n, hit };
+    const told = (own, its) => ({ first: this.views[own].name, second: this.views[its].name, facts: n, hit });
+    return one === other ? [told(one, one)] : [told(one, other), told(other, one)];
   }
 }
 
 // --- what is chosen, and what that leaves
 class Choice {
   constructor(evidence, change) {
-    Object.assign(this, { evidence, change });
-    this.read();
+    Object.assign(this, { evidence, change, state: this.read() });
   }
 
-  // state: name → list of texts, as they stand in the link.
+  // name → list of texts, as they stand in the link.
   read() {
     const given = new URLSearchParams(location.hash.slice(1));
-    this.state = Object.fromEntries(STATE.map((name) => [name, given.getAll(name)]));
+    return Object.fromEntries(STATE.map((name) => [name, given.getAll(name)]));
   }
 
   set(changes) {
     Object.assign(this.state, changes);
     const told = new URLSearchParams();
     for (const name of STATE) for (const value of this.state[name]) told.append(name, value);
-    history.replaceState(null, "", `#${told}`);
+    if (this.told === (this.told = `#${told}`)) return; // a mouse that moves within a class
+    history.replaceState(null, "", this.told);
     this.change();
   }
 
@@ -164,7 +165,7 @@ class Choice {
     return (fact) => has[own.subject[fact]] || own.gold[fact].some((gold) => has[gold]) || about(fact).includes(wanted);
   }
 
-  pair = () => [0, 1].map((side) => Math.min(this.state.pair[side] ?? side, this.evidence.views.length - 1) || 0);
+  pair = () => [0, 1].map((n) => Math.max(0, Math.min(this.state.pair[n] ?? n, this.evidence.views.length - 1)) | 0);
   relation = (names) => (fact) => names.includes(this.evidence.relationOf(fact));
   cell = ([name], cellOf = this.cellsOf()) => (fact) => cellOf(fact) === name;
 
@@ -177,10 +178,8 @@ class Choice {
   cellsOf() {
     const [[first, second], whole] = [this.pair(), (hit) => hit === 0 || hit === 1];
     const told = (one, other) => (one ? (other ? "both" : "first") : other ? "second" : "neither");
-    return (fact) => {
-      const [one, other] = [this.evidence.hit(first, fact), this.evidence.hit(second, fact)];
-      return Number.isNaN(one + other) ? "" : whole(one) && whole(other) ? told(one, other) : "undecided";
-    };
+    const cell = (a, b) => (Number.isNaN(a + b) ? "" : whole(a) && whole(b) ? told(a, b) : "undecided");
+    return (fact) => cell(this.evidence.hit(first, fact), this.evidence.hit(second, fact));
   }
 
   // A fact is in a brush where one of the runs brushed and shown has a prediction there.
@@ -199,31 +198,36 @@ const charts = new Map();
 
 async function drawChart({ name, brush, spec }, choice) {
   charts.get(name)?.finalize();
-  const actions = { export: true, source: false, compiled: false, editor: false };
+  const [box, actions] = [byId(`chart-${name}`), { source: false, compiled: false, editor: false }];
+  const { view } = await window.vegaEmbed(box, spec, { renderer: "svg", actions, config: { background: null } });
   // For screen readers a chart is one image: what it shows stands in the tables.
-  const options = { renderer: "svg", actions, config: { background: null } };
-  const box = byId(`chart-${name}`);
-  const { view } = await window.vegaEmbed(box, spec, options);
   const drawn = Object.assign(box.querySelector("svg"), { role: "img", ariaLabel: `chart: ${name}` });
   drawn.firstElementChild.ariaHidden = "true";
   box.querySelector("summary").ariaLabel = `Save the chart ${name}`;
   charts.set(name, view);
-  const of = brush.at(-1);
-  const told = (value, key) => (value[key] ?? []).map(String);
-  if (brush.length)
-    view.addSignalListener("brush", (_, value) =>
-      choice.set({ [of]: told(value, of), ...(brush[0] === "run" ? { [`${of}.run`]: told(value, "run") } : {}) }),
-    );
+  const told = (value) => Object.fromEntries(brush.map(([key, name]) => [name, (value[key] ?? []).map(String)]));
+  // Not at once: a chart that runs cannot be filled.
+  if (brush.length) view.addSignalListener("brush", (_, value) => requestAnimationFrame(() => choice.set(told(value))));
 }
 
-function fillCharts(evidence, choice, kept) {
-  const [shown, asked] = [choice.shown(), choice.asked()];
+// A choice that was not made in a chart: it forgets its brush only when it is drawn anew.
+async function choose(evidence, choice, changes) {
+  const brushed = ({ name }) => Object.keys(charts.get(name).signal("brush") ?? {}).length;
+  const stale = evidence.drawings.filter((drawing) => drawing.of in changes && brushed(drawing));
+  for (const name of BRUSHED) if (name in changes) changes[`${name}.run`] ??= [];
+  choice.set(changes);
+  await Promise.all(stale.map((drawing) => drawChart(drawing, choice)));
+  if (stale.length) choice.change(true);
+}
+
+function fillCharts(evidence, choice) {
+  const [shown, asked, kept] = [choice.shown(), choice.asked(), choice.kept];
   const views = evidence.views.map((_, view) => view).filter((view) => shown[view]);
+  const pairs = () => views.flatMap((one, at) => views.slice(at).flatMap((two) => evidence.agreeing(one, two, kept)));
+  const weights = evidence.weights(kept, shown, asked);
   for (const drawing of evidence.drawings) {
-    const of = drawing.brush.at(-1);
-    const own = choice.state[of]?.length ? choice.facts(of) : kept;
-    const pairs = () => views.flatMap((one) => views.map((other) => evidence.agreeing(one, other, kept)));
-    const rows = !drawing.classes.length ? pairs() : evidence.counted(drawing, own, shown, asked);
+    const own = choice.state[drawing.of]?.length ? evidence.weights(choice.facts(drawing.of), shown, asked) : weights;
+    const rows = drawing.classes.length ? evidence.counted(drawing, own) : pairs();
     byId(`chart-${drawing.name}`).hidden = !rows.length;
     if (rows.length) charts.get(drawing.name).data("counted", rows).run();
   }
@@ -232,23 +236,25 @@ function fillCharts(evidence, choice, kept) {
 // --- the evidence
 function markOf(evidence, view, fact) {
   const [hit, rank] = [evidence.hit(view, fact), evidence.meanRank(view, fact)];
-  if (Number.isNaN(hit)) return NOTHING;
+  if (Number.isNaN(hit)) return "–";
   const mark = { 0: "✗", 1: "✓" }[hit] ?? percent(hit);
   return Number.isFinite(rank) ? `${mark} (${Number(rank.toFixed(1))})` : mark;
 }
 
 function evidenceTable(DataTable, evidence, choice) {
-  const text = { searchable: false, type: "string", render: DataTable.render.text() };
+  const text = { searchable: false, type: "string", render: { display: (name) => isolated(name, 120) } };
   const column = (data, more) => ({ ...text, data, ...more });
-  const first = { _: same, display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
+  const first = { display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
   const place = (view, fact) => evidence.meanRank(view, fact) || -evidence.hit(view, fact) || Infinity;
-  const marks = evidence.views.map((_, view) => {
-    const render = { _: same, sort: (__, ___, fact) => place(view, fact) };
-    return column((fact) => markOf(evidence, view, fact), { render });
-  });
-  const save = { extend: "csv", text: "Save as CSV", filename: "facts" };
-  const table = new DataTable("#evidence-table", {
-    ...{ data: evidence.facts.map((_, fact) => fact), deferRender: true, autoWidth: false, pageLength: 25, order: [] },
+  const sorted = (view) => ({ type: "num", render: { sort: (_, __, fact) => place(view, fact) } });
+  const marks = evidence.views.map((_, view) => column((fact) => markOf(evidence, view, fact), sorted(view)));
+  const format = { body: (raw) => raw, header: (_, __, head) => head.textContent };
+  const exportOptions = { orthogonal: "export", format };
+  const save = { extend: "csv", text: "Save as CSV", filename: "facts", exportOptions };
+  const options = { data: evidence.facts.map((_, fact) => fact), deferRender: true, autoWidth: false, order: [] };
+  return new DataTable("#evidence-table", {
+    ...options,
+    pageLength: 25,
     columns: [
       column(evidence.subjectOf, { render: first }),
       column(evidence.relationOf),
@@ -258,11 +264,13 @@ function evidenceTable(DataTable, evidence, choice) {
       ...evidence.views.map((_, view) => column((fact) => evidence.firstOf(view, fact), { visible: false })),
     ],
     layout: { topStart: "pageLength", topEnd: { buttons: [save] } },
+    drawCallback: () => markOpen(choice),
     language: { info: "_START_ to _END_ of _TOTAL_ facts", infoFiltered: "(of _MAX_)", lengthMenu: "_MENU_ a page" },
-  });
-  table.search.fixed("chosen", (_, fact) => Boolean(choice.kept?.[fact]));
-  return table;
+  }).search.fixed("chosen", (_, fact) => Boolean(choice.kept?.[fact]));
 }
+
+const markOpen = ({ state: { open } }) =>
+  all("[data-fact]").forEach((button) => (button.ariaExpanded = String(button.dataset.fact === open[0])));
 
 // One fact: a line for each run, a column for each template.
 function factGrid(evidence, choice) {
@@ -279,23 +287,20 @@ function factGrid(evidence, choice) {
   });
   const about = [evidence.relationOf(fact), `right: ${evidence.golds(fact).join("; ")}`, evidence.facts[fact]];
   const shown = byId("one-fact").content.cloneNode(true);
-  shown.querySelector("h3").append(isolated(evidence.subjectOf(fact)));
-  shown.querySelector("p").append(isolated(about.join(" · ")));
-  shown.querySelector("thead tr").append(...heads);
-  shown.querySelector("tbody").append(...lines.flat());
+  const names = { h3: [isolated(evidence.subjectOf(fact))], p: [isolated(about.join(" · "))] };
+  const parts = { ...names, "thead tr": heads, tbody: lines.flat() };
+  for (const [part, own] of Object.entries(parts)) shown.querySelector(part).append(...own);
   return shown;
 }
 
 function answerList(evidence, at) {
-  const prompt = make("p", { className: "prompt" }, isolated(evidence.prompt(at)));
+  const prompt = make("p", { className: "prompt", tabIndex: 0 }, isolated(evidence.prompt(at)));
   const why = evidence.texts[evidence.reason[at]];
   if (why) return make("div", {}, prompt, make("p", { className: "unscored" }, isolated(`unscored: ${why}`)));
-  const golds = evidence.golds(evidence.fact[at]);
   const shown = evidence.confidence[at] === UNSURE ? (value) => value.toFixed(2) : percent;
-  const lines = evidence.answers(at).map(({ text, value }) => {
-    const told = ` ${value === null ? "" : shown(value)}`;
-    const own = [isolated(text), told];
-    return golds.includes(text) ? make("li", { className: "right" }, ...own, " ✓") : make("li", {}, ...own);
+  const lines = evidence.answers(at).map(({ text, value, right }) => {
+    const told = value === null ? "" : ` ${shown(value)}`;
+    return make("li", { className: right ? "right" : "" }, isolated(text), told, right ? " ✓" : "");
   });
   const rank = evidence.rank[at];
   const ranked = rank < 0 ? `beyond rank ${-rank}` : `rank of the right answer: ${Number(rank.toFixed(1))}`;
@@ -306,9 +311,11 @@ function answerList(evidence, at) {
 // --- two runs
 function sliceTable(DataTable) {
   const part = { _: ({ key, value }) => `${key}: ${value}`, display: (own) => opener(`${own.key}: ${own.value}`, own) };
-  const number = (_, place) => ({ data: ({ told }) => told[place], className: "number" });
+  const render = { sort: (text) => Number(/[-+\d.]+/.exec(text) ?? Infinity) };
+  const number = (_, place) => ({ data: ({ told }) => told[place], className: "number", type: "num", render });
+  const options = { autoWidth: false, paging: false, order: [] };
   return new DataTable("#slice-table", {
-    ...{ data: [], autoWidth: false, paging: false, order: [] },
+    ...options,
     columns: [{ data: ({ key, value }) => ({ key, value }), render: part }, ...Array.from({ length: 6 }, number)],
     layout: { topStart: null, topEnd: "search", bottomStart: null },
     language: { search: "Search parts", emptyTable: "nothing to compare" },
@@ -326,8 +333,8 @@ function fillPair(evidence, choice) {
 
 // --- controls
 function fillControls(choice) {
-  const { state } = choice;
-  for (const field of all("[data-choice]:not(:focus)")) field.value = only(state[field.dataset.choice]);
+  const [{ state }, only] = [choice, (value = "", ...others) => (others.length ? "" : value)];
+  for (const field of all("[data-choice]:not(:focus)")) field.value = only(...state[field.dataset.choice]);
   for (const field of all("[data-side]")) field.value = choice.pair()[field.dataset.side];
   for (const box of all("[data-run]")) box.checked = !state.hidden.includes(box.value);
   const chosen = CHOSEN.filter((name) => state[name].length);
@@ -342,7 +349,7 @@ function fillControls(choice) {
 
 function listen(evidence, choice) {
   document.addEventListener("input", ({ target: { dataset, value } }) => {
-    if (dataset.choice) choice.set({ [dataset.choice]: value ? [value] : [], [`${dataset.choice}.run`]: [] });
+    if (dataset.choice) choose(evidence, choice, { [dataset.choice]: value ? [value] : [] });
     if (dataset.side) choice.set({ pair: Object.assign(choice.pair(), { [dataset.side]: value }) });
     if ("run" in dataset) choice.set({ hidden: all("[data-run]:not(:checked)").map((box) => box.value) });
   });
@@ -352,36 +359,33 @@ function listen(evidence, choice) {
     if (theme) document.documentElement.dataset.theme = theme;
     if (cell) toggle("cell", cell);
     if (fact) toggle("open", fact);
-    if (key) choice.set(key === "relation" ? { relation: [value] } : { slice: [`${key}: ${value}`] });
-    if (back) takeBack(evidence, choice, back === "all" ? STATE : [back, `${back}.run`]);
+    if (fact) byId("fact").scrollIntoView({ block: "nearest" });
+    if (key) choose(evidence, choice, key === "relation" ? { relation: [value] } : { slice: [`${key}: ${value}`] });
+    if (back) choose(evidence, choice, Object.fromEntries((back === "all" ? STATE : [back]).map((own) => [own, []])));
   });
-  addEventListener("hashchange", () => (choice.read(), choice.change()));
-}
-
-// A chart forgets its brush only when it is drawn anew.
-async function takeBack(evidence, choice, names) {
-  const drawn = evidence.drawings.filter(({ brush }) => names.includes(brush.at(-1)));
-  choice.set(Object.fromEntries(names.map((name) => [name, []])));
-  await Promise.all(drawn.map((drawing) => drawChart(drawing, choice)));
-  if (drawn.length) choice.change();
+  addEventListener("hashchange", () => choose(evidence, choice, choice.read()));
 }
 
 async function start() {
   const [evidence, DataTable] = await Promise.all([readEvidence(), loadLibraries()]);
-  let pair = "";
-  const choice = new Choice(evidence, () => {
+  let [pair, last, left] = [];
+  // Only what changes is counted and drawn again; a table that is drawn goes back to its first page.
+  const choice = new Choice(evidence, (anew) => {
     const began = performance.now();
-    choice.kept = choice.facts();
-    fillCharts(evidence, choice, choice.kept);
-    fillControls(choice);
-    fillPair(evidence, choice);
-    if (pair !== (pair = choice.pair().join("-"))) slices.clear().rows.add(evidence.slices[pair] ?? []).draw();
-    facts.draw();
+    if (last !== (last = JSON.stringify({ ...choice.state, open: [] })) || anew) {
+      choice.kept = choice.facts();
+      fillCharts(evidence, choice);
+      fillControls(choice);
+      fillPair(evidence, choice);
+      if (pair !== (pair = choice.pair().join("-"))) slices?.clear().rows.add(evidence.slices[pair] ?? []).draw();
+      if (left !== (left = choice.kept.join(""))) facts.draw();
+      byId("count").textContent = `${choice.kept.filter(Boolean).length} of ${evidence.facts.length} facts`;
+    }
     byId("fact").replaceChildren(factGrid(evidence, choice));
-    byId("count").textContent = `${choice.kept.reduce((sum, own) => sum + own, 0)} of ${evidence.facts.length} facts`;
+    markOpen(choice);
     document.body.dataset.took = performance.now() - began;
   });
-  const [facts, slices] = [evidenceTable(DataTable, evidence, choice), sliceTable(DataTable)];
+  const [facts, slices] = [evidenceTable(DataTable, evidence, choice), byId("slice-table") && sliceTable(DataTable)];
   await Promise.all(evidence.drawings.map((drawing) => drawChart(drawing, choice)));
   listen(evidence, choice);
   choice.change();
