@@ -385,7 +385,7 @@ def test_groups_are_read_and_faults_named(tmp_path: Path) -> None:
         with pytest.raises(BadInput) as told:
             read_groups(file, models)
         assert words in str(told.value)
-    with pytest.raises(BadInput, match="No such file"):
+    with pytest.raises(BadInput, match="file is missing"):
         read_groups(tmp_path / "none", models)
 
 

@@ -329,7 +329,7 @@ class TestPools:
     @pytest.mark.parametrize(
         ("content", "fault"),
         [
-            (None, "No such file or directory; expected a file with one name per line, or relation or data"),
+            (None, "file is missing; expected a file with one name per line, or relation or data"),
             (b"\n \n", "no names"),
             (b"\xff\xfe", "not UTF-8"),
         ],

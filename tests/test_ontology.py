@@ -648,7 +648,8 @@ def test_models_have_short_names_that_tell_them_apart(tmp_path):
     runs = []
     for folder, (name, content) in models.items():
         (tmp_path / folder).mkdir()
-        manifest = {"format": 1, "identity": {"model": {"name": name, "content_hash": content}}}
+        identity = {"probe": "ontology", "model": {"name": name, "content_hash": content}, "data": {"name": "town"}}
+        manifest = {"format": 1, "identity": identity, "plan": []}
         (tmp_path / folder / "manifest.json").write_text(json.dumps(manifest))
         runs.append(RunFolder.open(tmp_path / folder))
     assert short_names(runs) == ["small", "small", "new/large", "old/large", "mine@44444444", "mine@55555555"]

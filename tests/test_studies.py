@@ -68,7 +68,7 @@ def make_run(
             "name": [f"name {id_}" for id_ in candidates],
         }
     )
-    identity = {"probe": probe, "model": {"name": "toy", "content_hash": "1"}}
+    identity = {"probe": probe, "model": {"name": "toy", "content_hash": "1"}, "data": {"name": "toy"}}
     folder.start(identity, ["0"], queries, names)
     rows = [
         {

@@ -95,6 +95,8 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
     needed = tuple(required.items())
     try:
         for number, line in enumerate(text_lines(path), start=1):
+            if not line:
+                continue
             try:
                 row = json_value(line)
             except NotData as error:

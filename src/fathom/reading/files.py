@@ -26,7 +26,7 @@ LONGEST_LINE = 32 * MEGABYTE
 """Bytes of a line; the longest of the data sets that we know have one."""
 LARGEST_TEXT = 1024 * MEGABYTE
 """Bytes of a text that is read as a whole."""
-GROWS_FREELY = 32 * MEGABYTE
+GROWS_FREELY = 16 * MEGABYTE
 """Bytes that any packed file may have when it is unpacked."""
 GROWTH = 300
 """How many times its size a larger packed file may have. Text grows 3 to 30 times, nothing but zeros 1,030 times."""

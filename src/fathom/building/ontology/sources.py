@@ -34,6 +34,8 @@ Progress = Callable[[int, int], None]
 
 ATTEMPTS = 4
 _LONGEST_WAIT = 60.0
+_NOT_WORTH_IT = 600.0
+"""Seconds; a server that asks for a longer pause is left alone."""
 _BUSY = (429, 500, 502, 503, 504)
 SORTED = 10_000
 """Solutions up to the end of a page that Virtuoso sorts, unless its MaxSortedTopRows says otherwise."""
@@ -263,7 +265,10 @@ class Endpoint:
                 fault = f"{self.name} answered with status {answer.status}: {_first_words(answer)}"
                 if answer.status not in _BUSY:
                     raise BadInput(fault)
-                wait = min(max(wait, pause_asked(answer.headers.get("Retry-After"))), _LONGEST_WAIT)
+                asked = pause_asked(answer.headers.get("Retry-After"))
+                if asked > _NOT_WORTH_IT:
+                    raise BadInput(f"{fault}; it asks to wait {asked:,.0f} s: try later, or load files with --input")
+                wait = min(max(wait, asked), _LONGEST_WAIT)
             if attempt + 1 < ATTEMPTS:
                 time.sleep(wait)
         raise BadInput(f"{fault} ({ATTEMPTS} attempts); try later, or load files with --input")
