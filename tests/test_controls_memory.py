@@ -104,7 +104,8 @@ def taken_apart(out: Path, hits: Mapping[str, Mapping[str, tuple[float, float]]]
         for place, shares in of_model.items():
             for init, share in zip(("pretrained", "random"), shares, strict=True):
                 cell = Cell(name, init, place)
-                write_json(cell.model_folder(out) / MANIFEST, {"ended": {"why": "epochs"}})
+                identity = {"kind": "m", "options": {}, "weights": None, "data": {"name": "d", "places": ""}}
+                write_json(cell.model_folder(out) / MANIFEST, {"identity": identity, "ended": {"why": "epochs"}})
                 answer = knowing(known_of(data, [share]), at_rank(11), well=at_rank(8))
                 states.append(CellState(cell, answered(cell.folder(out) / "run", answer, data, probe="link"), ""))
     return memory.ask(StudyPlan(data="graph", worlds=tuple(worlds), models=models, **plan), states, out)
