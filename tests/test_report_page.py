@@ -311,6 +311,8 @@ def test_a_chart_is_left_out_where_there_is_nothing_to_draw(made):
     drawn = library.plots([made(constant).path])
     assert sorted(drawn) == ["calibration", "confidence", "lengths", "ranks", "relations", "runs"]
     assert drawn["runs"].to_dict()["datasets"]["counted"][0]["hit"] == 0.25
+    with pytest.raises(BadInput, match="expected a run or more"):
+        library.plots([])
 
 
 def test_results_and_tables_show_themselves_in_notebooks(made):
@@ -402,6 +404,16 @@ def test_what_is_wrong_with_some_runs_is_told_and_the_others_are_shown(made, tmp
     text = found.path.read_text("utf-8")
     assert "Not in this report" in text
     assert "is unfinished" in text
+
+
+@pytest.mark.parametrize("manifest", ["null", "[]", "{}", '{"format": "1"}', '{"identity": null, "plan": []}', "\x00"])
+def test_a_manifest_that_is_none_is_told(made, tmp_path, manifest):
+    strange = made(constant, model="s")
+    (strange.path / "manifest.json").write_text(manifest)
+    found = report([strange.path, made(constant).path], tmp_path / "r.html")
+    assert found.runs == 1
+    [note] = found.notes
+    assert "manifest.json" in note
 
 
 def test_runs_of_different_data_are_shown_and_the_reason_told(made, tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import MissingExtra
+from fathom.errors import BadInput, MissingExtra
 from fathom.report.evidence import Dimension, Evidence, Predictions, View, dimensions, hits_of, weights
 from fathom.results.names import short_names
 from fathom.results.rows import Floats, Ints, Rows
@@ -155,11 +155,14 @@ def there(evidence: Evidence, dims: Mapping[str, Dimension], found: Predictions)
 def plots(runs: Sequence[RunFolder]) -> dict[str, alt.Chart]:
     """The report's charts of finished runs; name → chart.
 
-    :raises BadInput: a run is damaged. :raises MissingExtra: Altair is not installed.
+    :raises BadInput: there is none, or one is damaged. :raises MissingExtra: Altair is not installed.
     """
     altair()
+    folders = list({run.path.resolve(): run for run in runs}.values())
+    if not folders:
+        raise BadInput("expected a run or more, found none")
     evidence = Evidence()
-    for folder, model in zip(runs, short_names(runs), strict=True):
+    for folder, model in zip(folders, short_names(folders), strict=True):
         evidence.add_run(folder, Rows(folder), model)
     return charts(evidence)
 
