@@ -30,7 +30,7 @@ RUNS = (
     *("#0e8a8a", "#c2487e", "#5d7f1e", "#6a4fc9", "#95601f", "#1f6fd1", "#a04f4f", "#3f8f63"),
 )
 """Colours of runs: each stands out on white and on black."""
-HITS = "share of facts whose first answer is right"
+HITS = "share of facts right"
 
 
 class Drawing(NamedTuple):
@@ -174,7 +174,7 @@ def chart(drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], 
     drawn.datasets = {COUNTED: list(rows), WHOLE: list(told)}
     drawn = drawn.properties(title=drawing.title, autosize=altair().AutoSizeParams(type="fit-x", contains="padding"))
     legend = altair().LegendConfig(
-        orient="bottom", columns=3, symbolOpacity=1, labelLimit=300, symbolBaseFillColor="#808080"
+        orient="bottom", columns=2, symbolOpacity=1, labelLimit=300, symbolBaseFillColor="#808080"
     )
     return drawn.properties(config=altair().Config(legend=legend, axis=altair().AxisConfig(labelLimit=260)))
 
