@@ -211,8 +211,7 @@ async function drawChart({ name, brush, spec }, choice) {
 
 // A choice that was not made in a chart: it forgets its brush only when it is drawn anew.
 async function choose(evidence, choice, changes) {
-  const brushed = ({ name }) => Object.keys(charts.get(name).signal("brush") ?? {}).length;
-  const stale = evidence.drawings.filter((drawing) => drawing.of in changes && brushed(drawing));
+  const stale = evidence.drawings.filter((own) => own.of in changes && charts.get(own.name).signal("brush")[own.of]);
   for (const name of BRUSHED) if (name in changes) changes[`${name}.run`] ??= [];
   choice.set(changes);
   await Promise.all(stale.map((drawing) => drawChart(drawing, choice)));
@@ -306,7 +305,6 @@ function answerList(evidence, at) {
   return make("div", {}, prompt, make("ol", {}, ...lines), told);
 }
 
-// --- two runs
 function sliceTable(DataTable) {
   const part = { _: ({ label }) => label, display: ({ label, key, value }) => opener(label, { key, value }) };
   const sort = (text) => Number(/[-+\d.]+/.exec(text) ?? Infinity);
@@ -367,18 +365,20 @@ function listen(evidence, choice) {
 
 async function start() {
   const [evidence, DataTable] = await Promise.all([readEvidence(), loadLibraries()]);
-  let [pair, last, left] = [];
+  let [pair, last, left, hidden = ""] = [];
   // Only what changes is counted and drawn again; a table that is drawn goes back to its first page.
   const choice = new Choice(evidence, (anew) => {
     if (last !== (last = JSON.stringify({ ...choice.state, open: [] })) || anew) {
-      evidence.chosen = evidence.labels.template.indexOf(choice.state.template[0]) + 1;
+      if (evidence.chosen !== (evidence.chosen = evidence.labels.template.indexOf(choice.state.template[0]) + 1))
+        facts.rows().invalidate("data");
       choice.kept = choice.facts();
       fillCharts(evidence, choice);
       fillControls(choice);
       fillPair(evidence, choice);
       if (pair !== (pair = choice.pair().join("-"))) slices?.clear().rows.add(evidence.slices[pair] ?? []).draw();
-      choice.shown().forEach((own, view) => facts.column(4 + view).visible(own, false));
-      if (left !== (left = `${choice.kept.join("")} ${evidence.chosen}`)) facts.rows().invalidate("data").draw();
+      if (hidden !== (hidden = String(choice.state.hidden)))
+        choice.shown().forEach((own, view) => facts.column(4 + view).visible(own, false));
+      if (left !== (left = `${choice.kept.join("")} ${evidence.chosen}`)) facts.draw();
       byId("count").textContent = `${choice.kept.filter(Boolean).length} of ${evidence.facts.length} facts`;
     }
     byId("fact").replaceChildren(factGrid(evidence, choice));
