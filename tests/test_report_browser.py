@@ -20,7 +20,6 @@ from fathom.report.evidence import Evidence, dimensions
 from fathom.report.page import report
 from fathom.results.compared import compare
 from fathom.results.names import short_names
-from fathom.results.outcomes import Outcome
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from tests.answerers import EVEN, answered, at_random, knowing, known_of, some_of, world
@@ -318,7 +317,7 @@ def in_python(main: Made) -> dict[str, list[dict[str, Any]]]:
     """What every chart shows, as Python counts it."""
     evidence = Evidence()
     for run, model in zip(main.folders, short_names(main.folders), strict=True):
-        evidence.add(Outcome(run, Rows(run), "sum/full", model))
+        evidence.add_run(run, Rows(run), model)
     found = evidence.finish()
     dims = dimensions(evidence, found)
     drawings = [own for own in drawn.DRAWINGS if own.there(evidence.views, dims)]

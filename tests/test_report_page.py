@@ -27,10 +27,10 @@ from fathom.report.evidence import (
     dimensions,
     hits_of,
     kinds_of,
-    printable,
+    showable,
     weights,
 )
-from fathom.report.pack import UNSURE, packed_evidence
+from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
 from fathom.results.compared import compare, holm_of
@@ -263,7 +263,7 @@ def test_what_is_packed_is_what_was_found(made):
 
     evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(by_the_first, data, model="b"))
     dims = dimensions(evidence, found)
-    told = unpacked(packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], []))
+    told = unpacked(packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {})))
     assert told["fact"].tolist() == [0, 0, 1, 1] * 2
     # Over both templates, by the first, by the second; the second fact of the first run does not count.
     alone = [1, math.nan]
@@ -285,7 +285,7 @@ def test_what_is_packed_is_what_was_found(made):
 
 
 def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):
-    assert printable("half \ud800 of one,\x00\x1b[31m") == "half \ufffd of one,\ufffd\ufffd[31m"
+    assert showable("half \ud800 of one,\x00\x1b[31m") == "half \ufffd of one,\ufffd\ufffd[31m"
     made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
     assert "a \ufffd title\ufffd" in made_of.path.read_text("utf-8")
 

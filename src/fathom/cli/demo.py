@@ -29,10 +29,8 @@ def demo(
     runs = [out / f"run-{kind}" for kind in ASKED]
     try:
         # One seed: both models learnt the same half.
-        half, title = (
-            out / "planted-causal" / "planted.jsonl",
-            "Two small models that learnt half of a geography book",
-        )
+        half = out / "planted-causal" / "planted.jsonl"
+        title = "Two small models that learnt half of a geography book"
         made = report(runs, out / "report.html", title=title, groups=half)
         typer.echo(f"\nEvery prompt and answer, with charts that filter each other: open {made.path} in a browser")
     except MissingExtra as error:

@@ -7,6 +7,7 @@ that compare the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -179,13 +180,17 @@ def chart(drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], 
     return drawn.properties(config=altair().Config(legend=legend, axis=altair().AxisConfig(labelLimit=260)))
 
 
+def library(name: str) -> Any:
+    """One that reports need. :raises MissingExtra: it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtra(name, "report") from error
+
+
 def altair() -> Any:
     """:raises MissingExtra: it is not installed."""
-    try:
-        import altair
-    except ImportError as error:
-        raise MissingExtra("altair", "report") from error
-    return altair
+    return library("altair")
 
 
 def _base() -> Any:

@@ -24,8 +24,6 @@ from fathom.results.outcomes import Outcome, names_of
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
-DIRECTION = "direction"
-"""Key of the queries' direction, beside those of their groups."""
 ANSWERS = 5
 """So many of the best answers are shown of each prediction."""
 SUBJECT, CAPITAL = "\ufdd0", "\ufdd1"
@@ -45,7 +43,7 @@ MANY = 200
 """A group with more values than that tells queries apart, such as a document: it is no slice."""
 
 
-def printable(text: str) -> str:
+def showable(text: str) -> str:
     """What a page can hold of it: "\ufffd" stands for each control character and half of a character, and names that a
     script's objects have end in an invisible character."""
     return _NOT_SHOWN.sub("\ufffd", text) + "\u2060" * bool(_INHERITED.fullmatch(text))
@@ -140,10 +138,10 @@ class Evidence:
         """One view for each of its scorings. :returns: those by which something was scored."""
         outcomes = [Outcome(folder, rows, scoring, model) for scoring in rows.scorings]
         for outcome in outcomes:
-            self.add(outcome)
+            self._add(outcome)
         return [outcome.scoring for outcome in outcomes if outcome.told()]
 
-    def add(self, outcome: Outcome) -> None:
+    def _add(self, outcome: Outcome) -> None:
         """One view. :param outcome: with prompts and answers."""
         unit = outcome.rows.declared.scoring(outcome.scoring)["unit"]
         about = (outcome.model, outcome.probe, outcome.scoring, outcome.data, outcome.reading, outcome.path)
@@ -158,7 +156,7 @@ class Evidence:
     def finish(self) -> Predictions:
         """Of all views, in their order, which get their names."""
         self.views = [
-            view._replace(name=printable(name))
+            view._replace(name=showable(name))
             for view, name in zip(self.views, told_apart([view[1:7] for view in self.views]), strict=True)
         ]
         return Predictions(*(np.concatenate(own) for own in zip(*self._parts, strict=True)))
@@ -182,11 +180,11 @@ class Evidence:
             if fact in self.facts:
                 continue
             self.facts[fact] = len(self.facts)
-            self.relation.append(self.pool.add(printable(relation or NONE)))
-            self.subject.append(self.pool.add(printable(subject)))
-            self.gold.append([self.pool.add(printable(names.get(gold, gold))) for gold in golds])
-            groups = {**rows.groups[query], DIRECTION: rows.directions[query]}
-            self.groups.append({key: self.pool.add(printable(value)) for key, value in groups.items() if value})
+            self.relation.append(self.pool.add(showable(relation or NONE)))
+            self.subject.append(self.pool.add(showable(subject)))
+            self.gold.append([self.pool.add(showable(names.get(gold, gold))) for gold in golds])
+            groups = {**rows.groups[query], "direction": rows.directions[query]}
+            self.groups.append({key: self.pool.add(showable(value)) for key, value in groups.items() if value})
         return np.array([self.facts[fact] for fact in facts], dtype=np.int64)
 
 
@@ -211,7 +209,7 @@ def _predictions(
         np.where(scored & ~np.isnan(sums), values[:, 0], np.nan),
         _lengths(table),
         pool.add_all(_patterns(table, subjects)),
-        pool.add_all([printable(rows.reason[place] or "") for place in places.tolist()]),
+        pool.add_all([showable(rows.reason[place] or "") for place in places.tolist()]),
         answers,
         _right(table, [rows.gold[query] for query in rows.query[places].tolist()]),
         values,
@@ -229,10 +227,10 @@ def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
     names = names_of(rows.candidates)
     answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
     values = np.full((len(table), ANSWERS), np.nan)
-    _fill(answers, table.column("top_ids"), lambda id_: pool.add(printable(names.get(id_) or id_)))
+    _fill(answers, table.column("top_ids"), lambda id_: pool.add(showable(names.get(id_) or id_)))
     lists, flat = _spread(table.column("top_scores"))
     values[lists] = flat.to_numpy(zero_copy_only=False)
-    _fill(answers, table.column("answers"), lambda text: pool.add(printable(text)))
+    _fill(answers, table.column("answers"), lambda text: pool.add(showable(text)))
     return answers, values
 
 
@@ -274,7 +272,7 @@ def _of_best(scores: Sequence[float | None], counts: Sequence[int | None]) -> in
 
 def _patterns(table: pa.Table, subjects: Sequence[str]) -> list[str]:
     """Prompts without the subjects of their facts, few of which are different."""
-    prompts = (printable(prompt or "") for prompt in table.column("prompt").to_pylist())
+    prompts = (showable(prompt or "") for prompt in table.column("prompt").to_pylist())
     return [_pattern(prompt, subject) for prompt, subject in zip(prompts, subjects, strict=True)]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.report.charts import places_of
-from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, printable, weights, weights_alone
+from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, showable, weights, weights_alone
 from fathom.report.slices import Slice
 from fathom.results.numbers import Number
 from fathom.results.rows import Floats
@@ -52,7 +52,7 @@ def packed_evidence(
     kinds: Kinds,
     drawings: Sequence[Mapping[str, Any]],
     cut: Sequence[Slice],
-    of_pairs: OfPairs = OfPairs({}, {}),
+    of_pairs: OfPairs,
 ) -> str:
     """All that the script shows and counts. :param drawings: with their specifications and classes."""
     columns = _columns(evidence, found, dims)
@@ -66,7 +66,7 @@ def packed_evidence(
         "untold": int(_untold(columns["value"])),
         "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
         "texts": evidence.pool.texts,
-        "facts": list(map(printable, evidence.facts)),
+        "facts": list(map(showable, evidence.facts)),
         "gold": evidence.gold,
         "slicesOf": kinds.of_facts,
         "labels": {name: list(own.labels) for name, own in dims.items()} | {"slice": kinds.labels},
@@ -177,7 +177,7 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
     found: dict[str, list[dict[str, Any]]] = {}
     for own in cut:
         one, other = place[own.first], place[own.second]
-        key, value = printable(own.key), printable(own.value)
+        key, value = showable(own.key), showable(own.value)
         about = {"key": key, "value": value, "label": f"{key}: {value}"}
         found.setdefault(f"{one}-{other}", []).append(about | {"told": _told(own, 1)})
         found.setdefault(f"{other}-{one}", []).append(about | {"told": _told(own, -1)})

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fathom
-from fathom.errors import BadInput, FathomError, MissingExtra
-from fathom.report.charts import Drawing, altair, chart, classes_of, there, whole
-from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, printable
+from fathom.errors import BadInput, FathomError
+from fathom.report.charts import Drawing, chart, classes_of, library, there, whole
+from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, showable
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
@@ -26,6 +26,7 @@ from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 
+LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
 CELLS = {
     "both": "both right",
     "first": "only the first right",
@@ -73,7 +74,7 @@ def report(
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
     """
-    libraries()
+    needed = {name: library(name) for name in LIBRARIES}
     path = Path(out)
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
@@ -88,20 +89,9 @@ def report(
             notes += str(error).splitlines()
     if not shown:
         raise BadInput(notes)
-    page = _page(evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}")
-    write_text(path, printable(page))  # with names of any kind in it
+    page = _page(needed, evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}")
+    write_text(path, showable(page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
-
-
-def libraries() -> dict[str, Any]:
-    """What the page needs: altair, itables, jinja2, vl_convert. :raises MissingExtra: one is not installed."""
-    found: dict[str, Any] = {"altair": altair()}
-    for name in ("itables", "jinja2", "vl_convert"):
-        try:
-            found[name] = __import__(name)
-        except ImportError as error:
-            raise MissingExtra(name, "report") from error
-    return found
 
 
 def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], list[str]]:
@@ -131,8 +121,9 @@ def _add(evidence: Evidence, folder: RunFolder, model: str, cluster: str) -> _Ru
     return _Run(folder, tuple(evidence.add_run(folder, numbers.rows, model)), summary)
 
 
-def _page(evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: str, title: str) -> str:
-    needed = libraries()
+def _page(
+    needed: Mapping[str, Any], evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: str, title: str
+) -> str:
     found = evidence.finish()
     dims = dimensions(evidence, found)
     comparison = _compared(shown, notes, cluster)
@@ -192,7 +183,7 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
         told |= {key.format(one, other): _in_words(pair, sign) for sign, key in ways}
     for apart in comparison.not_compared:
         one, other = place[names[apart.first]], place[names[apart.second]]
-        refused |= {key.format(one, other): f"Not compared: {printable(apart.why)}" for _, key in ways}
+        refused |= {key.format(one, other): f"Not compared: {showable(apart.why)}" for _, key in ways}
     return OfPairs(refused, told)
 
 
