@@ -69,6 +69,25 @@ def _late(name: str, does: str) -> type[TyperCommand]:
     return Late
 
 
+def whole_app() -> typer.Typer:
+    """Every command loaded at once, for tools that walk a command line: documentation, completion, fuzzers."""
+    app = typer.Typer(name="fathom", no_args_is_help=True)
+    for name, (panel, does) in COMMANDS.items():
+        made = import_module(f"fathom.cli.{name}").make(does)
+        if made.registered_callback:
+            app.add_typer(made, name=name, rich_help_panel=panel)
+        else:
+            app.registered_commands += made.registered_commands
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    """``fathom.cli.app`` is :func:`whole_app`, made when it is asked for: the name such tools expect."""
+    if name == "app":
+        return whole_app()
+    raise AttributeError(name)
+
+
 def _root(
     debug: bool = option(Group.OUTPUT, "Show the traceback of an error.", "--debug", default=False, show_default=False),
 ) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fathom.data.taking import is_blank
 from fathom.reading import Faults, Unreadable, check_file, opened, text_lines
-from fathom.reading.files import PACKED
+from fathom.reading.files import BLOCK, PACKED
 
 SHOWN = 20
 """How many faults of one kind are listed one by one; the rest are counted."""
@@ -161,6 +161,15 @@ def first_lines(file: Path, count: int) -> list[str]:
     except Unreadable:
         return []
     return [line.rstrip("\r") for line in start.split("\n") if line.strip()][:count]
+
+
+def ends_within_a_line(file: Path) -> bool:
+    """Whether the last line has no end, as in a file that was cut off."""
+    last = b"\n"
+    with opened(file) as stream:
+        while part := stream.read(BLOCK):
+            last = part[-1:]
+    return last not in (b"\n", b"\r")
 
 
 def first_fields(file: Path) -> int:

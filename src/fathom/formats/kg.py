@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.data.columns import SHOWN, Columns, first_fields, first_lines
+from fathom.data.columns import SHOWN, Columns, ends_within_a_line, first_fields, first_lines
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
@@ -238,6 +238,13 @@ def _has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
 def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
     part = Columns(file, ("id", "description"), faults)
     found = pc.index_in(ids, value_set=part["id"].combine_chunks())
+    if found.null_count and not part.faulty:
+        without = f"{found.null_count:,} of {len(ids):,} entities have no description"
+        if ends_within_a_line(file):
+            add = "add what is missing, or a line end if the file is whole"
+            faults.add(file, None, f"ends within a line, and {without}: it looks cut off; {add}")
+        else:
+            faults.note(file, None, f"{without}: they go without")
     return pc.fill_null(part["description"].combine_chunks().take(found.combine_chunks()), "")
 
 

@@ -3,13 +3,11 @@ weights or with random ones."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging as transformers_logging
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
@@ -59,9 +57,6 @@ def language_model(
     :raises BadInput: it cannot be loaded, or is of another kind.
     """
     name = options.weights if source is None else str(source / NETWORK)
-    transformers_logging.set_verbosity_error()  # a head that is left out, or a new one, is meant
-    if not sys.stderr.isatty():
-        transformers_logging.disable_progress_bar()
     tokenizer = load_tokenizer(name)
     if source is None and options.init == "pretrained":
         network, loaded = from_pretrained(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +59,6 @@ def load(
     :param allow_pickle: read ``.bin`` weights too.
     :raises BadInput: what is wrong with the model or the options, and what to type instead.
     """
-    if not sys.stderr.isatty():
-        transformers_logging.disable_progress_bar()
     chosen = device_of(device)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     config = from_pretrained(AutoConfig, name, options)
@@ -194,6 +194,19 @@ def device_of(device: str | None) -> torch.device:
         raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No reports of `transformers` (what they say is checked here, in one line), and no bars but in a terminal."""
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
 def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
     """``kind.from_pretrained(name, **options)``.
 
@@ -201,11 +214,12 @@ def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
     """
     _check_folder(Path(name))
     try:
-        return kind.from_pretrained(name, **options)
+        with _quiet():
+            return kind.from_pretrained(name, **options)
     except Exception as error:  # whatever a stranger's file makes a library raise
         reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         hint = ""
-        if not Path(name).exists():
+        if not os.path.exists(name):
             hint = " (no such folder here, and not found by that name on the hub)"
         elif "safetensors" in str(error):
             hint = " (only safetensors weights are read; --allow-pickle reads .bin files you trust)"
@@ -215,7 +229,7 @@ def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
 def _check_folder(folder: Path) -> None:
     """:raises BadInput: what stands in a file's place is none (a named pipe would be waited for), or a configuration is
     no object of JSON."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # Path.is_dir raises for a name of thousands of letters
         return
     faults = Faults()
     for file in sorted(folder.iterdir()):
@@ -245,7 +259,7 @@ def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
 def content_hash(name: str, network: PreTrainedModel, adapter: str | None = None) -> str:
     """The hub's commit, or a digest of the folder's configuration and weights (and the adapter's)."""
     commit = getattr(network.config, "_commit_hash", None)
-    folders = [Path(folder) for folder in (name, adapter) if folder is not None and Path(folder).is_dir()]
+    folders = [Path(folder) for folder in (name, adapter) if folder is not None and os.path.isdir(folder)]
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
     for folder in folders:
         for file in sorted(folder.iterdir()):

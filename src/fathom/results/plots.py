@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,14 +28,18 @@ class Plot(NamedTuple):
 def save(plot: Plot, folder: Path) -> Path | None:
     """As PNG. :returns: the file; None where matplotlib is not installed."""
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    figure = Figure(figsize=(6, 5), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xlabel=plot.x, ylabel=plot.y, title=plot.title)
-    plot.draw(axes)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{plot.name}.png"
-    figure.savefig(path, dpi=150)
+    # Names of models and relations are no formulas, and may be in a script that the font lacks.
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure = Figure(figsize=(6, 5), layout="constrained")
+        axes = figure.subplots()
+        axes.set(xlabel=plot.x, ylabel=plot.y, title=plot.title)
+        plot.draw(axes)
+        figure.savefig(path, dpi=150)
     return path

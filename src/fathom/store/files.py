@@ -28,7 +28,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch()
@@ -53,7 +53,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     :raises BadInput: another process is writing it.
     :raises RunFailed: the disk is full, the place cannot be written to, or *path* has come into being meanwhile.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _beside(path)
     try:
         for other in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
             if not _is_left(other):
@@ -71,6 +71,13 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    """Where this process writes what becomes *path*. :raises BadInput: *path* has no name, such as "." and "/"."""
+    if not path.name:
+        raise BadInput(f"--out {str(path)!r} names nothing to be written: give a name below it, e.g. {path / 'result'}")
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import threading
@@ -38,6 +39,8 @@ from fathom.store.folder import RunFolder, differences
 Json = dict[str, Any]
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, Init] = ("pretrained", "random")
+_NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
+_NAME_IN_WORDS = "give 1 to 100 signs that can be printed, without / and no dot in front"
 Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
 
 
@@ -192,8 +195,8 @@ def check_plan(plan: StudyPlan) -> None:
         missing = sorted(set(about.worlds or ()) - set(plan.worlds))
         if missing:
             faults.append(f"{name}: {', '.join(missing)} not among the worlds of the study: {', '.join(plan.worlds)}")
-        if "/" in name or name.startswith("."):
-            faults.append(f"{name}: the name of a model becomes a folder; leave out / and leading dots")
+        if not _NAME.fullmatch(name) or not name.isprintable():
+            faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_IN_WORDS}")
     named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
     named += [(f"{name}: random_from", about.random_from) for name, about in plan.models.items()]
     faults += [
