@@ -518,7 +518,7 @@ def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):
     cases = [
         ("tiny", {"server": "http://127.0.0.1:9/v1"}, "connection refused: is the server running"),
         ("tny", {"server": server.url}, "has no model 'tny': it has 'large', 'tiny'"),
-        ("tiny", {"server": "localhost"}, "is not the base URL of a server"),
+        ("tiny", {"server": "localhost"}, "is not the address of a server"),
         ("tiny", {"server": "https://api.example.org/v1"}, "needs an API key and OPENAI_API_KEY is not set"),
         ("tiny", {"server": server.url, "dtype": "bfloat16"}, "--dtype: what a server does is for it to say"),
         ("tiny", {"server": server.url, "options": 4}, "quiz has its options already, leave --options out"),

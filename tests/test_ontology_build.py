@@ -811,7 +811,7 @@ def test_nobody_at_the_address(tmp_path):
         pass
     with pytest.raises(BadInput, match=r"cannot be reached: .*refused"):
         build_ontology([], [Endpoint(address, pause=0.01)], tmp_path / "out")
-    with pytest.raises(BadInput, match="expected an address that begins with http"):
+    with pytest.raises(BadInput, match="is not the address of a server: expected one such as"):
         Endpoint("dbpedia.org/sparql")
 
 
@@ -833,4 +833,4 @@ def test_command(tmp_path, fathom):
     assert code == 0, err
     code, _, err = fathom("build", "ontology", "--input", TOWN, "--out", tmp_path / "out", "--endpoint", "ftp://a")
     assert code == 2
-    assert "--endpoint ftp://a: expected an address" in err
+    assert "--endpoint 'ftp://a' is not the address" in err

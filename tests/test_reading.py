@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import socket
-import time
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fathom import reading
+from fathom.errors import BadInput
 from fathom.reading import NotData, Unreadable, files, json_value, replies
 from fathom.reading.faults import Faults, line_of, read_json, read_json_lines
 
@@ -401,12 +402,42 @@ def test_absurd_pauses_are_large_and_finite():
 
 
 def test_a_reply_is_bounded_in_bytes_and_in_time():
-    later = time.monotonic() + 60
-    assert replies.whole_reply(replies.parts_of(io.BytesIO(b"abc" * 50_000).read), later) == b"abc" * 50_000
+    assert replies.whole_reply(replies.parts_of(io.BytesIO(b"abc" * 50_000).read)) == b"abc" * 50_000
     with pytest.raises(replies.ReplyFault, match="larger than 1 MB"):
-        replies.whole_reply((b"x" * 1000 for _ in range(10**9)), later, 1 << 20)
+        replies.whole_reply((b"x" * 1000 for _ in range(10**9)), 1 << 20)
+    ended = threading.Event()
     with within(10), pytest.raises(replies.ReplyFault, match="too slowly"):
-        replies.whole_reply(iter(lambda: time.sleep(0.01) or b"x", b""), time.monotonic() + 0.1)
+        replies.within(-0.9, lambda: replies.whole_reply(iter(lambda: ended.wait(0.01) or b"x", b"")))
+    ended.set()
+
+
+def test_what_a_call_raises_is_raised_where_it_was_asked():
+    assert replies.within(5, lambda: 7) == 7
+    with pytest.raises(KeyError, match="mine"):
+        replies.within(5, lambda: {}["mine"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "x", "file:///etc/passwd", "ftp://h/", "http://", "http://[", "http://h:99999/", "http://h:0/", "http://h:x/",
+     "http://a b/", "http://h\n/", "http://h\x00/"],
+)  # fmt: skip
+def test_addresses_that_are_none(address):
+    with pytest.raises(BadInput, match="is not the address of a server: expected one such as http://e/v1"):
+        replies.host_of(address, "--server", "http://e/v1")
+
+
+@pytest.mark.parametrize("address", ["http://me:S3CRET@h/v1", "http://S3CRET@h/v1", "https://h/v1?key=S3CRET"])
+def test_addresses_that_hold_a_key_are_refused_without_it(address):
+    with pytest.raises(BadInput, match="holds a user, a key or a question") as error:
+        replies.host_of(address, "--server", "http://e/v1")
+    assert "S3CRET" not in str(error.value)
+
+
+def test_a_key_in_what_is_no_address_is_not_shown_either():
+    with pytest.raises(BadInput) as error:
+        replies.host_of("http://me:S3CRET@/v1?key=S3CRET", "--server", "http://e/v1")
+    assert "S3CRET" not in str(error.value)
 
 
 # ---------------------------------------------------------------------------------------------------- nobody else reads

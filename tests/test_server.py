@@ -325,7 +325,7 @@ def test_no_such_host(monkeypatch):
 
 @pytest.mark.parametrize("url", ["localhost:8000", "http://", "ftp://host/v1", "http://[", "http://localhost:port/v1"])
 def test_not_a_url(url):
-    with pytest.raises(BadInput, match="is not the base URL of a server"):
+    with pytest.raises(BadInput, match="is not the address of a server"):
         ChatServer(url, "tiny")
 
 

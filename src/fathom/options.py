@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from annotated_types import Interval
 
 from fathom.errors import BadInput
 from fathom.reading import shown, yaml_file
@@ -17,6 +19,10 @@ Options = TypeVar("Options", bound="BaseModel")
 Given = dict[str, Any]
 """Options as typed or read, by name; an options model checks them."""
 
+Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]
+"""As large as NumPy's generators of the old kind take, which PyKEEN seeds."""
+Rate = Annotated[float, Interval(gt=0, le=1e6)]
+"""A learning rate: beyond a million nothing learns, and soon no float32 holds it."""
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
 SAMPLE = "What intervals take for the sample"

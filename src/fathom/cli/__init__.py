@@ -39,6 +39,8 @@ TABLES = {
     "fathom.links": "LINKS",
 }
 """Module → what installed packages may have added to."""
+LONGEST_NAME = 200
+"""Signs of a file's name that an error shows."""
 
 
 def make_app() -> typer.Typer:
@@ -106,6 +108,12 @@ def main() -> None:
         for line in str(error).splitlines():
             _complain(line if line.startswith("  ") else f"error: {line}")
         raise SystemExit(error.exit_code) from None
+    except OSError as error:  # a name that is too long, a place that may not be read, a disk that fails
+        if debug:
+            raise
+        what = f"'{_short(str(error.filename))}': " if error.filename is not None else ""
+        _complain(f"error: {what}{error.strerror or error}")
+        raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
@@ -120,6 +128,10 @@ def faults() -> list[str]:
     """What could not be added to the tables that were looked at: one line per entry point."""
     looked_at = [getattr(sys.modules[name], table, None) for name, table in TABLES.items() if name in sys.modules]
     return [fault for door in looked_at for fault in getattr(door, "faults", ())]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}… ({len(name):,} signs)"
 
 
 def _complain(line: str) -> None:

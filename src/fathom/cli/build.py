@@ -12,7 +12,7 @@ import typer
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.cli.data import graph_at
 from fathom.cli.flags import Config, Graph, NewFolder, Printed, Seed
-from fathom.cli.formats import TableFormat, notes, show
+from fathom.cli.formats import TableFormat, notes, say, show
 from fathom.cli.options import add_command, merge, new_group, option, stoppable, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.options import Group, parse_options
@@ -59,9 +59,7 @@ def cloze(
     notes(built.notes)
     show(built.tables(), format)
     if format == TableFormat.TEXT:
-        typer.echo(
-            f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}"
-        )
+        say(f"\nwritten to {out}; for two reviewers: {out / REVIEW_FILE}, then fathom build review {out / REVIEW_FILE}")
 
 
 def review(
@@ -109,7 +107,7 @@ def ontology(
     show(ontology_tables(built), format)
     if format == TableFormat.TEXT:
         ask = f"fathom probe ontology --data {shlex.quote(str(out))} --model … --out …"
-        typer.echo(f"\nwritten to {out}; to ask it: {ask}")
+        say(f"\nwritten to {out}; to ask it: {ask}")
 
 
 def choices(
@@ -125,8 +123,8 @@ def choices(
     from fathom.building.choices import build_choices
 
     for name, count in build_choices(data, out, options, seed, subset).items():
-        typer.echo(f"{name}: {count}")
-    typer.echo(f"written to {out}; to ask it: fathom probe choice --data {out} --model …")
+        say(f"{name}: {count}")
+    say(f"written to {out}; to ask it: fathom probe choice --data {out} --model …")
 
 
 class Case(StrEnum):
@@ -169,4 +167,4 @@ def worlds(
     with progress_bar("worlds") as progress:
         made = build_worlds(graph, out, chosen, seed, options, name=name, progress=progress)
     show([worlds_table(made)], format)
-    typer.echo(f"in {out}: each is a knowledge graph like any other; what was changed into what is in mapping.parquet")
+    say(f"in {out}: each is a knowledge graph like any other; what was changed into what is in mapping.parquet")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
-from fathom.cli.formats import TableFormat, show
+from fathom.cli.formats import TableFormat, say, show
 from fathom.cli.options import add_command, new_group, option
 from fathom.errors import BadInput
 from fathom.options import Group
@@ -36,7 +36,7 @@ def list_() -> None:
 
     for name in EMBEDDED:
         queryset = read(name)
-        typer.echo(f"{name}: {len(queryset.queries):,} facts, {len(queryset.relations)} relations, {queryset.licence}")
+        say(f"{name}: {len(queryset.queries):,} facts, {len(queryset.relations)} relations, {queryset.licence}")
 
 
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:
@@ -47,13 +47,13 @@ def check(path: str = typer.Argument(..., help="Folder of a data set, or a file 
 
     queryset, faults = examine(path)
     for note in faults.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     if faults.found:
         raise BadInput(faults.found)
     assert queryset is not None
     if queryset.graph is not None and (again := repeated_triples(queryset.graph)):
-        typer.echo(f"note: {again:,} triples stand again, in their split or in another")
-    typer.echo(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
+        say(f"note: {again:,} triples stand again, in their split or in another")
+    say(f"{path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
     if queryset.has_sentences:
         show([readings_table(queryset)])
 
@@ -106,7 +106,7 @@ def sample(
     graph, name = graph_at(path)
     manifest = write_sample(graph, out, entities, seed, held_out_weight, name=name)
     show([sample_table(manifest)], format)
-    typer.echo(f"in {out}: a knowledge graph like any other")
+    say(f"in {out}: a knowledge graph like any other")
 
 
 def graph_at(path: str) -> tuple[KnowledgeGraph, str]:

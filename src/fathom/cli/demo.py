@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from fathom.cli.formats import say
 from fathom.cli.options import alone, option
 from fathom.options import Group
 
@@ -24,14 +25,14 @@ def demo(
     from fathom.report.page import report
     from fathom.studies.demo import ASKED, ask, text
 
-    lines = ask(read("geography"), out, lambda line: typer.echo(line, err=True))
-    typer.echo(text(lines, out))
+    lines = ask(read("geography"), out, lambda line: say(line, err=True))
+    say(text(lines, out))
     runs = [out / f"run-{kind}" for kind in ASKED]
     try:
         # One seed: both models learnt the same half.
         half = out / "planted-causal" / "planted.jsonl"
         title = "Two small models that learnt half of a geography book"
         made = report(runs, out / "report.html", title=title, groups=half)
-        typer.echo(f"\nEvery prompt and answer, with charts that filter each other: open {made.path} in a browser")
+        say(f"\nEvery prompt and answer, with charts that filter each other: open {made.path} in a browser")
     except MissingExtra as error:
-        typer.echo(f"\nno report: {error}")
+        say(f"\nno report: {error}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from fathom.reading.files import printable
+
 if TYPE_CHECKING:
     from fathom.results.tables import Table
 
@@ -51,4 +53,9 @@ def tell_in_forms(
 def notes(lines: Iterable[str]) -> None:
     """Print what a reader of the numbers should know to standard error, where it does not disturb a program."""
     for line in lines:
-        typer.echo(f"note: {line}", err=True)
+        say(f"note: {line}", err=True)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines without signs that steer a terminal, which names in data may hold."""
+    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import TableFormat, show, tell
+from fathom.cli.formats import TableFormat, say, show, tell
 from fathom.cli.options import (
     add_command,
     described,
@@ -93,10 +93,10 @@ def train(model: str, data: Graph, out: RunFolder, config: Config = None, **give
     with progress_bar(f"training {model}") as progress:
         manifest = train_links(model, data, out, progress, **merge(config, given))
     for note in manifest["notes"]:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     ended = manifest["ended"]
     best = f"; best epoch {ended['epoch']}: Hits@10 {ended['hits@10']:.4f} on validation" if ended.get("epoch") else ""
-    typer.echo(f"ended by {ended['why']}{best}\nkept in {out}; next: fathom kgc evaluate {out} --data {data} --out RUN")
+    say(f"ended by {ended['why']}{best}\nkept in {out}; next: fathom kgc evaluate {out} --data {data} --out RUN")
 
 
 def evaluate(
@@ -116,14 +116,14 @@ def evaluate(
         result = evaluate_links(model, data, out, progress, asking, **said)
     ended = read_manifest(model)["ended"]
     if ended.get("failed"):
-        typer.echo(f"note: its training failed: {ended['why']}")
-    typer.echo(result.summary().to_text())
+        say(f"note: its training failed: {ended['why']}")
+    say(result.summary().to_text())
     if all(line.accuracy is None and line.unscored == line.predictions for line in result.summary().headlines):
         raise RunFailed(f"no question was scored: the reasons stand above; {out} keeps them")
     for what, count in result.folder.manifest["circumstances"].items():
         if what not in NOTED_FOR_ALL:
-            typer.echo(f"{what.replace('_', ' ')}: {count}")
-    typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by direction,relation,cardinality")
+            say(f"{what.replace('_', ' ')}: {count}")
+    say(f"\nkept in {out}; more: fathom metrics {out} --by direction,relation,cardinality")
 
 
 def predict(
@@ -163,13 +163,13 @@ def study(
         check_same(given, out)
         found = states(given, out)
     else:
-        found = run_grid(given, out, workers, retry_failed, typer.echo)
+        found = run_grid(given, out, workers, retry_failed, say)
     result = memory.ask(given, found, out)
     tell(memory.tables(result), format, out, "memory")
     if correlations := memory.correlation_tables(result):
         tell(correlations, format, out, "correlations")
     drawn = ", ".join(str(file) for plot in memory.plots(result) if (file := save(plot, out)))
-    typer.echo(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
+    say(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(state.failed) for state in found)
     if failed and not report_only:
         raise RunFailed(
@@ -199,7 +199,7 @@ def pretrain(
         made = trained(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
     told = made["told"]
     fitting = next(kind.name for kind in named() if kind.begins_with == options.kind)
-    typer.echo(
+    say(
         f"read {made['texts']:,} texts ({made['left_out']['texts']:,} left out: {made['left_out']['why']}) and "
         f"{told['statements']:,} statements of {told['triples']:,} triples; loss {made['final_loss']:.3f}\n"
         f"kept in {out}; next: fathom kgc train --weights {out} --data {data} --out M --model "

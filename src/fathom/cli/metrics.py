@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fathom.cli.flags import Printed
-from fathom.cli.formats import TableFormat, notes
+from fathom.cli.formats import TableFormat, notes, say
 from fathom.cli.options import alone, option
 from fathom.errors import BadInput
 from fathom.options import CLUSTER, Group
@@ -62,7 +62,7 @@ def metrics(
     if not folder.is_complete():
         notes([f"{run} is unfinished: numbers are of the finished part only"])
     if output is None:
-        typer.echo(text)
+        say(text)
     else:
         write_text(output, text + "\n")
 

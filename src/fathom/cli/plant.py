@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Data, NewFolder
+from fathom.cli.formats import say
 from fathom.cli.options import alone, merge, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.training.options import PlantOptions
@@ -26,7 +27,7 @@ def plant(out: NewFolder, data: Data = "geography", config: Config = None, **giv
     options = parse_options(PlantOptions, merge(config, given))
     with progress_bar(f"planting a {options.kind} model") as progress:
         planted(read(data), options, out, lambda _, share: progress(round(100 * share), 100))
-    typer.echo(
+    say(
         f"planted in {out}; ask it: fathom probe statement --model {out} --data {data} --out runs/planted\n"
         f"then: fathom metrics runs/planted --groups {out / 'planted.jsonl'} --by planted,template"
     )

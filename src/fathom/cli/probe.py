@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fathom.cli.flags import Config, Data, RunFolder
+from fathom.cli.formats import say
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.cli.progress import progress_bar
 from fathom.options import Group
@@ -39,9 +40,9 @@ def _command(entry: Entry) -> Callable[..., None]:
 
         with progress_bar(f"{entry.name} {Path(model).name}") as progress:
             result = probe(entry.name, model, data, out, progress, **merge(config, given))
-        typer.echo(result.summary().to_text())
-        typer.echo(_searched(result.folder.predictions()), nl=False)
-        typer.echo(f"\nkept in {out}; more: fathom metrics {out} --by relation,cardinality,domain,template")
+        say(result.summary().to_text())
+        more = f"fathom metrics {out} --by relation,cardinality,domain,template"
+        say(f"{_searched(result.folder.predictions())}\nkept in {out}; more: {more}")
 
     return with_flags(command, entry.options)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from fathom.cli.formats import notes
+from fathom.cli.formats import notes, say
 from fathom.cli.options import alone, option
 from fathom.options import CLUSTER, Group
 
@@ -30,6 +30,4 @@ def report(
 
     made = write(runs, out, cluster, title, groups)
     notes(made.notes)
-    typer.echo(
-        f"{made.path}: {made.runs} of {len(runs)} runs, {made.path.stat().st_size / 1e6:.1f} MB; open it in a browser"
-    )
+    say(f"{made.path}: {made.runs} of {len(runs)} runs, {made.path.stat().st_size / 1e6:.1f} MB; open it in a browser")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fathom.cli.flags import Config, Data, Model, Printed
-from fathom.cli.formats import TableFormat, tell
+from fathom.cli.formats import TableFormat, say, tell
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
 from fathom.errors import all_of
 from fathom.options import Group, parse_options, separated
@@ -99,7 +99,7 @@ def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> No
     for name, table in study.files(found).items():
         write_text(out / f"{name}.csv", render([table], "csv") + "\n")
     if any(save(plot, out) is None for plot in study.plots(found)):
-        typer.echo("no picture: pip install 'fathom-lm[report]' draws one", err=True)
+        say("no picture: pip install 'fathom-lm[report]' draws one", err=True)
 
 
 def announced(name: str) -> Callable[[int, int], None]:

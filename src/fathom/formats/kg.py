@@ -238,7 +238,7 @@ def _has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
 def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
     part = Columns(file, ("id", "description"), faults)
     found = pc.index_in(ids, value_set=part["id"].combine_chunks())
-    if found.null_count and not part.faulty:
+    if found.null_count and len(part) and not part.faulty:
         without = f"{found.null_count:,} of {len(ids):,} entities have no description"
         if ends_within_a_line(file):
             add = "add what is missing, or a line end if the file is whole"

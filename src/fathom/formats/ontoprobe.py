@@ -32,6 +32,8 @@ SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
 LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
 """With fewer, nothing is left to test on."""
 CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
+OF_PROPERTIES = ("domain", "range", "subPropertyOf")
+"""Tasks whose items ask about properties."""
 MEMORIZING = "memorizing"
 """Folder of the tasks."""
 
@@ -97,6 +99,9 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
             subsets[split] |= {query.id for query in asked[part.start : part.stop]}
         _note_odd_items(file, found, faults)
         draft.add(relation, space, asked)
+    of_properties = next((task for task in OF_PROPERTIES if items[task]), None)
+    if of_properties is not None and not len(spaces[PROPERTIES]):
+        faults.add(path / PROPERTY_FILE, None, f"lists no property, but {of_properties}.jsonl asks about some")
     if not draft.queries and not faults.found:
         faults.add(path / MEMORIZING, None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
     draft.candidates = {name: space for name, space in spaces.items() if name in draft.candidates}
@@ -194,7 +199,7 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
     is asked. :raises BadInput: a property without one."""
     faults = Faults()
     found: dict[str, dict[str, str]] = {}
-    for task in ("domain", "range", "subPropertyOf"):
+    for task in OF_PROPERTIES:
         file = _task_file(folder, task)
         for line, row in read_json_lines(file, {}, faults) if stands(file) else ():
             sides = [side for side in (row.get("uuu"), row.get("xxx")) if isinstance(side, dict)]

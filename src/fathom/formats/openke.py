@@ -1,8 +1,8 @@
 """The layout of OpenKE: entities and relations as numbers.
 
 ``entity2id.txt`` and ``relation2id.txt``: ``name<TAB>number``; ``train2id.txt``, ``valid2id.txt``, ``test2id.txt``:
-``head tail relation``, in this order. The first line of each is the number of lines that follow. Names as in
-:mod:`fathom.formats.kg`: from ``entity2text.txt`` where it is there, else the id itself.
+``head tail relation``, in this order, separated by spaces or tabs. The first line of each is the number of lines that
+follow. Names as in :mod:`fathom.formats.kg`: from ``entity2text.txt`` where it is there, else the id itself.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _read(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph 
 def _counted(file: Path, names: Iterable[str], faults: Faults) -> Columns:
     """A file whose first line is a count."""
     first, second = (*first_lines(file, 2), "", "")[:2]
-    part = Columns(file, tuple(names), faults, delimiter="\t" if "\t" in second else " ", skip=1)
+    delimiter = "\t" if "\t" in second or file.name in _NAMES.values() else " "  # names may hold spaces
+    part = Columns(file, tuple(names), faults, delimiter=delimiter, skip=1)
     if not re.fullmatch(r"\s*[0-9]{1,18}\s*", first):
         faults.add(file, 1, f"expected the number of lines that follow, found {first[:40]!r}")
     elif int(first) != len(part) and not part.faulty:

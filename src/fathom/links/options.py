@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.models.options import ServerOptions
-from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, marked
+from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, Rate, Seed, marked
 from fathom.probes.options import DIRECTIONS, AskingOptions, Directions
 from fathom.reading import NotData, json_value, yaml_value
 
@@ -37,7 +37,7 @@ class LinkTraining(BaseModel):
 
     epochs: int = Field(10, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(32, ge=1, description="Questions per step.")
-    learning_rate: float = Field(5e-5, gt=0, description="Highest learning rate.")
+    learning_rate: Rate = Field(5e-5, description="Highest learning rate.")
     patience: int | None = Field(
         4, ge=1, description="Stop when Hits@10 on the validation split has not improved for this many epochs."
     )
@@ -49,7 +49,7 @@ class LinkTraining(BaseModel):
         gt=0,
         description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
     )
-    seed: int = Field(0, ge=0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
     device: str | None = Field(
         None,
         description="cpu, cuda, cuda:1, …; by default a GPU where there is one.",
@@ -118,7 +118,7 @@ class Embedding(LinkTraining):
     model: str = Field(description="Name of a PyKEEN model.")
     epochs: int = Field(1000, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(256, ge=1, description="Triples, or (head, relation) pairs, per step.")
-    learning_rate: float = Field(1e-3, gt=0, description="Learning rate of the optimizer.")
+    learning_rate: Rate = Field(1e-3, description="Learning rate of the optimizer.")
     patience: int | None = Field(
         4, ge=1, description="Stop when Hits@10 on the validation split has not improved in this many validations."
     )
@@ -198,7 +198,7 @@ class KnnKge(TextTraining):
     weights: str = Field("bert-base-uncased", description="Name or folder of the masked model to start from.")
     epochs: int = Field(20, ge=0, description="Maximum passes over the training triples.")
     batch_size: int = Field(128, ge=1, description="Questions per step.")
-    learning_rate: float = Field(3e-5, gt=0, description="Highest learning rate.")
+    learning_rate: Rate = Field(3e-5, description="Highest learning rate.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
     max_tokens: int = Field(
         64, ge=16, description="Maximum tokens of a prompt; longer texts are cut.", json_schema_extra=Group.PROMPTS.mark
@@ -209,7 +209,7 @@ class KnnKge(TextTraining):
         ge=0,
         description="Passes over the descriptions in which the entities' rows are learnt first, all else frozen.",
     )
-    entity_learning_rate: float = Field(1e-4, gt=0, description="Highest learning rate of these passes.")
+    entity_learning_rate: Rate = Field(1e-4, description="Highest learning rate of these passes.")
     entity_parts: int = Field(
         10, ge=0, description="Random parts of each description read in such a pass besides the whole."
     )
@@ -242,7 +242,7 @@ class KnnKge(TextTraining):
 class Generative(TextTraining):
     """Encoder-decoders that write the name of the answer."""
 
-    learning_rate: float = Field(1e-4, gt=0, description="Highest learning rate.")
+    learning_rate: Rate = Field(1e-4, description="Highest learning rate.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
     validate_on: int | None = Field(
         200, ge=1, description="Validate on this many triples, drawn by --seed: searching costs more than scoring."
@@ -278,9 +278,8 @@ class Kgt5(Generative):
         "adafactor",
         description="adafactor: steps relative to the size of each weight, as T5's weights need them; adamw.",
     )
-    learning_rate: float = Field(
+    learning_rate: Rate = Field(
         1e-2,
-        gt=0,
         description="Highest learning rate; adafactor: as a share of each parameter's root mean square. With adamw "
         "1e-4 by default.",
     )

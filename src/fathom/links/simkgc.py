@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
@@ -29,6 +30,8 @@ from fathom.links.encoding import Framed, Framing, Ids, Pool, encode, first_pool
 from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
+from fathom.models.base import Attention
+from fathom.models.loading import from_pretrained, known_attention
 from fathom.prompts.wording import inverse
 from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
@@ -196,6 +199,17 @@ class Predictor(TextPredictor):
         self.relation_ids = self.framing.ids([*names, *(inverse(name) for name in names)])
         self._queue: deque[tuple[Tensor, Tensor]] = deque(maxlen=options.pre_batches)
         """Answers of earlier batches: their vectors of length 1, shape (n, d), and the entities' places, shape (n,)."""
+
+    @classmethod
+    def check(cls, options: Any) -> None:
+        """:raises BadInput: no such language model, or one whose tokens see what stands before them alone."""
+        super().check(options)
+        config = from_pretrained(AutoConfig, options.weights, {})
+        if known_attention(config) is Attention.CAUSAL:
+            raise BadInput(
+                f"--weights {options.weights}: a causal language model, whose tokens see only what stands before them; "
+                "SimKGC reads texts as a whole: give a masked one, such as BERT"
+            )
 
     # ------------------------------------------------------------------------------------------------- training
 

@@ -29,6 +29,15 @@ from fathom.reading import Faults, opened, read_json, shown
 
 HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
 """Endings of what makes a model folder: configuration, weights, tokenizer, code."""
+SIZES = {
+    "num_hidden_layers": (1, 10_000),
+    "hidden_size": (1, 10**6),
+    "vocab_size": (1, 10**8),
+    "num_attention_heads": (0, 10_000),
+    "num_key_value_heads": (0, 10_000),
+    "intermediate_size": (0, 10**8),
+}
+"""What a configuration may say: from, to. Models without attention have no heads."""
 CONFIGURATIONS = {
     "config.json",
     "generation_config.json",
@@ -118,10 +127,11 @@ def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, n
 
 def _check_sizes(config: Any, name: str) -> None:
     """:raises BadInput: sizes that no model has, with which making one would fail late or take for ever."""
-    for size, most in (("num_hidden_layers", 10_000), ("hidden_size", 10**6), ("vocab_size", 10**8)):
+    for size, (least, most) in SIZES.items():
         value = getattr(config, size, None)
-        if isinstance(value, int | float) and not (isinstance(value, int) and 0 < value <= most):
-            raise BadInput(f"'{name}': its config.json says {size} {value}: expected a whole number from 1 to {most:,}")
+        if isinstance(value, int | float) and not (isinstance(value, int) and least <= value <= most):
+            expected = f"expected a whole number from {least} to {most:,}"
+            raise BadInput(f"'{name}': its config.json says {size} {value}: {expected}")
 
 
 def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -150,10 +160,19 @@ def check_weights(network: PreTrainedModel, missing: Collection[str], name: str)
 
 
 def attention_of(config: Any, name: str) -> Attention:
-    """Causal or masked, from the configuration: its architectures first, then what its type is known for.
+    """Causal or masked. :raises BadInput: neither."""
+    if (known := known_attention(config)) is not None:
+        return known
+    architectures = " ".join(getattr(config, "architectures", None) or ())
+    raise BadInput(
+        f"'{name}' is neither a causal nor a masked language model (type '{config.model_type}', architectures "
+        f"'{architectures or 'not stated'}'): expected one of the two"
+    )
 
-    :raises BadInput: neither.
-    """
+
+def known_attention(config: Any) -> Attention | None:
+    """Causal or masked, from the configuration: its architectures first, then what its type is known for; None where
+    neither tells."""
     architectures = " ".join(getattr(config, "architectures", None) or ())
     type_ = config.model_type
     if not getattr(config, "is_encoder_decoder", False):
@@ -165,10 +184,7 @@ def attention_of(config: Any, name: str) -> Attention:
             return Attention.BIDIRECTIONAL
         if type_ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
             return Attention.CAUSAL
-    raise BadInput(
-        f"'{name}' is neither a causal nor a masked language model (type '{type_}', architectures "
-        f"'{architectures or 'not stated'}'): expected one of the two"
-    )
+    return None
 
 
 def _attention_of_class(network: PreTrainedModel) -> Attention:

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.base import Identity
 from fathom.reading import NotData
-from fathom.reading.replies import ReplyFault, json_reply, pause_asked, read_within, words_of
+from fathom.reading.replies import Elsewhere, ReplyFault, guard, host_of, json_reply, pause_asked, within, words_of
 from fathom.store.journal import Answer, Journal, request_key
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class ChatServer:
         self._wait = wait or self._stopped.wait  # a run that ends wakes those who pause
         self._pace = _Pace(requests_per_minute, self._wait)
         self._limit_name = "max_tokens"
+        self._timeout_s = timeout_s
         self._client = _client(self.base_url, key_env, timeout_s)
         fingerprint = {"base_url": self.base_url, "model": model, "listed": None if unlisted else self._listed()}
         self.identity = Identity(model, None, "server", request_key(fingerprint))
@@ -150,7 +151,8 @@ class ChatServer:
         Equal requests are asked once.
 
         :param progress: told (calls done, all calls); a call is one sampled reply.
-        :raises RunFailed: no further call can work (the key is refused, the server is gone, the quota is used up).
+        :raises RunFailed: no further call can work (the key is refused, the server is gone, the quota is used up), or
+            none of these has worked.
         """
         keyed = [[(request_key(call), call) for call in self._calls(request)] for request in requests]
         calls = {key: call for samples in keyed for key, call in samples}
@@ -164,7 +166,21 @@ class ChatServer:
             for future in as_completed(pending):
                 outcomes[pending[future]] = future.result()
                 report(len(outcomes), len(calls))
+        self._stop_if_all_failed([outcomes[key] for key in pending.values()])
         return [_reply([outcomes[key] for key, _ in samples]) for samples in keyed]
+
+    def _stop_if_all_failed(self, outcomes: Sequence[Answer | _Failure]) -> None:
+        """A server that answers nothing is down, slow or full: its questions are for another time, not unscored. (One
+        alone may fail for what is asked.)
+
+        :raises RunFailed: none of the calls has an answer, for reasons that may pass.
+        """
+        failures = [outcome for outcome in outcomes if isinstance(outcome, _Failure)]
+        if 1 < len(failures) == len(outcomes) and all(failure.may_pass for failure in failures):
+            raise RunFailed(
+                f"{self.base_url}: none of {len(failures)} calls has an answer, each tried {self._retries + 1} times, "
+                f"the first: {failures[0]}; the same command goes on when the server answers"
+            )
 
     def keep_answers(self, folder: Path) -> None:
         """Keep every answer in *folder*, and ask nothing that is answered there."""
@@ -238,7 +254,7 @@ class ChatServer:
             if self._stopped.is_set():
                 raise _Failure("the run has ended")
             try:
-                return read(_json(_sent(send)))
+                return read(_json(_sent(partial(within, self._timeout_s, send))))
             except _Failure as error:
                 failure = error
             if not failure.may_pass or attempt >= self._retries:
@@ -298,26 +314,16 @@ def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.Open
         import openai
     except ImportError as error:
         raise MissingExtra("openai", "api") from error
-    host = _host(base_url)
+    host = host_of(base_url, "--server", "http://localhost:8000/v1")
     nearby = _is_nearby(host)
     variable = key_env or ("" if nearby else "OPENAI_API_KEY")
     key = os.environ.get(variable, "").strip()
     if not key and not nearby:
         raise BadInput(f"{host} needs an API key and {variable} is not set: type export {variable}=… first")
-    http = openai.DefaultHttpxClient(timeout=timeout_s, event_hooks={"response": [read_within(timeout_s)]})
+    http = openai.DefaultHttpxClient(timeout=timeout_s, event_hooks={"response": [guard]})
     client = openai.OpenAI(base_url=base_url, api_key=key or "none", timeout=timeout_s, max_retries=0, http_client=http)
     weakref.finalize(client, http.close)  # as the library does with a client of its own
     return client
-
-
-def _host(base_url: str) -> str:
-    try:
-        parts = urlsplit(base_url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return parts.hostname
-    except ValueError:
-        pass
-    raise BadInput(f"'{base_url}' is not the base URL of a server: expected one such as http://localhost:8000/v1")
 
 
 def _is_nearby(host: str) -> bool:
@@ -420,7 +426,7 @@ def _unconnected(error: BaseException) -> _Failure:
     while (cause := error.__cause__ or error.__context__) is not None and not isinstance(error, ReplyFault):
         error = cause
     if isinstance(error, ReplyFault):
-        return _Failure(str(error), may_pass=True)
+        return _Failure(str(error), may_pass=not isinstance(error, Elsewhere), is_final=isinstance(error, Elsewhere))
     if isinstance(error, ConnectionRefusedError):
         return _Failure("connection refused: is the server running?", is_final=True)
     lasting = type(error).__name__ in ("gaierror", "SSLCertVerificationError")

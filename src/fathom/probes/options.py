@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, CLUSTER, LATER, Group, marked, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, LATER, Group, Rate, Seed, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
@@ -44,7 +44,7 @@ class AskingOptions(BaseModel):
         None, description="Split of a knowledge graph to ask: train, dev, test (the default) or all."
     )
     limit: int | None = Field(None, ge=1, description="Ask at most this many queries, drawn at random by --seed.")
-    seed: int = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
     batch_tokens: int | None = Field(
         None,
         ge=1,
@@ -378,7 +378,7 @@ class OntologyOptions(ClozeOptions):
         "right answer).",
     )
     epochs: int = Field(100, ge=1, description="How often each training item is seen.")
-    learning_rate: float = Field(0.5, gt=0, description="Initial learning rate; it falls linearly to zero.")
+    learning_rate: Rate = Field(0.5, description="Initial learning rate; it falls linearly to zero.")
     batch_size: int = Field(8, ge=1, description="Training items per step.")
 
 

@@ -1,13 +1,17 @@
-"""What servers answer: bounded in bytes and in time, JSON in any of Unicode's encodings, pauses that are numbers."""
+"""What servers answer: from where they said they are, bounded in bytes and in time, JSON in any of Unicode's
+encodings, pauses that are numbers."""
 
 from __future__ import annotations
 
 import json
 import re
-import time
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
+from urllib.parse import urljoin, urlsplit
 
+from fathom.errors import BadInput
 from fathom.reading.files import MEGABYTE
 from fathom.reading.text import NotData, json_value
 
@@ -20,24 +24,72 @@ _ESCAPES = re.compile(
 """Backslashes and whole characters (group 1), and halves of characters."""
 
 
+GRACE_S = 1.0
+"""So much later than a library's own timeout, whose message says more."""
+
+T = TypeVar("T")
+
+
 class ReplyFault(OSError):
     """A reply that is too large, or takes too long."""
 
 
-def whole_reply(parts: Iterable[bytes], ends: float, most: int = LARGEST_REPLY) -> bytes:
-    """What comes in parts, put together.
+class Elsewhere(ReplyFault):
+    """A reply that sends on to another host."""
 
-    :param ends: the moment, by :func:`time.monotonic`, when it must be there.
-    :raises ReplyFault: it is larger than *most* bytes, or comes a little at a time and is not there in time.
+
+def host_of(address: str, flag: str, example: str) -> str:
+    """The host of a server's address.
+
+    :param flag: where the address was given.
+    :raises BadInput: it is none, or holds what may be secret: addresses are written into runs.
     """
+    shown = words_of(re.sub(r"//[^/]*@|\?.*", lambda found: found[0][:2] + "…", address, flags=re.DOTALL), 80)
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname if parts.scheme in ("http", "https") and parts.port != 0 else None
+    except ValueError:
+        host = None
+    if not host or not address.isprintable() or " " in address:
+        raise BadInput(f"{flag} '{shown}' is not the address of a server: expected one such as {example}")
+    if "@" in parts.netloc or parts.query:
+        raise BadInput(
+            f"{flag} '{shown}' holds a user, a key or a question: it would be written into every run; give the address "
+            "alone, and a key in the environment"
+        )
+    return host
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """What *call* gives. It asks a server and reads the whole reply, in a thread of its own, since the timeout of a
+    library begins anew with every byte that comes.
+
+    :raises ReplyFault: it takes :data:`GRACE_S` longer than *seconds*; the thread is left behind.
+    """
+    found: Future[T] = Future()
+
+    def ask() -> None:
+        try:
+            found.set_result(call())
+        except BaseException as error:  # raised where the caller is
+            found.set_exception(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds + GRACE_S)
+    if thread.is_alive():
+        raise ReplyFault("the reply came too slowly: it was not whole in time")
+    return found.result()
+
+
+def whole_reply(parts: Iterable[bytes], most: int = LARGEST_REPLY) -> bytes:
+    """What comes in parts, put together. :raises ReplyFault: it is larger than *most* bytes."""
     kept, total = [], 0
     for part in parts:
         kept.append(part)
         total += len(part)
         if total > most:
             raise ReplyFault(f"the reply is larger than {most // MEGABYTE} MB")
-        if time.monotonic() > ends:
-            raise ReplyFault("the reply came too slowly: it was not whole in time")
     return b"".join(kept)
 
 
@@ -47,14 +99,17 @@ def parts_of(read: Callable[[int], bytes], size: int = 1 << 16) -> Iterator[byte
         yield part
 
 
-def read_within(seconds: float) -> Callable[[Any], None]:
-    """Reads the body of a response before anyone else does: no more than is sensible, and for so long as a whole, since
-    the timeout of the library begins anew with every byte."""
+def guard(response: Any) -> None:
+    """Reads the body of httpx's *response* before anyone else does, no more than is sensible.
 
-    def read(response: Any) -> None:
-        response._content = whole_reply(response.iter_bytes(), time.monotonic() + seconds)
-
-    return read
+    :raises ReplyFault: it is too large. :raises Elsewhere: it sends on to another host, or to one without encryption.
+    """
+    if response.has_redirect_location:
+        asked, to = str(response.url), urljoin(str(response.url), response.headers["location"])
+        safe = {urlsplit(asked).scheme, "https"}
+        if urlsplit(to).hostname != urlsplit(asked).hostname or urlsplit(to).scheme not in safe:
+            raise Elsewhere(f"the server sends on to {words_of(to, 80)}: neither questions nor keys are sent there")
+    response._content = whole_reply(response.iter_bytes())
 
 
 def json_reply(body: bytes) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.store.files import make_folder
+
 
 class Plot(NamedTuple):
     """A picture to be drawn.
@@ -32,7 +34,7 @@ def save(plot: Plot, folder: Path) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / f"{plot.name}.png"
     # Names of models and relations are no formulas, and may be in a script that the font lacks.
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():

@@ -10,6 +10,7 @@ import platform
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     temporary = _beside(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary.touch()
         mode = temporary.stat().st_mode
         yield temporary
@@ -41,7 +42,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; what is finished is kept") from error
     finally:
-        if path.parent.is_dir():
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
@@ -60,7 +61,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 who = other.name.split(".")[-2]
                 raise BadInput(f"{path}: process {who} is writing it ({other}): wait for it, or choose another --out")
             shutil.rmtree(other, ignore_errors=True)
-        temporary.mkdir(parents=True)
+        make_folder(path.parent)
+        temporary.mkdir()
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
@@ -80,6 +82,12 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
+def make_folder(folder: Path) -> None:
+    """With those above it, where they are not there. ``Path.mkdir`` calls itself for each of them."""
+    for place in reversed(list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))):
+        place.mkdir(exist_ok=True)
+
+
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Keep other processes from working in *folder* meanwhile; it is made where it is not there, and taken away again
@@ -88,7 +96,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     :raises BadInput: another is at work there.
     """
     with suppress(OSError):  # whoever wants to write there says why it cannot
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     held = _held(folder / AT_WORK)
     try:
         yield

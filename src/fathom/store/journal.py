@@ -15,6 +15,7 @@ from typing import Any
 
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import is_there, json_value, read_bytes
+from fathom.store.files import make_folder
 
 Answer = dict[str, Any]
 _LARGEST = 1 << 40
@@ -70,7 +71,7 @@ class Journal:
         line = json.dumps({"key": key, "answer": answer}).encode() + b"\n"
         with self._lock:
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path.parent)
                 with self.path.open("ab") as file:
                     if file.tell() > self._size:
                         file.truncate(self._size)  # half a line of a failed write would spoil this one

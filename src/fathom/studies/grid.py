@@ -30,7 +30,7 @@ from fathom.formats import read
 from fathom.links import find
 from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
-from fathom.options import parse_options, read_yaml, separated
+from fathom.options import Seed, parse_options, read_yaml, separated
 from fathom.reading import is_there, json_file, shown, stands
 from fathom.run import run
 from fathom.store.files import AT_WORK, alone_in, write_json
@@ -90,7 +90,7 @@ class StudyPlan(BaseModel):
     contrasts: tuple[tuple[str, str], ...] = ()
     seconds: float | None = Field(None, gt=0)
     limit: int | None = Field(None, ge=1)
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
 
     def owner(self, model: str, init: str) -> str:
         """The model whose cells stand for those of *model* with such weights: itself, or its ``random_from``."""

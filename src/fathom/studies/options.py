@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, KEYS, SAMPLE, SCORING, Group, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, KEYS, SAMPLE, SCORING, Group, Seed, separated
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -75,7 +75,7 @@ class OntologyStudyOptions(StudyOptions):
     examples: Words = Field(
         (), description="Ids of queries to show, such as type/23; by default one of each task; separated by commas."
     )
-    seed: int = Field(0, description="Seed of the order in which the frequency baseline lists what it has not seen.")
+    seed: Seed = Field(0, description="Seed of the order in which the frequency baseline lists what it has not seen.")
     cluster: str = Field(
         "", description=f"{KEYS}; by default the items of each task.", json_schema_extra=Group.OUTPUT.mark
     )

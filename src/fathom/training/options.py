@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-from fathom.options import Group, separated
+from fathom.options import Group, Rate, Seed, separated
 
 EPOCHS = {"causal": 28, "masked": 56}
 """A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer."""
@@ -62,10 +62,10 @@ class PlantOptions(BaseModel):
         description="Tokens of the vocabulary, which is learnt from the statements.",
         json_schema_extra=Group.MODEL.mark,
     )
-    learning_rate: float = Field(4e-3, gt=0, description="Highest learning rate.")
+    learning_rate: Rate = Field(4e-3, description="Highest learning rate.")
     batch_size: int = Field(32, ge=1, description="Statements per step.")
     noise: float = Field(0.1, ge=0, lt=1, description="Share of template tokens replaced by random ones in training.")
-    seed: int = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
 
 
 LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
@@ -115,11 +115,10 @@ class PretrainOptions(BaseModel):
     )
     max_tokens: int = Field(96, ge=8, description="Maximum tokens of a text; longer ones are cut.")
     batch_tokens: int = Field(2048, ge=96, description="Tokens per step, including padding.")
-    learning_rate: float = Field(
+    learning_rate: Rate = Field(
         default_factory=lambda given: LEARNING_RATE[given["kind"]],
-        gt=0,
         description="Highest learning rate; by default "
         f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; t5: as a share of each weight "
         "matrix's root mean square (Adafactor).",
     )
-    seed: int = Field(0, ge=0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)

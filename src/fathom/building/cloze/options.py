@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.errors import BadInput
-from fathom.options import Group
+from fathom.options import Group, Seed
 
 
 def last_day(value: Any) -> Any:
@@ -83,7 +83,7 @@ class ClozeBuildOptions(BaseModel):
     sample: int = Field(
         200, ge=0, description="Sentences of each type drawn for the reviewers.", json_schema_extra=Group.OUTPUT.mark
     )
-    seed: int = Field(0, description="Seed of the sample for the reviewers.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = Field(0, description="Seed of the sample for the reviewers.", json_schema_extra=Group.RUN.mark)
 
     @model_validator(mode="after")
     def _has_room(self) -> ClozeBuildOptions:

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from email.message import Message
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from string import Template
@@ -25,7 +26,7 @@ import fathom
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
 from fathom.reading import Faults, Unreadable, check_file, stands
-from fathom.reading.replies import json_reply, parts_of, pause_asked, whole_reply, words_of
+from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
 
 QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]
@@ -208,8 +209,7 @@ class Endpoint:
     """
 
     def __init__(self, address: str, page: int = 10_000, timeout: float = 120.0, pause: float = 2.0) -> None:
-        if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
-            raise BadInput(f"--endpoint {address}: expected an address that begins with http:// or https://")
+        host_of(address, "--endpoint", "https://dbpedia.org/sparql")
         self.name, self.page, self.timeout, self.pause = address, page, timeout, pause
 
     def rows(self, query: str) -> Iterator[Row]:
@@ -251,7 +251,7 @@ class Endpoint:
         for attempt in range(ATTEMPTS):
             wait = min(self.pause * 2**attempt, _LONGEST_WAIT)
             try:
-                answer = self._post(query)
+                answer = within(self.timeout, partial(self._post, query))
             except (TimeoutError, urllib.error.URLError, HTTPException, OSError) as error:
                 fault = self._unreachable(error)
             else:
@@ -282,13 +282,12 @@ class Endpoint:
                 "User-Agent": f"fathom-lm/{fathom.__version__} (ontology building)",
             },
         )
-        ends = time.monotonic() + self.timeout
         try:
             response = urllib.request.urlopen(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
             response = error
         with response:
-            return _Answer(response.status, response.headers, whole_reply(parts_of(response.read1), ends))
+            return _Answer(response.status, response.headers, whole_reply(parts_of(response.read1)))
 
     def _unreachable(self, error: Exception) -> str:
         reason = getattr(error, "reason", error)
