@@ -209,7 +209,7 @@ def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
 
     monkeypatch.setattr("fathom.probes.statement.Probe.ask", interrupted)
     code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
-    assert code == 1
+    assert code == 130
     assert "the same command goes on from there" in err
 
 
@@ -303,6 +303,6 @@ def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 143
     assert said.strip().splitlines()[-1].startswith("error: stopped; ")
     assert not list(tmp_path.iterdir())

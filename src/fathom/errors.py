@@ -3,6 +3,7 @@
 FathomError
 ├── BadInput      the user's files or options are wrong: says what was found, expected, and to type (exit code 2)
 ├── RunFailed     a run that began could not go on; what was computed is kept (exit code 1)
+│   └── Stopped   a signal ended it (exit code 128 and the number of the signal: 130 for Ctrl-C, 143 for SIGTERM)
 └── MissingExtra  an optional library is not installed: the message is the install command (exit code 2)
 """
 
@@ -51,6 +52,17 @@ def all_of(*steps: Callable[[], Any]) -> list[Any]:
 
 class RunFailed(FathomError):
     """A run that began could not go on (a full disk, a model that runs out of memory at the smallest batch)."""
+
+
+class Stopped(RunFailed):
+    """Someone or something ended the run: Ctrl-C, or SIGTERM from a scheduler.
+
+    :param number: of the signal.
+    """
+
+    def __init__(self, said: str, number: int) -> None:
+        super().__init__(said)
+        self.exit_code = 128 + number
 
 
 class MissingExtra(FathomError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fathom.errors import BadInput, RunFailed
+from fathom.errors import BadInput, Stopped
 from fathom.options import Given, Group, group_of, read_yaml
 
 if TYPE_CHECKING:  # not needed for fathom --help
@@ -160,14 +160,14 @@ def stoppable(
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise RunFailed(said) from stop
+        raise Stopped(said, *stop.args or (signal.SIGINT,)) from stop
     finally:
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt(number)
 
 
 def merge(config: Path | None, given: Given) -> Given:

@@ -22,6 +22,8 @@ from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
 
+LONGEST_NAME = 1_000
+"""Signs. The longest in published lists have a few hundred, and no sentence that is kept holds a longer one."""
 _WORD = re.compile(r"[^\W_]+")
 Layout = Literal["name", "count", "type", "json"]
 _IN_WORDS = {
@@ -201,7 +203,11 @@ def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_
 def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
     """Names with a letter or digit in them, each once."""
     for name in names:
-        if name and not any(sign.isalnum() for sign in name):
+        if len(name) > LONGEST_NAME:
+            faults.add(
+                path, number, f"a name of {len(name):,} signs, {name[:40]!r}…: expected {LONGEST_NAME:,} at most"
+            )
+        elif name and not any(sign.isalnum() for sign in name):
             faults.add(path, number, f"{name!r} has no letter or digit: remove it")
     return list(dict.fromkeys(name for name in names if name))
 
