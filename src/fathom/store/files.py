@@ -10,7 +10,6 @@ import platform
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ import pyarrow.parquet as pq
 
 from fathom.errors import BadInput, RunFailed
 
+DEEPEST = 200
+"""Folders in a path. Much that walks through folders, Python's own library too, fails in a thousand."""
 AT_WORK = ".at-work"
 """In a folder where a process is at work: which one."""
 
@@ -83,9 +84,10 @@ def _beside(path: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """With those above it, where they are not there. ``Path.mkdir`` calls itself for each of them."""
-    for place in reversed(list(takewhile(lambda place: not place.is_dir(), (folder, *folder.parents)))):
-        place.mkdir(exist_ok=True)
+    """With those above it, where they are not there. :raises BadInput: it is deeper than :data:`DEEPEST`."""
+    if len(folder.parts) > DEEPEST:
+        raise BadInput(f"--out is {len(folder.parts):,} folders deep: expected {DEEPEST} at most")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
