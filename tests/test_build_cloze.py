@@ -572,6 +572,7 @@ def test_counts_frequencies_and_round_trip(tmp_path):
     everything = build_cloze([file], [chemicals, genes], tmp_path / "all", ClozeBuildOptions(candidates="listed"))
     assert read(everything.out).candidates["genes"].names == ("TP53", "lead")
     assert sorted(path.name for path in built.out.iterdir()) == [
+        ".made",
         "entities.jsonl",
         "facts.jsonl",
         "manifest.json",
@@ -586,14 +587,14 @@ def test_same_inputs_same_bytes(tmp_path):
         listed_ = names(tmp_path / "chemicals.txt", "aspirin\n")
         build_cloze([file], [listed_], tmp_path / out, ClozeBuildOptions(sample=5))
     other = build_cloze([file], [listed_], tmp_path / "three", ClozeBuildOptions(sample=5, seed=1))
-    for path in (tmp_path / "one").iterdir():
+    for path in (tmp_path / "one").glob("[!.]*"):  # .made says of when the inputs are
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
     assert (other.out / "review.csv").read_bytes() != (tmp_path / "one" / "review.csv").read_bytes()
     assert (other.out / "facts.jsonl").read_bytes() == (tmp_path / "one" / "facts.jsonl").read_bytes()
 
 
 def test_all_faults_at_once_and_nothing_written(tmp_path):
-    (tmp_path / "out").mkdir()
+    names(tmp_path / "out" / "mine.txt", "x")
     names(tmp_path / "empty" / "notes.md", "x")
     with pytest.raises(BadInput) as error:
         build_cloze(
@@ -612,7 +613,7 @@ def test_all_faults_at_once_and_nothing_written(tmp_path):
             "missing.txt: file is missing",
             "--blocked",
             "--encoding utf-99",
-            "out: exists already",
+            "out is there already: delete it",
         )
     ):
         assert expected in faults[number]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fathom.building.sample import sample_graph, write_sample
 from fathom.cli import make_app
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.errors import BadInput
+from fathom.errors import BadInput, MadeBefore
 from fathom.formats import read
 
 TRIPLES = {
@@ -94,7 +94,7 @@ def test_the_folder_is_a_graph_like_any_other_and_the_same_each_time(folder: Pat
     write_sample(graph, tmp_path / "two", 6, seed=3, name="graph")
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     said = {"dev.tsv", "entity2text.txt", "entity2textlong.txt", "relation2text.txt", "test.tsv", "train.tsv"}
-    assert set(files) == said | {"manifest.json"}
+    assert set(files) == said | {"manifest.json", ".made"}
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in files)
     again = graph_of(tmp_path / "one")
     assert again.content_hash == manifest["content_hash"] == sample_graph(graph, 6, seed=3).graph.content_hash
@@ -106,7 +106,8 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "0 of 1 triples of test have an entity that training never saw (1 of 2 in the whole graph)" in done.output
     assert json.loads((tmp_path / "part" / "manifest.json").read_text())["splits"] == {"train": 4, "dev": 1, "test": 1}
-    again = CliRunner().invoke(make_app(), arguments)
+    assert isinstance(CliRunner().invoke(make_app(), arguments).exception, MadeBefore)
+    again = CliRunner().invoke(make_app(), [*arguments, "--seed", "5"])
     assert isinstance(again.exception, BadInput)
     assert "is there already" in str(again.exception)
 

@@ -4,6 +4,7 @@ FathomError
 ├── BadInput      the user's files or options are wrong: says what was found, expected, and to type (exit code 2)
 ├── RunFailed     a run that began could not go on; what was computed is kept (exit code 1)
 │   └── Stopped   a signal ended it (exit code 128 and the number of the signal: 130 for Ctrl-C, 143 for SIGTERM)
+├── MadeBefore    the same command has made its folder before: nothing is left to do (exit code 0)
 └── MissingExtra  an optional library is not installed: the message is the install command (exit code 2)
 """
 
@@ -63,6 +64,12 @@ class Stopped(RunFailed):
     def __init__(self, said: str, number: int) -> None:
         super().__init__(said)
         self.exit_code = 128 + number
+
+
+class MadeBefore(FathomError):
+    """There is nothing to do: the same command, with the same data, has made its folder before."""
+
+    exit_code = 0
 
 
 class MissingExtra(FathomError):

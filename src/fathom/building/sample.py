@@ -26,6 +26,7 @@ from fathom.formats.kg import unwritable, write_graph
 from fathom.reading import Json
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
+from fathom.store.made import in_the_way, made_by, sign
 
 TRAIN = "train"
 POWER = 2
@@ -52,16 +53,17 @@ def write_sample(
     :param name: of the graph, for the manifest.
     :returns: the manifest, which is ``manifest.json`` in the folder.
     :raises BadInput: too many entities, or *out* is there.
+    :raises MadeBefore: the same call has made it.
     :raises RunFailed: the disk is full.
     """
-    faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
-    faults += unwritable(graph)
-    refuse(faults)
+    options = {"entities": entities, "seed": seed, "held_out_weight": held_out_weight}
+    made = made_by("data sample", options, data=graph.content_hash)
+    refuse([*in_the_way(out, made), *unwritable(graph)])
     sample = sample_graph(graph, entities, seed, held_out_weight)
     manifest = {
         "source": {"name": name, "content_hash": graph.content_hash, **_sizes(graph)},
         "content_hash": sample.graph.content_hash,
-        "options": {"entities": entities, "seed": seed, "held_out_weight": held_out_weight},
+        "options": options,
         **_sizes(sample.graph),
         "counts": sample.counts,
         "notes": list(sample.notes),
@@ -70,6 +72,7 @@ def write_sample(
     with whole_folder(out) as folder:
         write_graph(sample.graph, folder)
         write_json(folder / "manifest.json", manifest)
+        sign(folder, made)
     return manifest
 
 

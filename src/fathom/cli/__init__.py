@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from fathom.cli.options import Commands, option, with_example
-from fathom.errors import FathomError
+from fathom.errors import FathomError, MadeBefore
 from fathom.options import Group
 from fathom.reading.files import printable
 
@@ -105,8 +105,9 @@ def main() -> None:
     except FathomError as error:
         if debug:
             raise
+        word = "note" if isinstance(error, MadeBefore) else "error"
         for line in str(error).splitlines():
-            _complain(line if line.startswith("  ") else f"error: {line}")
+            _complain(line if line.startswith("  ") else f"{word}: {line}")
         raise SystemExit(error.exit_code) from None
     except OSError as error:  # a name that is too long, a place that may not be read, a disk that fails
         if debug:

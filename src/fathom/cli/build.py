@@ -151,7 +151,7 @@ def worlds(
         default=Case.AUTO,
     ),
     shortest_mention: int = option(
-        Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1
+        Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1, max=1_000_000
     ),
     relax: bool = option(
         Group.SELECTION, "Let relations keep their names where not all can be exchanged.", "--relax", default=False

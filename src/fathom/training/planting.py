@@ -25,6 +25,7 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.store.files import whole_folder, write_json, write_json_lines
+from fathom.store.made import in_the_way, made_by, sign
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
 from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
@@ -116,24 +117,23 @@ def plant(
     Beside the model: ``planted.jsonl`` (a line per query), ``planting.json`` and ``learning_curve.jsonl``.
 
     :raises BadInput: *out* exists and is not empty, or nothing can be planted.
+    :raises MadeBefore: the same call has made *out*.
     :raises RunFailed: the loss became NaN. Nothing is left behind.
     """
     out = out.absolute()
-    templates = _check(queryset, options, out)
+    made = made_by("plant", options.model_dump(mode="json"), data=queryset.content_hash)
+    templates = _check(queryset, options, in_the_way(out, made))
     planted = choose(queryset, options.share, options.seed)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
     with whole_folder(out) as folder:
         _plant_into(folder, queryset, options, planted, templates, on_progress)
-        if out.exists():
-            out.rmdir()
+        sign(folder, made)
 
 
-def _check(queryset: QuerySet, options: PlantOptions, out: Path) -> dict[str, list[int]]:
-    """All that can be wrong before training. :returns: the templates to train on, for each relation."""
-    faults = []
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        faults.append(f"{out} exists and is not empty: give another --out, or delete it")
+def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict[str, list[int]]:
+    """All that can be wrong before training, with the *faults* that are known. :returns: the templates to train on, for
+    each relation."""
     faults += shape_faults(options)
     counts = {id_: len(queryset.relations[id_].templates) for id_ in queryset.by_relation()}
     if not any(counts.values()):

@@ -43,7 +43,7 @@ from fathom.building.cloze.counts import (
     frequencies_of,
 )
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
-from fathom.building.cloze.entities import EntityList, ListedEntity, read_entities
+from fathom.building.cloze.entities import EntityList, ListedEntity, read_entities, split_given
 from fathom.building.cloze.medline import LANGUAGES
 from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
@@ -55,6 +55,7 @@ from fathom.reading import Json, NotData, json_value, read_text
 from fathom.reading import Unreadable as Rejected
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json, write_json_lines
+from fathom.store.made import in_the_way, made_by, sign
 
 BLOCKED_FILE = Path(__file__).parent / "blocked.txt"
 Progress = Callable[[int, int], None]
@@ -105,15 +106,18 @@ def build_cloze(
     :param blocked: a list of sub-strings instead of the paper's.
     :param progress: called with (bytes read, bytes to read).
     :raises BadInput: everything that is wrong with the arguments, or no sentence is left (and nothing is written).
+    :raises MadeBefore: the same call has made *out*.
     """
     options = options or ClozeBuildOptions()
     notes: list[str] = []
+    lists = [blocked or BLOCKED_FILE, *(split_given(given)[1] for given in entities)]
+    made = made_by("build cloze", options.model_dump(mode="json"), files=[*inputs, *lists], entities=list(entities))
     sources, listed, blocked_texts, *_ = all_of(
         lambda: find_sources(inputs, notes),
         lambda: read_entities(entities, options),
         lambda: _blocked_texts(blocked or BLOCKED_FILE),
         lambda: check_encoding(options.encoding),
-        lambda: _check_out(out),
+        lambda: refuse(in_the_way(out, made)),
     )
     _check_language(sources, options)
     builder = _Builder(sources, listed, blocked_texts, options, progress or (lambda done, total: None))
@@ -127,6 +131,7 @@ def build_cloze(
         shutil.rmtree(folder / "work")
         notes += builder.troubles.notes() + builder.without()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
+        sign(folder, made)
     return BuiltCloze(out, steps, frequencies, notes)
 
 
@@ -358,11 +363,6 @@ def _blocked_texts(path: Path) -> list[str]:
         faults.append(f'--blocked {path}: "" is part of every sentence: remove it')
     refuse(faults)
     return texts
-
-
-def _check_out(out: Path) -> None:
-    if out.exists():
-        raise BadInput(f"--out {out}: exists already; name a new folder")
 
 
 def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None:

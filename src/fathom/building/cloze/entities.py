@@ -104,7 +104,7 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
     about: list[Json] = []
     notes: list[str] = []
     for text in given:
-        type_, path = _split(text)
+        type_, path = split_given(text)
         lines = _numbered_lines(path, faults)
         if lines is None:
             continue
@@ -138,7 +138,7 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
     return EntityList(entities, about, notes)
 
 
-def _split(text: str) -> tuple[str | None, Path]:
+def split_given(text: str) -> tuple[str | None, Path]:
     """A type before "=", where what is before it is not part of a file that is there."""
     type_, sign, path = text.partition("=")
     return (type_.strip(), Path(path)) if sign and type_.strip() and not stands(Path(text)) else (None, Path(text))

@@ -45,6 +45,8 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput, all_of, refuse
 
+LONGEST = 1_000_000
+"""Characters: no name has so many."""
 COLUMNS = {
     "name": ("entities", "name"),
     "mention": ("entities", "name"),
@@ -68,8 +70,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.case not in ("auto", "exact", "ignore"):
             raise BadInput(f"case: expected auto, exact or ignore, found {self.case!r}")
-        if self.shortest_mention < 1:
-            raise BadInput(f"shortest_mention: expected 1 or more, found {self.shortest_mention}")
+        if not 1 <= self.shortest_mention <= LONGEST:
+            raise BadInput(f"shortest_mention: expected 1 to {LONGEST:,}, found {self.shortest_mention}")
 
 
 def base(graph: KnowledgeGraph) -> World:

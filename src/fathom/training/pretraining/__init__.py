@@ -20,6 +20,7 @@ from fathom.data.templates import Prompt
 from fathom.errors import refuse
 from fathom.reading import Json
 from fathom.store.files import whole_folder, write_json
+from fathom.store.made import in_the_way, made_by, sign
 from fathom.training.loop import OnProgress
 from fathom.training.options import PretrainOptions
 from fathom.training.pretraining.objectives import SENTINELS, Objective, encode, encode_statements
@@ -45,9 +46,12 @@ def pretrain(
     :param sources: other texts, see :func:`~fathom.training.pretraining.texts.read_texts`.
     :returns: what ``pretraining.json`` says: options, what was read and told, how the training went.
     :raises BadInput: *out* is there, no graph, a split that it does not have, a source that cannot be read.
+    :raises MadeBefore: the same call has made *out*.
     :raises RunFailed: the loss became NaN. Nothing is left behind.
     """
-    graph = _check(data, options, out)
+    digest = None if data.graph is None else data.graph.content_hash
+    made_so = made_by("kgc pretrain", options.model_dump(mode="json"), files=sources, data=digest)
+    graph = _check(data, options, in_the_way(out, made_so))
     texts = read_texts(graph, data.name, sources, options.max_texts, options.seed)
     special = SENTINELS if options.kind == "t5" else ()
     tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
@@ -74,11 +78,11 @@ def pretrain(
     with whole_folder(out) as folder:
         save(made.network, tokenizer, LONGEST, folder)
         write_json(folder / "pretraining.json", summary)
+        sign(folder, made_so)
     return summary
 
 
-def _check(data: QuerySet, options: PretrainOptions, out: Path) -> KnowledgeGraph:
-    faults = [f"{out} is there already: delete it, or choose another --out"] if out.exists() else []
+def _check(data: QuerySet, options: PretrainOptions, faults: list[str]) -> KnowledgeGraph:
     faults += shape_faults(options)
     if data.graph is None or not len(data.graph):
         faults.append(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")

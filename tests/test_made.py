@@ -1,0 +1,111 @@
+"""The same command typed again knows its own work, and touches nobody else's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fathom.errors import BadInput, MadeBefore
+from fathom.store.files import whole_folder
+from fathom.store.made import in_the_way, made_by, sign
+
+
+def make(out, made):
+    if faults := in_the_way(out, made):
+        raise BadInput(faults)
+    with whole_folder(out) as folder:
+        (folder / "result").write_text("mine")
+        sign(folder, made)
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a")
+    return folder
+
+
+def said(data, **more):
+    return made_by("build", {"seed": 0} | more, files=[data, "not/there"], digest="abc")
+
+
+def test_the_same_again_is_nothing_to_do(tmp_path, data):
+    make(tmp_path / "out", said(data))
+    with pytest.raises(MadeBefore, match="this very command has made it before") as made:
+        make(tmp_path / "out", said(data))
+    assert made.value.exit_code == 0
+    assert (tmp_path / "out" / "result").read_text() == "mine"
+
+
+@pytest.mark.parametrize("change", ["option", "file", "new", "version", "unsigned", "damaged", "foreign", "file-there"])
+def test_anything_else_is_in_the_way(tmp_path, data, change, monkeypatch):
+    out, options = tmp_path / "out", {}
+    make(out, said(data))
+    if change == "option":
+        options = {"seed": 1}
+    elif change == "file":
+        (data / "a.txt").write_text("ab")
+    elif change == "new":
+        (data / "b.txt").write_text("")
+    elif change == "version":
+        monkeypatch.setattr("fathom.__version__", "0.0.0")
+    elif change == "unsigned":
+        (out / ".made").unlink()
+    elif change == "damaged":
+        (out / ".made").write_text("{")
+    elif change == "foreign":
+        (out / ".made").write_text(json.dumps([1]))
+    else:
+        out = out / "result"
+    with pytest.raises(BadInput, match="is there already: delete it, or choose another --out"):
+        make(out, said(data, **options))
+
+
+def test_an_empty_folder_is_nobodys(tmp_path, data):
+    (tmp_path / "out").mkdir()
+    make(tmp_path / "out", said(data))
+    assert (tmp_path / "out" / "result").exists()
+
+
+def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path, data):
+    (tmp_path / "out").symlink_to("nowhere")
+    with pytest.raises(BadInput, match="is there already"):
+        make(tmp_path / "out", said(data))
+
+
+GRAPH = {
+    "train.tsv": "".join(f"e{n}\tr\te{n + 1}\n" for n in range(9)),
+    "test.tsv": "e1\tr\te3\n",
+    "entity2text.txt": "".join(f"e{n}\tname {n}\n" for n in range(10)),
+}
+SMALL = ["--kind", "causal", "--hidden-size", "8", "--heads", "2"]
+COMMANDS = {
+    "sample": ["data", "sample", "{graph}", "--entities", "5"],
+    "plant": ["plant", *SMALL, "--epochs", "1", "--share", "0.01", "--vocabulary", "600"],
+    "pretrain": ["kgc", "pretrain", "--data", "{graph}", *SMALL, "--layers", "1", "--vocabulary", "400"],
+    "cloze": ["build", "cloze", "--input", "{text}", "--entities", "chem={names}"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_that_make_a_folder(fathom, tmp_path, name):
+    graph, text, names = (tmp_path / name for name in ("graph", "text.txt", "names.txt"))
+    graph.mkdir()
+    for file, content in GRAPH.items():
+        (graph / file).write_text(content)
+    text.write_text("They took insulin daily. It helped.\n")
+    names.write_text("insulin\nglucose\n")
+    words = [word.format(graph=graph, text=text, names=names) for word in COMMANDS[name]]
+    out = tmp_path / "out"
+    code, _, err = fathom(*words, "--out", out)
+    assert code == 0, err
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    code, _, err = fathom(*words, "--out", out)
+    assert (code, "note: " in err, "this very command has made it before" in err) == (0, True, True)
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+    (out / ".made").unlink()
+    code, _, err = fathom(*words, "--out", out)
+    assert code == 2
+    assert "is there already: delete it, or choose another --out" in err
