@@ -278,6 +278,7 @@ def _right(data: QuerySet, folder: Path) -> int:
 
 def test_all_faults_at_once_and_nothing_left(data: QuerySet, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("x")
     options = PretrainOptions(kind="t5", contaminate="test", hidden_size=30)
     with pytest.raises(BadInput) as caught:
         pretrain(read("geography"), [], options, tmp_path / "there")

@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -405,6 +406,8 @@ def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
     data = read(world)
     train_links(about.model, data, options_of(about, plan, cell.init), folder / "model")
     predictor = open_links(folder / "model", data, asking=about.asking)
+    # Named by its place in the study, so that the same study elsewhere says the same.
+    predictor.identity = replace(predictor.identity, name="/".join((*folder.parts[-4:], "model")))
     run("link", predictor, link_queryset(data), LinkOptions(limit=plan.limit, seed=plan.seed), folder / "run")
 
 
