@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 SAMPLE ?= 20
+CAMPAIGN ?= ../shared/faults/campaign.py
+DATA ?= ../shared/data
 BIN = $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test lint install install-test benchmark mutation
+.PHONY: demo test lint install install-test benchmark mutation faults
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -45,3 +47,8 @@ benchmark: install-test
 mutation: install-test
 	$(BIN)/python -m pip install -q -e '.[mutation]'
 	$(BIN)/python benchmarks/mutation.py --sample $(SAMPLE) $(if $(ONLY),--only $(ONLY))
+
+# Kills, bad inputs, full disks and races, by the script CAMPAIGN on the data sets DATA, for hours.
+# PART=kills,points,inputs,invariance,disk,race; MORE='--seed 7 --slice 1/4': what else the script takes.
+faults: install-test
+	$(BIN)/python $(CAMPAIGN) --fathom $(BIN)/fathom --data $(DATA) --out faults $(if $(PART),--part $(PART)) $(MORE)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.significance import holm, mcnemar, smallest_difference
+from fathom.metrics.significance import holm, mcnemar, smallest_difference, smallest_unseen
 from fathom.metrics.uncertainty import difference
 
 
@@ -53,6 +53,17 @@ def test_smallest_difference_has_the_power(degrees):
     critical = stats.t.ppf(0.975, degrees)
     found = stats.nct.sf(critical, degrees, shift) + stats.nct.cdf(-critical, degrees, shift)
     assert found == pytest.approx(0.8, abs=1e-6)
+
+
+def test_smallest_difference_where_no_fact_differs_is_by_mcnemars_test():
+    # Five facts on one side have p = 2 / 32 = 0.0625, six have 2 / 64 = 0.03125: at 5 % it takes six.
+    assert mcnemar(5, 0) > 0.05 > mcnemar(6, 0)
+    assert np.isnan(smallest_unseen(5))
+    assert smallest_unseen(6) == pytest.approx(0.8 ** (1 / 6))  # all six must be such facts
+    # Poisson: e^-m (1 + m + … + m^5 / 120) = 0.2 at m = 7.906
+    assert smallest_unseen(10**6) * 10**6 == pytest.approx(7.906, abs=0.001)
+    drawn = np.random.default_rng(0).binomial(200, smallest_unseen(200), 20_000)
+    assert np.mean([mcnemar(int(only), 0) < 0.05 for only in drawn]) == pytest.approx(0.8, abs=0.01)
 
 
 def test_smallest_difference_with_many_degrees_is_the_normals():

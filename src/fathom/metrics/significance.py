@@ -3,6 +3,7 @@ and how small a difference could have been shown at all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -57,6 +58,20 @@ def smallest_difference(error: float, degrees: float, power: float = POWER, leve
     if not (np.isfinite(error) and degrees > 0):
         return float("nan")
     return error * _noncentrality(float(degrees), power, level)
+
+
+def smallest_unseen(facts: int, power: float = POWER, level: float = LEVEL) -> float:
+    """As :func:`smallest_difference` where two answerers know the same of all facts, and so no error is seen.
+
+    The share of facts that one of them alone has right at which :func:`mcnemar` is significant with that *power*: of
+    :math:`k` such facts, all on one side, the p value is 2^(1-k); so many as are significant must be among the *facts*.
+
+    :returns: NaN where there are too few facts for any difference to be significant.
+    """
+    needed = math.ceil(1 - math.log2(level))
+    if facts < needed:
+        return float("nan")
+    return float(optimize.brentq(lambda share: stats.binom.sf(needed - 1, facts, share) - power, 0, 1))
 
 
 @lru_cache(maxsize=4096)

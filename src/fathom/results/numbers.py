@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.metrics.correlation import correlate
-from fathom.metrics.significance import smallest_difference
+from fathom.metrics.significance import smallest_difference, smallest_unseen
 from fathom.metrics.table import SHARE, Metric
 from fathom.metrics.uncertainty import Fold, Interval, interval
 from fathom.results.rows import Floats, Ints, Rows, grouped
@@ -174,7 +174,8 @@ def difference(
     if not np.size(first):
         return untold(NOTHING, recipe_)
     found = _between(np.subtract(first, second), sample, limits)
-    smallest = smallest_difference(found.error, found.degrees)
+    alike = np.array_equal(first, second) and np.isin(first, (0, 1)).all()
+    smallest = smallest_unseen(np.size(first)) if alike else smallest_difference(found.error, found.degrees)
     told = None if np.isnan(smallest) or smallest > limits[1] else smallest
     return _tested(found, np.size(first), recipe_, sample)._replace(smallest=told)
 
