@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -24,6 +25,29 @@ NONE = "(none)"
 """Under what a query counts that has no value of a key."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+
+_RANKS = ("rank", "rank_above", "rank_optimistic", "rank_pessimistic")
+_CREDIT = ("correct", "precision", "recall")
+_AS_ARRAYS = {
+    *(
+        "query_id",
+        "template",
+        "scoring",
+        "num_candidates",
+        "not_ranked",
+        "unscored",
+        "prompt_log_prob",
+        "prompt_tokens",
+    ),
+    *(*_RANKS, *_CREDIT),
+}
+"""Columns of the predictions of which the rows have arrays or lists of their own."""
+
+
+def _shared(values: Iterable[Any]) -> list[Any]:
+    """Equal texts are kept once, also those of several runs, which ask about the same facts."""
+    return [sys.intern(value) if type(value) is str else value for value in values]
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
@@ -55,15 +79,17 @@ class Rows:
         self.candidates = run.candidates()
         table = run.predictions() if with_scores else run.predictions(without=("scores", *without))
         self.table, queries = table, run.queries()
-        asked = queries.to_pydict()
+        asked = {name: _shared(column) for name, column in queries.to_pydict().items()}
         self.query_ids: list[str] = asked["query_id"]
         self.relations = [relation or "" for relation in asked["relation"]]
         self.directions: list[str | None] = asked["direction"]
-        self.gold: list[list[str]] = [gold or [] for gold in asked["gold"]]
+        self.gold: list[list[str]] = [_shared(gold or ()) for gold in asked["gold"]]
         self.spaces: list[str | None] = asked["candidates"]
         if strange := sorted({space for space in self.spaces if space is not None} - self.candidates.keys()):
             raise BadInput(f"{run.path / 'candidates.parquet'} lacks the set {strange[0]!r}: make the run anew")
-        self.groups = [dict(groups or {}) for groups in asked["groups"]]
+        kinds = [tuple(map(tuple, groups or ())) for groups in asked["groups"]]
+        parts = {kind: dict(map(_shared, kind)) for kind in set(kinds)}
+        self.groups = [parts[kind] for kind in kinds]
         self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
         self.filtered: list[int] = asked.get("filtered", [0] * len(queries))
         """How many other right answers were taken out of each query's ranking."""
@@ -74,17 +100,17 @@ class Rows:
         self.natural = any(self.sentences)
         self.query = self._joined()
         self.template: Ints = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
-        self.scoring: list[str] = table.column("scoring").to_pylist()
+        self.scoring: list[str] = _shared(table.column("scoring").to_pylist())
         self._refuse_doubles()
         self.number_of_candidates = np.nan_to_num(self._number("num_candidates"))
-        ranks = ("rank", "rank_above", "rank_optimistic", "rank_pessimistic")
-        self.rank, self.above, self.optimistic, self.pessimistic = map(self._number, ranks)
-        self.correct, self.precision, self.recall = map(self._number, ("correct", "precision", "recall"))
+        self.rank, self.above, self.optimistic, self.pessimistic = map(self._number, _RANKS)
+        self.correct, self.precision, self.recall = map(self._number, _CREDIT)
         self.prompt_log_prob, self.prompt_tokens = map(self._number, ("prompt_log_prob", "prompt_tokens"))
         self.prompt_log_prob[~(np.isfinite(self.prompt_log_prob) & (self.prompt_tokens > 0))] = np.nan
         told = "not_ranked" in table.column_names  # not in a run of an earlier version
         self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if told else [None] * len(table)
         self.reason = self._reasons()
+        self.table = table.drop_columns([name for name in _AS_ARRAYS if name in table.column_names])
         self._places: dict[str, Ints] = {}
         self._columns: dict[str, tuple[Floats, ...]] = {}
 
@@ -280,14 +306,15 @@ class Rows:
         return np.array([place[id_] for id_ in ids], dtype=np.int64)
 
     def _refuse_doubles(self) -> None:
-        seen = set()
-        for key in zip(self.query.tolist(), self.template.tolist(), self.scoring, strict=True):
-            if key in seen:
-                raise BadInput(
-                    f"the run has two predictions of query {self.query_ids[key[0]]!r}, template {key[1]}, "
-                    f"scoring {key[2]}: its prediction files overlap"
-                )
-            seen.add(key)
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(self.scoring))}
+        keys = np.stack([self.query, self.template, [numbers[name] for name in self.scoring]])
+        order = np.lexsort(keys)
+        if len(again := np.flatnonzero((keys[:, order[1:]] == keys[:, order[:-1]]).all(axis=0))):
+            place = int(order[again[0] + 1])
+            raise BadInput(
+                f"the run has two predictions of query {self.query_ids[self.query[place]]!r}, template "
+                f"{self.template[place]}, scoring {self.scoring[place]}: its prediction files overlap"
+            )
 
     def _number(self, name: str) -> Floats:
         if name not in self.table.column_names:  # a run of an earlier version

@@ -93,7 +93,7 @@ def make_folder(folder: Path) -> None:
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Keep other processes from working in *folder* meanwhile; it is made where it is not there, and taken away again
-    where nothing was written.
+    where nothing was written. What killed processes have left of their files below it is removed first.
 
     :raises BadInput: another is at work there.
     """
@@ -101,6 +101,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         make_folder(folder)
     held = _held(folder / AT_WORK)
     try:
+        clear_temporaries(folder)
         yield
     finally:
         if held is not None:

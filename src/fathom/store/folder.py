@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.reading import Missing, as_read_back, json_lines, parquet_file, shown, stands
-from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
+from fathom.store.files import AT_WORK, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import SCHEMA
 
@@ -77,7 +77,6 @@ class RunFolder:
         :returns: the shards already finished.
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
-        clear_temporaries(self.path)
         if self.has_manifest():
             differing = list(differences(_compared(self.manifest["identity"]), _compared(as_read_back(identity))))
             if differing:
