@@ -102,8 +102,13 @@ def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), mem
 
 
 def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), memory=(), **options):
-    given = {"rules": rules, "wordings": wordings, "memory": [made.path for made in memory], "pairs": 2}
+    given = {"rules": rules, "wordings": wordings, "memory": [made.path for made in memory], "pairs": 2, "untrained": 0}
     return entailment.ask(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
+
+
+def of_words(found: Entailment) -> RunFolder:
+    """The last run that asks what follows."""
+    return [made for made in found.runs if made.path.name in WORDINGS][-1]
 
 
 def without_recipes(lines: list[EntailmentLine]) -> list[EntailmentLine]:
@@ -260,7 +265,7 @@ def test_scores_equal_a_loop(model, folder, tmp_path, wording):
     before = digest(model)
     found = asked(model, folder, tmp_path, wordings=[wording], epochs=2, learning_rate=0.1)
     assert digest(model) == before
-    made = found.runs[-1]
+    made = of_words(found)
     assert made.path == tmp_path / "tiny" / wording
     pairs = load_file(made.path / "artifacts" / "pseudowords.safetensors")
     groups = {row["query_id"]: dict(row["groups"]) for row in made.queries().to_pylist()}
@@ -321,7 +326,12 @@ def done(folder, tmp_path_factory):
 def test_settings_divide_the_items(done):
     """Every item and pair stands once in each row and column of the 3×3, but for what is left out in the middle."""
     made = RunFolder.open(done.out / "tiny" / "words")
-    assert [run_.path.name for run_ in done.found.runs] == ["memory-words", "premises-words", "words"]
+    assert [run_.path.name for run_ in done.found.runs] == [
+        "memory-words",
+        "premises-words",
+        "words",
+        "controls-words",
+    ]
     tested = Counter(q.relation for q in select(read(done.folder), Selection(subset="test")).data.queries)
     seen = Counter()
     for groups in made.queries().column("groups").to_pylist():
@@ -357,7 +367,7 @@ def test_the_better_half_is_remembered_better(done):
         for row in rows
         if not row["query_id"].startswith("subClassOf") or row["prompt"].endswith("is a particular [Y] .")
     }
-    groups = [dict(own) for own in done.found.runs[-1].queries().column("groups").to_pylist()]
+    groups = [dict(own) for own in of_words(done.found).queries().column("groups").to_pylist()]
     for task in ("subClassOf", "domain"):
         own = [about for about in groups if about["task"] == task]
         better = {about["item"] for about in own if about["premise 1"] == "implicit"}
@@ -378,7 +388,7 @@ def test_the_better_half_is_remembered_better(done):
 
 def test_numbers_by_hand(done):
     """MRR of a cell from the predictions; the mean over rules gives each rule one weight; effects are paired."""
-    made = done.found.runs[-1]
+    made = of_words(done.found)
     groups = {row["query_id"]: dict(row["groups"]) for row in made.queries().to_pylist()}
     cells: dict[tuple[str, ...], list[tuple[str, int, float]]] = {}
     for row in made.predictions().to_pylist():
@@ -429,11 +439,12 @@ def test_tables_and_maps(done, tmp_path):
     tables = entailment.tables(done.found)
     titles = [table.title for table in tables]
     assert titles == [
-        "all rules (figure 3)", *(f"{rule}, every setting" for rule in RULES), "what saying premises adds",
+        "does it reason? The controls", "all rules (figure 3)",
+        *(f"{rule}, every setting" for rule in RULES), "what saying premises adds",
         "how premises are remembered",
     ]  # fmt: skip
-    assert all(len(table.rows) == 9 for table in tables[:7])
-    for row in (row for table in tables for row in table.objects()):
+    assert all(len(table.rows) == 9 for table in tables[1:8])
+    for row in (row for table in tables[1:] for row in table.objects()):
         assert row["recipe"] or row["note"] == NOTHING
         assert row["note"] or all(row[name] is not None for name in row if name.endswith(("low", "high")))
     files = [draw(plot, tmp_path) for plot in entailment.plots(done.found)]
@@ -480,7 +491,7 @@ def test_a_given_memorising_run_is_used(done, tmp_path):
     with pytest.raises(BadInput, match="it did not ask the task subClassOf"):
         asked(done.model, done.folder, tmp_path / "b", ["rdfs9"], memory=[types])
     with pytest.raises(BadInput, match="expected a finished run of the ontology probe"):
-        asked(done.model, done.folder, tmp_path / "c", ["rdfs9"], memory=[done.found.runs[-1]])
+        asked(done.model, done.folder, tmp_path / "c", ["rdfs9"], memory=[of_words(done.found)])
 
 
 @pytest.fixture(scope="module")
@@ -556,7 +567,7 @@ def test_doubles_count_once(done, tmp_path):
     twice = asked(done.model, done.folder, tmp_path, ["rdfs9", "rdfs9"], ["words", "words"])
     own = [line for line in done.found.lines if line.setting.rule == "rdfs9"]
     assert without_recipes(own) == without_recipes(twice.lines)
-    assert len(twice.runs) == 3
+    assert len(twice.runs) == 4
 
 
 def test_learnt_wordings(done, tmp_path):
@@ -590,7 +601,7 @@ def test_learnt_wordings(done, tmp_path):
         number = found.by_wording["learnt"][place]
         assert number.value == pytest.approx(np.mean([cell[name].value for cell in cells]))
         assert number.low < number.value < number.high
-    assert [table.title for table in entailment.tables(found)][1] == "wordings (figure 4)"
+    assert [table.title for table in entailment.tables(found)][2] == "wordings (figure 4)"
     (memory / "type-mask-mean.safetensors").unlink()
     (root / "learnt" / "predictions" / "part-00000.parquet").unlink()
     with pytest.raises(BadInput, match=r"type-mask-mean\.safetensors is not there: ask the ontology probe with --soft"):
@@ -632,7 +643,7 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
     assert [(mean.wording, mean.mrr.value, mean.rules) for mean in means] == [
         ("words", 0.75, ("rdfs9",)), ("learnt", 1.0, ("rdfs9",)), ("", 0.875, ("rdfs9",))
     ]  # fmt: skip
-    [table, *_] = entailment.tables(Entailment(lines, means, {}, [], [], [], []))
+    [table, *_] = entailment.tables(Entailment(lines, means, {}, [], [], [], [], []))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [(row["wording"], row["rules"]) for row in rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
     assert {row["recipe"] for row in rows} == {"MRR, MRRₐ|data:town|cluster:item"}
@@ -647,7 +658,7 @@ KEYED = ("pair", "subject", "query", "fact", "rule")
 def test_a_key_may_be_named(done, key):
     """Of a cell, of its mean over rules, which weigh alike, and of what a premise adds; nothing is asked again."""
     found = asked(done.model, done.folder, done.out, list(RULES), cluster=key)
-    made = found.runs[-1]
+    made = of_words(found)
     about = {row["query_id"]: row | dict(row["groups"]) for row in made.queries().to_pylist()}
     labels = {
         "pair": lambda one: f"{one['rule']} {one['pair']}",  # each rule has pseudowords of its own
@@ -692,7 +703,7 @@ def test_a_key_may_be_named(done, key):
 
 
 def test_every_group_of_texts_is_a_key_or_none_for_a_reason(done):
-    groups = {name for row in done.found.runs[-1].queries().to_pylist() for name, _ in row["groups"]}
+    groups = {name for row in of_words(done.found).queries().to_pylist() for name, _ in row["groups"]}
     assert groups == {*KEYS, *BY_DESIGN}
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,17 @@ def wrap(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
         digest.update(key.encode() + value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     identity = Identity(name, None, str(network.dtype).removeprefix("torch."), digest.hexdigest())
     return LocalModel(network, tokenizer, attention, identity)
+
+
+def untrained(model: LocalModel, seed: int) -> LocalModel:
+    """The same shape and tokenizer with random weights: a control for whatever is said of the model.
+
+    :param seed: of the weights; torch's own generator stays where it is.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = type(model.network)(deepcopy(model.network.config))
+    return wrap(network.to(model.device), model.tokenizer, f"{model.identity.name} untrained {seed}")
 
 
 def load_tokenizer(

@@ -28,7 +28,7 @@ from fathom.models.base import Model
 from fathom.probes.base import Facts, Progress
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
-from fathom.prompts.entailment import CONJUNCTION, RuleWording, X, Y, sources
+from fathom.prompts.entailment import CONJUNCTION, RuleWording, W, X, Y, Z, sources
 from fathom.reading import read_bytes, stands, tensors_file
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.rows import Columns
@@ -204,7 +204,7 @@ class Probe(SlotProbe):
         """:param rows: for each query, counted from 1, the row of its ``<s1>`` and that of the first pair's ``<x>``."""
         mask = str(self.model.tokenizer.mask_token)
         texts = [
-            _as_rows(query.sentences[0].text, int(query.groups["pair"]), *own)
+            _as_rows(query.sentences[0].text, int(query.groups["pair"]), self.options.pairs, *own)
             for query, own in zip(queries, rows, strict=True)
         ]
         prompts = [Template(text).fill("", mask, capitalize=self.options.capitalize) for text in texts]
@@ -226,8 +226,13 @@ class Probe(SlotProbe):
         return {name: value for name, value in row.items() if name != "scores"}
 
 
-def _as_rows(text: str, pair: int, learnt: int, pairs: int) -> str:
-    """The text with its pseudowords and learnt tokens numbered as rows of the matrix, from 1."""
+def _as_rows(text: str, pair: int, count: int, learnt: int, pairs: int) -> str:
+    """The text with its pseudowords and learnt tokens numbered as rows of the matrix, from 1.
+
+    :param count: of pairs; others that are named are the next pair, in turn.
+    :param learnt: row of its first learnt token. :param pairs: row of the first pair's ``<x>``.
+    """
     text = LEARNT.sub(lambda found: f"<s{int(found[1]) - 1 + learnt}>", text)
-    places = {X: pairs + 2 * pair, Y: pairs + 2 * pair + 1}
-    return re.sub(f"{X}|{Y}", lambda found: f"<s{places[found[0]]}>", text)
+    own, others = pairs + 2 * pair, pairs + 2 * ((pair + 1) % count)
+    places = {X: own, Y: own + 1, Z: others, W: others + 1}
+    return re.sub("|".join(places), lambda found: f"<s{places[found[0]]}>", text)

@@ -37,10 +37,16 @@ from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, with_ar
 
 X, Y = "<x>", "<y>"
 """Pseudowords in a text."""
+Z, W = "<z>", "<w>"
+"""Other pseudowords, of whom nothing is asked."""
 EXPLICIT, IMPLICIT, ABSENT = "explicit", "implicit", "absent"
 """How a premise is given: said, not said but remembered, neither."""
 GIVEN = {"both": (True, True), "P1": (True, False), "P2": (False, True), "none": (False, False)}
 """Which premises are said."""
+OF_OTHERS, BOTH_OF_OTHERS, ANOTHER = "P2 of others", "P1, P2 of others", "another P2"
+CONTROLS = {OF_OTHERS: (False, True), BOTH_OF_OTHERS: (True, True), ANOTHER: (False, True)}
+"""Texts from which the answer does not follow, and which premises they say: P2 of other pseudowords than the hypothesis
+is about, or with another item's class or property."""
 REMEMBERED = "remembered"
 """In place of one of :data:`GIVEN`: P2 itself is asked for."""
 CONJUNCTION = "conjunction"
@@ -176,6 +182,44 @@ def entailment(
     return _queryset(data, patterns, rules, pairs, queries)
 
 
+def controls(
+    data: QuerySet,
+    patterns: Mapping[str, Mapping[str, str]],
+    rules: Sequence[str],
+    wording: RuleWording,
+    pairs: int,
+    halves: Halves,
+) -> QuerySet:
+    """The same items by texts from which their answers do not follow (:data:`CONTROLS`). *Another P2* is the next
+    item's, in turn of the pairs, that shares no right answer; an item that shares one with all others has none.
+
+    :param halves: items that are not in them are not asked.
+    """
+    found = {rule: items(data.whole or data, patterns, rule)[0] for rule in rules}
+
+    def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
+        premises = {
+            "premise 1": halves.first.get(item.query.id),
+            "premise 2": halves.second.get((rule, pair, item.query.id)),
+        }
+        if subset != "test" or None in premises.values():
+            return
+        for given, (first, _) in CONTROLS.items():
+            another = _another(item, found[rule], pair) if given == ANOTHER else item
+            if another is not None:
+                said = premises | ({"premise 1": EXPLICIT} if first else {})
+                yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), said, another)
+
+    return _queryset(data, patterns, rules, pairs, queries)
+
+
+def _another(item: RuleItem, every: Sequence[RuleItem], pair: int) -> RuleItem | None:
+    start = every.index(item) + 1 + pair
+    others = (every[(start + step) % len(every)] for step in range(len(every)))
+    subject, gold = item.query.subject, {*item.gold, *item.query.gold}
+    return next((one for one in others if one.query.subject != subject and gold.isdisjoint(one.gold)), None)
+
+
 def second_premises(
     data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rules: Sequence[str], wording: RuleWording, pairs: int
 ) -> QuerySet:
@@ -190,19 +234,20 @@ def second_premises(
     return _queryset(data, patterns, rules, pairs, queries)
 
 
-def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem) -> str:
-    """:param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
+def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> str:
+    """:param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
+    :param another: whose P2 is said; by default the item's own.
     :returns: with ``[Y]`` where the answer stands.
     """
     number = count(1)
-    pieces = _pieces(rule, given, wording, item)
+    pieces = _pieces(rule, given, wording, item, another)
     return " ".join(f"<s{next(number)}>" if isinstance(piece, Beginning) else piece for piece in pieces)
 
 
 def sources(rule: str, given: str, wording: RuleWording) -> tuple[Beginning, ...]:
     """What the learnt tokens of a text begin with, in their order.
 
-    :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
+    :param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
     """
     return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, Beginning))
 
@@ -267,8 +312,9 @@ def _query(
     gold: tuple[str, ...],
     space: str,
     premises: Mapping[str, str | None],
+    another: RuleItem | None = None,
 ) -> Query:
-    """:param premises: how each is given, None where that is not known."""
+    """:param premises: how each is given, None where that is not known. :param another: see :func:`text_of`."""
     task, _, number = item.query.id.rpartition("/")
     groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair)}
     return Query(
@@ -279,7 +325,7 @@ def _query(
         gold=gold,
         candidates=space,
         groups=groups | {name: how for name, how in premises.items() if how is not None},
-        sentences=(Sentence(text_of(rule, given, wording, item)),),
+        sentences=(Sentence(text_of(rule, given, wording, item, another)),),
     )
 
 
@@ -294,15 +340,16 @@ _NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), ()
 """Stands for any item where its words do not matter."""
 
 
-def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem) -> _Pieces:
+def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> _Pieces:
     if given == REMEMBERED:
         return [X, ANSWER, f"{Y} ."] if rule in _OF_PATTERN else _asked(rule, wording)
-    first, second = GIVEN[given]
+    first, second = GIVEN[given] if given in GIVEN else CONTROLS[given]
+    whom = (Z, W) if given in (OF_OTHERS, BOTH_OF_OTHERS) else (X, Y)
     said = _first(rule, wording, item) if first else []
     if first and second and wording.conjunction:
         said = [*said, Beginning(CONJUNCTION, 0)]
     if second:
-        said = [*said, *_second(rule, wording, item)]
+        said = [*said, *_second(rule, wording, another or item, *whom)]
     therefore = Beginning(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
     return [*said, therefore, *_asked(rule, wording)]
 
@@ -319,13 +366,14 @@ def _first(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
     return [f"{subject} is {with_article(item.first)} ."]
 
 
-def _second(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
+def _second(rule: str, wording: RuleWording, item: RuleItem, x: str, y: str) -> _Pieces:
+    """:param x, y: pseudowords that it is about."""
     if rule in _OF_PATTERN:
-        return [item.pattern.replace(SUBJECT, X).replace(ANSWER, Y)]
+        return [item.pattern.replace(SUBJECT, x).replace(ANSWER, y)]
     subject = item.query.subject
     if wording.templates:
-        return [X, *_learnt(_TASK_OF_H[rule]), f"{subject} ."]
-    return [f"{X} implies {subject} ."] if rule == "rdfs5" else [f"{X} is {with_article(subject or 'a')} ."]
+        return [x, *_learnt(_TASK_OF_H[rule]), f"{subject} ."]
+    return [f"{x} implies {subject} ."] if rule == "rdfs5" else [f"{x} is {with_article(subject or 'a')} ."]
 
 
 def _asked(rule: str, wording: RuleWording) -> _Pieces:

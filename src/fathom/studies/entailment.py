@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.models.base import Model
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number, difference, mean, recipe
@@ -22,6 +23,7 @@ from fathom.results.tables import Table
 from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, OUT_OF_SIGHT, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
+from fathom.studies.entailment_controls import Contrast, contrasts, table
 from fathom.studies.entailment_plan import PAIR, Loader, given_runs, memories, planned, tested
 from fathom.studies.entailment_runs import ModelRuns, Remembered
 from fathom.studies.options import EntailmentStudyOptions
@@ -34,6 +36,7 @@ _HALVES = {f"{half} half": (f"{half} half low", f"{half} half high") for half in
 _GIVEN = (
     "P1, P2: explicit: said; implicit: not said, but among the half that is remembered better; absent: the other half"
 )
+ONE_PAIR = "one pair of pseudowords: nothing can be said of others, so that there are no controls; ask with --pairs 2"
 _PAIRS = LEGEND.replace("right answer, low", "right answer, over items and pairs of pseudowords, low")
 
 
@@ -128,6 +131,8 @@ class Entailment:
     """What the study found.
 
     :param by_wording: MRR and MRRₐ over all else.
+    :param contrasts: what the models conclude less what controls show; see
+        :mod:`fathom.studies.entailment_controls`.
     :param runs: the folders of all runs, in their order.
     :param notes: what could not be asked.
     """
@@ -137,6 +142,7 @@ class Entailment:
     by_wording: dict[str, tuple[Number, Number]]
     effects: list[Effect]
     remembered: list[Remembered]
+    contrasts: list[Contrast]
     runs: list[RunFolder]
     notes: list[str]
 
@@ -162,7 +168,14 @@ def ask(
     if len(loaders) == 1:  # several are loaded again when their turn comes: they may not fit into memory together
         loaders = {name: cache(load) for name, load in loaders.items()}
     known = memories(list(loaders.items()), plan, given)
-    made = [ModelRuns(name, load(), plan, items, known, out, announce) for name, load in loaders.items()]
+    made, twins = [], {}
+    for name, load in loaders.items():
+        model = load()
+        made.append(ModelRuns(name, model, plan, items, known, out, announce))
+        twins[name] = [
+            ModelRuns(f"{name}-untrained-{seed}", twin, plan, items, {}, out, announce)
+            for seed, twin in enumerate(_twins(model, options.untrained if plan.controlled else 0))
+        ]
     asked = [(one.name, wording, rows) for one in made for wording, rows in one.of_wording.items()]
     lines = [line for about in asked for line in _lines(*about, plan.rules)]
     return Entailment(
@@ -171,9 +184,18 @@ def ask(
         _by_wording(lines),
         [effect for about in asked for effect in _effects(*about, plan.rules)],
         [found for one in made for found in one.remembered],
-        [folder for one in made for folder in one.runs],
-        list(dict.fromkeys(note for one in made for note in one.notes)),
+        [found for one in made for found in contrasts(one, twins[one.name], plan.rules)],
+        [folder for one in made for each in (one, *twins[one.name]) for folder in each.runs],
+        list(dict.fromkeys((*(note for one in made for note in one.notes), *([] if plan.controlled else [ONE_PAIR])))),
     )
+
+
+def _twins(model: Model, count: int) -> Iterator[Model]:
+    from fathom.models.loading import untrained
+    from fathom.models.local import LocalModel
+
+    assert isinstance(model, LocalModel)  # masked models are
+    return (untrained(model, seed) for seed in range(count))
 
 
 def _answers(rows: Rows) -> list[Trial]:
@@ -284,6 +306,7 @@ def tables(found: Entailment) -> list[Table]:
     premises adds, and how premises are remembered."""
     rules = dict.fromkeys(line.setting.rule for line in found.lines)
     return [
+        *([table(found.contrasts)] if found.contrasts else []),
         _means(found),
         *([_wordings(found)] if len(found.by_wording) > 1 else []),
         *(_rule([line for line in found.lines if line.setting.rule == rule], rule) for rule in rules),

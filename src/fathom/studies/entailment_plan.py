@@ -64,6 +64,11 @@ class EntailmentPlan(NamedTuple):
     cluster: str
 
     @property
+    def controlled(self) -> bool:
+        """Whether controls can be asked: they are about a second pair of pseudowords."""
+        return self.options.pairs > 1
+
+    @property
     def way(self) -> str:
         """What runs call its way of scoring."""
         return Way(Masks(self.options.masks[0]), Pooling(self.options.reduction[0])).name

@@ -4,6 +4,7 @@
 ``premises-…``  the same tasks asked about pseudowords: would the model say P2 anyway?
 ``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
                 the hypothesis, with the premises said and not said, in each wording
+``controls-…``  the hypothesis behind premises from which it does not follow
 
 *Implicit* is the half of the premises that is remembered better, *absent* the other half, by the reciprocal rank of the
 best right answer; with an odd count the one in the middle is left out and named. P2's halves are those of each pair of
@@ -34,6 +35,7 @@ from fathom.prompts.entailment import (
     SUBSETS,
     Halves,
     RuleWording,
+    controls,
     entailment,
     second_premises,
 )
@@ -123,6 +125,11 @@ class ModelRuns:
         self.remembered: list[Remembered] = []
         self.of_wording: dict[str, Rows] = {}
         """What came of the hypothesis in each wording."""
+        self.controls: dict[str, Rows] = {}
+        """And of the texts from which it does not follow, in wordings without learnt conjunctions, which are trained
+        to answer."""
+        self.first_ranks: dict[tuple[str, str], dict[str, float]] = {}
+        """Of each wording and rule, how well P1 of each item is remembered."""
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
             self._ask(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
@@ -135,13 +142,19 @@ class ModelRuns:
         about = self.tested, plan.patterns, plan.rules
         premises = second_premises(*about, templates, plan.options.pairs)
         second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
-        remembered = self._halves(templates, memory, second)
+        first_ranks = self._first_ranks(memory)
+        remembered = self._halves(templates, memory, first_ranks, second)
         for wording in wordings:
             queries = entailment(*about, wording, plan.options.pairs, remembered)
             self.notes += queries.notes[len(plan.data.notes) :]
             self.of_wording[wording.name] = self._run(
                 wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
             )
+            self.first_ranks |= {(wording.name, rule): own for rule, own in first_ranks.items()}
+            if plan.controlled and not wording.conjunction:
+                made = controls(*about, wording, plan.options.pairs, remembered)
+                where = f"controls-{wording.name}"
+                self.controls[wording.name] = self._run(where, made, soft=learnt, learnt=vectors)
 
     def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
         """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
@@ -171,18 +184,27 @@ class ModelRuns:
     def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
         return self.out / name, self.announce(f"{self.name} {name}")
 
-    def _halves(self, templates: RuleWording, memory: MemorisingRun, second: Rows) -> Halves:
-        first_ranks = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
-        second_ranks = _second_ranks(second)
-        first: dict[str, str] = {}
-        of_second: dict[tuple[str, int, str], str] = {}
+    def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
+        """Of each rule how well P1 of each item is remembered. :raises BadInput: of too few items."""
+        every = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
+        found = {}
         for rule in self.plan.rules:
-            own = {id_: value for id_, value in first_ranks.items() if id_.rpartition("/")[0] == RULES[rule]}
+            own = {id_: value for id_, value in every.items() if id_.rpartition("/")[0] == RULES[rule]}
             if len(own) < LEAST:
                 raise BadInput(
                     f"{rule}: {self.name} ranks {len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics "
                     f"{memory.run.path} says why): leave the rule out of --rules"
                 )
+            found[rule] = own
+        return found
+
+    def _halves(
+        self, templates: RuleWording, memory: MemorisingRun, first_ranks: Mapping[str, dict[str, float]], second: Rows
+    ) -> Halves:
+        second_ranks = _second_ranks(second)
+        first: dict[str, str] = {}
+        of_second: dict[tuple[str, int, str], str] = {}
+        for rule, own in first_ranks.items():
             split = halves(own)
             first |= split.of
             self._remember(templates, rule, "P1", memory.rows, own, [split], [self._called(split.middle)])

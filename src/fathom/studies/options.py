@@ -144,6 +144,14 @@ class EntailmentStudyOptions(EntailmentOptions):
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",
     )
+    untrained: int = Field(
+        1,
+        ge=0,
+        le=100,
+        description="Untrained twins of each model, of the same shape and tokenizer, to ask beside it: what they show "
+        "is no reasoning.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
     cluster: str = Field(
         "",
         description=f"{SAMPLE}: item (in all its texts), fact (within its rule), pair (of pseudowords), rule, task, "

@@ -1,0 +1,223 @@
+"""Does a model reason, or does it only look so? The controls of the entailment study.
+
+*Uses what it remembers.* P2 is said, P1 is not. A model that knows P1 can then answer; but so it seems of any model
+whose answers are biased, since its bias decides which premises count as remembered. So the same items are asked by
+texts from which the answer does not follow: with nothing said, with P2 said of other pseudowords, and with another
+item's P2. The gain over each of them, in 1 / rank, is compared between the half of the items whose P1 is remembered
+better and the other half: a difference in differences. Items that equal memory would put into either half are left out.
+
+*Combines what is said.* Both premises are said. Whoever copies the answer from P1 has it without P2, too, and where P2
+is said of other pseudowords: the gain over these texts is of P2, and not of P1.
+
+Each contrast stands beside the same of untrained twins, which do not reason. A conclusion needs all contrasts above
+zero, and above those of the twins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
+from fathom.results.numbers import Number, difference, recipe, untold
+from fathom.results.rows import Floats, Rows, grouped
+from fathom.results.samples import Sample
+from fathom.results.tables import Table
+from fathom.studies.entailment_runs import ModelRuns
+
+MEMORY = {"nothing said": "none", "P2 of others": OF_OTHERS, "another P2": ANOTHER}
+"""What P2 is compared with where P1 is not said, and the texts that say it."""
+SAID = {"P1 alone": "P1", "P2 of others": BOTH_OF_OTHERS}
+"""What both premises are compared with."""
+PERMUTATIONS = 2_000
+FEWEST = 5
+"""Items of a half: with fewer there is no contrast."""
+LEVEL = 0.05
+_BY_HALF = "item within half"
+_ALIKE = f"the halves do not differ in memory: fewer than {FEWEST} items of each are remembered unequally"
+_USES, _COMBINES = "uses what it remembers", "combines what is said"
+
+
+class Contrast(NamedTuple):
+    """One control of one rule.
+
+    :param conclusion: that it is a control of.
+    :param better: mean gain over the control of items whose P1 is remembered better, and so *worse*; None of premises
+        that are said, where memory does not count.
+    :param gain: difference between the halves, or the mean gain where both premises are said.
+    :param permuted: p value of the difference by permuting which items are remembered better; None where there are no
+        halves.
+    :param beyond: gain less the mean of those of the untrained twins; None without twins.
+    """
+
+    model: str
+    wording: str
+    rule: str
+    conclusion: str
+    control: str
+    items: int
+    better: float | None
+    worse: float | None
+    gain: Number
+    permuted: float | None
+    beyond: Number | None
+
+
+class _Gains(NamedTuple):
+    """What a contrast is a mean of.
+
+    :param values: of each item, [n], signed and weighted so that their mean is the contrast.
+    :param group: of each item, [n]: its half.
+    """
+
+    values: Floats
+    group: list[str]
+    better: float | None = None
+    worse: float | None = None
+    permuted: float | None = None
+
+
+def contrasts(model: ModelRuns, twins: Sequence[ModelRuns], rules: Sequence[str]) -> list[Contrast]:
+    """All controls of a model. :param twins: untrained ones."""
+    return [
+        contrast
+        for wording in model.controls
+        for rule in rules
+        for conclusion, given in ((_USES, MEMORY), (_COMBINES, SAID))
+        for control, text in given.items()
+        for contrast in [_contrast(model, twins, wording, rule, conclusion, control, text)]
+    ]
+
+
+def _contrast(
+    model: ModelRuns, twins: Sequence[ModelRuns], wording: str, rule: str, conclusion: str, control: str, text: str
+) -> Contrast:
+    own = _gains(model, wording, rule, conclusion, text)
+    theirs = [_gains(twin, wording, rule, conclusion, text) for twin in twins]
+    made = f"MRR{recipe(model.controls[wording], '', model.controls[wording].scorings[0])}|rule:{rule}"
+    made += f"|{conclusion}:{control}"
+    told = [one for one in theirs if len(one.values)]
+    beyond = None
+    if twins:
+        beyond = _number(*_less(own, told), f"{made}|beyond:{len(told)} untrained") if told else untold(_ALIKE, made)
+    about = (model.name, wording, rule, conclusion, control, len(own.values))
+    return Contrast(*about, own.better, own.worse, _number(own.values, own.group, made), own.permuted, beyond)
+
+
+def _gains(model: ModelRuns, wording: str, rule: str, conclusion: str, text: str) -> _Gains:
+    ranks = by_text(model.of_wording[wording], rule) | by_text(model.controls[wording], rule)
+    said = "P2" if conclusion == _USES else "both"
+    gains = gains_over(ranks.get(said, {}), ranks.get(text, {}))
+    if conclusion == _USES:
+        return by_half(gains, model.first_ranks[wording, rule])
+    return _Gains(np.array(list(gains.values())), [rule] * len(gains))
+
+
+def by_text(rows: Rows, rule: str) -> dict[str, dict[tuple[str, int], float]]:
+    """Of each way of giving premises 1 / rank by item and pair; without what is unscored."""
+    values = rows.reciprocal()
+    asked = ((rows.groups[query], place) for place, query in enumerate(rows.query.tolist()) if rows.scored[place])
+    told = grouped(
+        (about["given"], ((about["item"], int(about["pair"])), float(values[place])))
+        for about, place in asked
+        if about["rule"] == rule
+    )
+    return {given: dict(found) for given, found in told.items()}
+
+
+def gains_over(said: Mapping[tuple[str, int], float], control: Mapping[tuple[str, int], float]) -> dict[str, float]:
+    """Of each item the mean difference of 1 / rank over the pairs that both have."""
+    pairs = grouped((key[0], said[key] - control[key]) for key in said if key in control)
+    return {item: float(np.mean(own)) for item, own in pairs.items()}
+
+
+def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> _Gains:
+    """The gain of items that are remembered better, less that of the others.
+
+    :param remembered: of each item how well. What equals the value on both sides of the border is left out, since
+        nothing but the order of the data puts it into a half.
+    """
+    order = sorted((item for item in remembered if item in gains), key=lambda item: -remembered[item])
+    half = len(order) // 2
+    best, worst = order[:half], order[len(order) - half :]
+    if half and remembered[best[-1]] == remembered[worst[0]]:
+        border = remembered[worst[0]]
+        best, worst = ([item for item in own if remembered[item] != border] for own in (best, worst))
+    if min(len(best), len(worst)) < FEWEST:
+        return _Gains(np.empty(0), [])
+    values = np.array([gains[item] for item in (*best, *worst)])
+    is_best = np.arange(len(values)) < len(best)
+    return _Gains(
+        _signed(values, is_best),
+        np.where(is_best, "better", "worse").tolist(),
+        float(values[is_best].mean()),
+        float(values[~is_best].mean()),
+        permuted(values, is_best),
+    )
+
+
+def _signed(values: Floats, is_best: np.typing.NDArray[np.bool_]) -> Floats:
+    """So that their mean is the difference of the halves' means."""
+    count, best = len(values), int(is_best.sum())
+    return np.where(is_best, values * count / best, -values * count / (count - best))
+
+
+def permuted(values: Floats, is_best: np.typing.NDArray[np.bool_], seed: int = 0) -> float:
+    """Two-sided p value of the difference of two halves' means: how often halves drawn by lot differ as much.
+
+    The observed halves count as one of the draws, so that the level holds (Phipson and Smyth 2010).
+    """
+    drawn = np.random.default_rng(seed).permuted(np.tile(is_best, (PERMUTATIONS, 1)), axis=1)
+    means = (drawn @ values) / is_best.sum() - (~drawn @ values) / (~is_best).sum()
+    observed = values[is_best].mean() - values[~is_best].mean()
+    return float((1 + np.sum(np.abs(means) >= abs(observed) - 1e-12)) / (1 + PERMUTATIONS))
+
+
+def _less(own: _Gains, others: Sequence[_Gains]) -> tuple[Floats, list[str]]:
+    """Values whose mean is the contrast less the mean of others, each in its own groups."""
+    parts = [own.values, *(-other.values / len(others) for other in others)]
+    count = sum(map(len, parts))
+    groups = [f"{number} {name}" for number, one in enumerate((own, *others)) for name in one.group]
+    return np.concatenate([part * count / len(part) for part in parts if len(part)]), groups
+
+
+def _number(values: Floats, group: list[str], made: str) -> Number:
+    """Mean of values, each item drawn for itself within its half, with interval and p value."""
+    if not len(values):
+        return untold(_ALIKE, made)
+    return difference(values, np.zeros(len(values)), Sample(_BY_HALF, None, group), made, (-2.0, 2.0))
+
+
+def verdict(own: Sequence[Contrast]) -> str:
+    """In words. :param own: all controls of one conclusion on a model's rule, in a wording."""
+    if any(np.isnan(one.gain.value) for one in own):
+        return "no contrast"
+    above = [number for one in own for number in (one.gain, one.beyond) if number is not None]
+    shown = all(number.low is not None and number.low > 0 for number in above)
+    by_lot = all(one.permuted is None or one.permuted < LEVEL for one in own)
+    return "it does" if shown and by_lot else "not shown"
+
+
+COLUMNS = (
+    *("model", "wording", "rule", "verdict", "conclusion", "less", "items"),
+    *("better half", "worse half", "gain", "p (halves by lot)", "beyond untrained"),
+)
+_ENDS = {"gain": ("gain low", "gain high", "p"), "beyond untrained": ("beyond low", "beyond high")}
+_FORMATS = dict.fromkeys(("better half", "worse half", "gain", "beyond untrained"), "+.3f") | {COLUMNS[-2]: ".2g"}
+_NOTES = (
+    f"{_USES}: 1 / rank with P2 said and P1 not, less that of the control; gain: of the half of the items whose P1 is "
+    "remembered better, less that of the other half",
+    f"{_COMBINES}: 1 / rank with both premises said, less that of the control",
+    "P2 of others: said of other pseudowords; another P2: with another item's class or property",
+    "it does: every gain, and every gain beyond untrained twins, has its interval above 0, and halves drawn by lot "
+    f"differ as much in less than {LEVEL:.0%}",
+)
+
+
+def table(found: Sequence[Contrast]) -> Table:
+    """The conclusions, each with its controls."""
+    verdicts = {key: verdict(own) for key, own in grouped((one[:4], one) for one in found).items()}
+    rows = [(*one[:3], verdicts[one[:4]], *one[3:]) for one in found]
+    return Table.of_numbers(COLUMNS, rows, "does it reason? The controls", _ENDS, _FORMATS, _NOTES)

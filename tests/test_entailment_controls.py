@@ -1,0 +1,218 @@
+"""What may be concluded of entailment: answerers who do not reason are told from one who does."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from fathom.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
+from fathom.metrics.uncertainty import interval
+from fathom.models.base import Attention
+from fathom.probes.slot import SlotProbe
+from fathom.prompts.entailment import GIVEN
+from fathom.results.tables import render
+from fathom.studies import entailment
+from fathom.studies.entailment_controls import FEWEST, MEMORY, SAID, by_half, gains_over, permuted, verdict
+from fathom.studies.options import EntailmentStudyOptions
+from tests.conftest import build, make_local
+from tests.test_cloze import KINDS, SHAPE
+
+KIND = "BertForMaskedLM"
+KINDS_OF_THINGS = [f"kind{number}" for number in range(12)]
+ABOVE = {f"thing{number}": KINDS_OF_THINGS[number * 7 % 12] for number in range(120)}
+"""The super-class of each class."""
+KNOWN = {name for number, name in enumerate(ABOVE) if number % 2}
+"""Whose super-class those remember who remember."""
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory) -> Path:
+    """120 classes below 12: a hundred to test on."""
+    folder = tmp_path_factory.mktemp("things") / "ontology-of-things"
+    (folder / "ontology").mkdir(parents=True)
+    classes = [OntologyClass(f"http://x/{name}", name, (), ()) for name in KINDS_OF_THINGS]
+    classes += [OntologyClass(f"http://x/{name}", name, (above,), ()) for name, above in ABOVE.items()]
+    lines = task_lines(classes, [])
+    write_ontoprobe(folder, classes, [], [], {"subClassOf": lines["subClassOf"]})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small():
+    texts = [f"{name} is a {above} . Therefore, is a particular implies" for name, above in ABOVE.items()]
+    tokenizer = KINDS[KIND](texts * 3)
+    shape = SHAPE | {"max_position_embeddings": 64}
+    network = build(KIND, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+# ---------------------------------------------------------------------------------------------------- who answers
+
+
+def lot(*seed: object) -> random.Random:
+    return random.Random("|".join(map(str, seed)))
+
+
+def by_lot(query, names):
+    return [lot(query.id, name).random() for name in names]
+
+
+def constant(query, names):
+    return [-place for place, _ in enumerate(names)]
+
+
+def by_frequency(query, names):
+    return [list(ABOVE.values()).count(name) + lot(name).random() / 2 for name in names]
+
+
+def copies(query, names):
+    """Whatever class stands in the text: the first."""
+    text = query.sentences[0].text.lower() if query.sentences else query.subject
+    return [
+        (100 - text.index(name) if re.search(rf"\b{name}\b", text) else lot(query.id, name).random()) for name in names
+    ]
+
+
+def remembers(query, names, about=None):
+    """Says of every class that it hears of what it has learnt, whoever is said to be one."""
+    heard = [query.subject] if about is None and not query.sentences else about or said_of(query, "[^ ]+")
+    known = {ABOVE[name] for name in heard if name in KNOWN}
+    return [float(name in known) + lot(query.id, name).random() / 2 for name in names]
+
+
+def reasons(query, names):
+    """Applies what is said, or else what it has learnt, to whom it is said of."""
+    if not query.sentences:
+        return remembers(query, names)
+    text = query.sentences[0].text.lower()
+    found = set()
+    for name in said_of(query, "<x>"):
+        told = re.search(rf"(?:^|\. ){name} is an? (\w+) \.", text)
+        found |= {told[1]} if told else {ABOVE[name]} & {ABOVE[known] for known in KNOWN if known == name}
+    return [float(name in found) + lot(query.id, name).random() / 2 for name in names]
+
+
+def said_of(query, whom):
+    return [found[1] for found in re.finditer(rf"(?:^|\. ){whom} is an? (\w+) \.", query.sentences[0].text.lower())]
+
+
+ANSWERERS = {one.__name__: one for one in (by_lot, constant, by_frequency, copies, remembers, reasons)}
+
+
+def asked(things, small, out, answerer, monkeypatch, **options):
+    """The study as users run it, all its answers given by *answerer*; an untrained twin's by lot."""
+
+    def answers(self, query, space, found):
+        chosen = by_lot if "untrained" in self.model.identity.name else answerer
+        return [self._answer(query, space, found.names, np.array(chosen(query, space.names), dtype=np.float32))]
+
+    monkeypatch.setattr(SlotProbe, "_answers", answers)
+    said = EntailmentStudyOptions(**{"rules": ("rdfs9",), "pairs": 2} | options)
+    return entailment.ask([("who", lambda: small)], things, said, out, lambda name: lambda done, total: None)
+
+
+@pytest.mark.parametrize("name", ANSWERERS)
+def test_only_who_reasons_is_said_to_reason(things, small, tmp_path, monkeypatch, name):
+    found = asked(things, small, tmp_path, ANSWERERS[name], monkeypatch).contrasts
+    assert [(one.conclusion, one.control) for one in found] == [
+        *(("uses what it remembers", control) for control in MEMORY),
+        *(("combines what is said", control) for control in SAID),
+    ]
+    verdicts = {verdict([one for one in found if one.conclusion == said]) for said in {one.conclusion for one in found}}
+    expected = {"reasons": {"it does"}, "constant": {"not shown", "no contrast"}}
+    assert verdicts <= expected.get(name, {"not shown"})
+    gains = {(one.conclusion, one.control): one.gain.value for one in found}
+    if name == "reasons":
+        # The right answer is first where it follows, else anywhere among 132 by lot: 1 / rank about 0.04.
+        assert all(0.85 < gain < 1 for gain in gains.values())
+        assert found[0].items == 100
+        assert found[0].permuted == pytest.approx(1 / 2001)
+    if name == "remembers":  # which looks like reasoning with the weakest control alone
+        assert gains["uses what it remembers", "nothing said"] > 0.8
+        assert gains["uses what it remembers", "another P2"] > 0.8
+        assert abs(gains["uses what it remembers", "P2 of others"]) < 0.1
+    if name == "copies":
+        assert gains["combines what is said", "P1 alone"] == pytest.approx(0, abs=0.05)
+
+
+# ---------------------------------------------------------------------------------------------------- numbers by hand
+
+
+def test_gains_are_means_over_the_pairs_that_both_have():
+    said = {("a", 0): 1.0, ("a", 1): 0.5, ("b", 0): 0.25, ("c", 0): 1.0}
+    control = {("a", 0): 0.5, ("a", 1): 0.25, ("b", 0): 0.5, ("b", 1): 1.0}
+    assert gains_over(said, control) == {"a": pytest.approx((0.5 + 0.25) / 2), "b": -0.25}
+
+
+def test_the_difference_is_that_of_the_halves():
+    gains = {
+        f"i{number}": value for number, value in enumerate([0.9, 0.7, 0.5, 0.3, 0.1, 0.8, 0.2, 0.4, 0.0, 0.1, 0.6])
+    }
+    remembered = {f"i{number}": (11 - number) / 11 for number in range(11)}
+    found = by_half(gains, remembered)  # i5 is in the middle
+    better, worse = [0.9, 0.7, 0.5, 0.3, 0.1], [0.2, 0.4, 0.0, 0.1, 0.6]
+    assert found.better == pytest.approx(np.mean(better))
+    assert found.worse == pytest.approx(np.mean(worse))
+    assert found.values.mean() == pytest.approx(0.5 - 0.26)
+    # As Welch's test: s² / n of each half is 0.02 and 0.0116, of (0.0316²) / (0.02² / 4 + 0.0116² / 4) = 7.47 degrees.
+    own = interval(found.values, within=found.group)
+    assert (own.high - own.low) / 2 == pytest.approx(np.sqrt(0.0316) * t.ppf(0.975, 7.472), rel=1e-3)
+
+
+def test_what_equal_memory_would_put_into_either_half_is_left_out():
+    gains = {f"i{number}": float(number) for number in range(20)}
+    remembered = {f"i{number}": 1.0 if number < 7 else 0.5 if number < 13 else 0.1 for number in range(20)}
+    found = by_half(gains, remembered)
+    assert found.group == ["better"] * 7 + ["worse"] * 7
+    assert (found.better, found.worse) == (3.0, 16.0)
+    assert len(by_half(gains, dict.fromkeys(remembered, 0.5)).values) == 0
+    few = {item: value for item, value in remembered.items() if item in {"i0", "i1", "i2", "i3", "i17", "i18", "i19"}}
+    assert len(by_half(gains, few).values) == 0 < len(few) < 2 * FEWEST
+
+
+def test_permutations_are_those_of_a_t_test():
+    draw = np.random.default_rng(3)
+    best = np.arange(60) < 30
+    for shift in (0.0, 0.3, 0.6):
+        values = draw.normal(size=60) + shift * best
+        gap = values[best].mean() - values[~best].mean()
+        error = np.sqrt(values[best].var(ddof=1) / 30 + values[~best].var(ddof=1) / 30)
+        assert permuted(values, best) == pytest.approx(2 * t.sf(abs(gap) / error, 58), abs=0.03)
+
+
+def test_texts_of_controls(things, small, tmp_path, monkeypatch):
+    found = asked(things, small, tmp_path, by_lot, monkeypatch, untrained=0)
+    texts = {}
+    for run in found.runs[-2:]:
+        for query in run.queries().to_pylist():
+            groups = dict(query["groups"])
+            texts.setdefault((groups["item"], int(groups["pair"])), {})[groups["given"]] = query
+    assert {run.path.name for run in found.runs[-2:]} == {"words", "controls-words"}
+    assert all({*GIVEN, *MEMORY.values(), *SAID.values()} == set(own) for own in texts.values())
+    assert len(texts) == 200
+
+
+def test_untrained_twins_are_beside_each_model(things, small, tmp_path):
+    said = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, untrained=2, limit=30)
+    found = entailment.ask([("bert", lambda: small)], things, said, tmp_path, lambda name: lambda done, total: None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bert", "bert-untrained-0", "bert-untrained-1"]
+    assert {run.manifest["identity"]["model"]["content_hash"] for run in found.runs}.__len__() == 3
+    assert {one.model for one in found.contrasts} == {"bert"}
+    assert all(one.beyond is not None for one in found.contrasts)
+    # The model is as untrained as its twins are.
+    assert all(verdict([one for one in found.contrasts if one.conclusion == said]) != "it does" for said in (
+        "uses what it remembers", "combines what is said"))  # fmt: skip
+    text = render(entailment.tables(found)[:1], "text")
+    assert "beyond untrained" in text
+    assert "not shown" in text or "no contrast" in text
+
+
+def test_one_pair_has_no_controls(things, small, tmp_path, monkeypatch):
+    found = asked(things, small, tmp_path, reasons, monkeypatch, pairs=1)
+    assert found.contrasts == []
+    assert any("--pairs 2" in note for note in found.notes)
