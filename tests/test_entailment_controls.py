@@ -17,7 +17,19 @@ from fathom.probes.slot import SlotProbe
 from fathom.prompts.entailment import GIVEN
 from fathom.results.tables import render
 from fathom.studies import entailment
-from fathom.studies.entailment_controls import FEWEST, MEMORY, SAID, by_half, gains_over, permuted, verdict
+from fathom.studies.entailment_controls import (
+    FEWEST,
+    MEMORY,
+    SAID,
+    Contrast,
+    _Gains,
+    _less,
+    _number,
+    by_half,
+    gains_over,
+    permuted,
+    verdict,
+)  # fmt: skip
 from fathom.studies.options import EntailmentStudyOptions
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
@@ -216,3 +228,62 @@ def test_one_pair_has_no_controls(things, small, tmp_path, monkeypatch):
     found = asked(things, small, tmp_path, reasons, monkeypatch, pairs=1)
     assert found.contrasts == []
     assert any("--pairs 2" in note for note in found.notes)
+
+
+def contrast_of(conclusion, control, own, theirs):
+    """As the study makes it of the gains of a model and of its twin."""
+    about = ("m", "words", "rdfs9", conclusion, control, len(own.values))
+    gain, beyond = _number(own.values, own.group, "x"), _number(*_less(own, [theirs]), "x")
+    return Contrast(*about, own.better, own.worse, gain, own.permuted, beyond)
+
+
+def ranks_of(draw, effect, memory, reminds):
+    """1 / rank of 100 items by the texts of one model, whose answers lean to what they lean to, and to what the class
+    that is named reminds it of: in the text that asks for memory, and in P2 of whomever.
+
+    :param effect: of those who reason.
+    :param memory: whether each is remembered, and *reminds* how strongly.
+    """
+    bias, reminded = draw.normal(size=(2, 100))
+    reminded = reminded + reminds * memory  # which decides what counts as remembered
+    noise = iter(draw.normal(size=(8, 100)))
+    known = bias + reminded + next(noise)
+    scores = {
+        "none": bias + next(noise),
+        "P2": bias + reminded + effect * memory + next(noise),
+        "P2 of others": bias + reminded + next(noise),
+        "another P2": bias + next(noise),
+        "P1": bias + 3 + next(noise),
+        "both": bias + 3 + reminded + effect + next(noise),
+        "P1, P2 of others": bias + 3 + reminded + next(noise),
+    }
+    return known, {text: 1 / (1 + np.exp(-values + 3)) for text, values in scores.items()}
+
+
+def concluded(seed, effect):
+    draw = np.random.default_rng(seed)
+    memory = draw.random(100) < 0.5
+    # A model that only looks like a reasoner, and as much so without training; or a reasoner, and a twin without memory.
+    twin = 0 if effect else 4
+    both = [ranks_of(draw, effect, memory, 4), ranks_of(draw, 0, draw.random(100) < 0.5, twin)]
+    found = []
+    for conclusion, given in (("uses what it remembers", MEMORY), ("combines what is said", SAID)):
+        said = "P2" if given is MEMORY else "both"
+        for control, text in given.items():
+            gains = []
+            for known, ranks in both:
+                values = dict(enumerate(ranks[said] - ranks[text]))
+                whole = _Gains(np.array(list(values.values())), ["rdfs9"] * 100)
+                gains.append(by_half(values, dict(enumerate(known))) if given is MEMORY else whole)
+            found.append(contrast_of(conclusion, control, *gains))
+    return [verdict(found[:3]), verdict(found[3:])]
+
+
+def test_random_models_seldom_seem_to_reason_and_a_reasoner_does():
+    """Models whose bias and associations decide both what they remember and what they answer: at most one in twenty.
+    One who reasons is told from them with 100 items, four times in five."""
+    without = [concluded(seed, 0) for seed in range(200)]
+    assert sum(uses == "it does" for uses, _ in without) <= 10
+    assert sum(combines == "it does" for _, combines in without) <= 10
+    with_it = [concluded(seed, 4) for seed in range(30)]
+    assert min(sum(one[place] == "it does" for one in with_it) for place in (0, 1)) >= 24
