@@ -79,7 +79,8 @@ class _Lots:
         return _line(question, CandidateSet("", tuple(drawn), tuple(map(space.name_of, drawn))), told.gold[0])
 
     def another(self, query: Query, others: list[Query]) -> Query | None:
-        """Another fact, drawn among *others*, whose P1 says nothing of what the query is about; None where each does."""
+        """Another fact, drawn among *others*, whose P1 says nothing of what the query is about; None where
+        each does."""
         told = self.queries[query.id]
         above = self.hierarchy.right_too(told) | self.hierarchy.of(told.candidates, [told.subject])
         if told.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class

@@ -193,7 +193,9 @@ def _named_beside(file: Path, line: int, row: Json, options: Sequence[str], faul
     if "premise" in row and not (
         isinstance(premise, str) and (found := _PREMISE.fullmatch(premise)) and found[1] == task
     ):
-        expected = f"must name a question as '{task}/3'" if task else "belongs to files of rules, such as rdfs9-02.jsonl"
+        expected = (
+            f"must name a question as '{task}/3'" if task else "belongs to files of rules, such as rdfs9-02.jsonl"
+        )
         faults.add(file, line, f"'premise' {expected}, found {shown_value(premise)}")
         return "", ""
     if "lure" in row and (lure not in options or row["gold"].endswith(f" {lure}") or row["gold"] == lure):

@@ -164,8 +164,12 @@ class _Chat:
 
     def _request(self, query: Query, order: Order) -> ChatRequest:
         options = self.options
-        limits = {"temperature": options.sampling_temperature, "max_tokens": options.reply_tokens}
-        return ChatRequest(self._asked(query, order), **limits, seed=options.seed)
+        return ChatRequest(
+            self._asked(query, order),
+            temperature=options.sampling_temperature,
+            max_tokens=options.reply_tokens,
+            seed=options.seed,
+        )
 
     def _asked(self, query: Query, order: Order) -> str:
         return f"{self.orders.question(query, order)}\n{self.options.instruction}".rstrip()
@@ -174,14 +178,20 @@ class _Chat:
         """The mean credit of the orders in which it named an option."""
         space, orders = self.data.candidates[query.candidates], self._of(query)
         read = [self._read(query, order, reply) for order, reply in zip(orders, replies, strict=True)]
-        places = [None if found.place is None else order[found.place] for order, found in zip(orders, read, strict=True)]
+        places = [
+            None if found.place is None else order[found.place] for order, found in zip(orders, read, strict=True)
+        ]
         named = [None if place is None else space.ids[place] for place in places]
         told = [id_ for id_ in named if id_ is not None]
         answered = any(reply.fault is None for reply in replies)
-        answer: Columns = {"answers": [" ".join(reply.texts) for reply in replies], "answer_ids": named} if answered else {}
+        answer: Columns = (
+            {"answers": [" ".join(reply.texts) for reply in replies], "answer_ids": named} if answered else {}
+        )
         if not told:
             return answer | unscored(next(found.reason for found in read))
-        letters = [None if place is None else letter_of(place, order) for place, order in zip(places, orders, strict=True)]
+        letters = [
+            None if place is None else letter_of(place, order) for place, order in zip(places, orders, strict=True)
+        ]
         right = sum(id_ in query.gold for id_ in told) / len(told)
         return answer | {"correct": right, "letters": letters, "gold_letters": self.orders.gold_letters(query)}
 
