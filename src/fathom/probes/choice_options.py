@@ -26,7 +26,8 @@ class ChoiceOptions(ServerOptions, ProbeOptions):
         None,
         ge=1,
         description="Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
-        "the memorising one that asks for its premise, and both count.",
+        "the memorising one that asks for its premise, and with all that fathom build choices asks of its item; all "
+        "count.",
     )
     options: int | None = Field(
         None,
