@@ -16,9 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.choosers import NOT_REASONING, Chooser, copying_or_associating, reasoning, simulated
+
 from fathom.studies.choice_bias import likings
 from fathom.studies.choice_controls import NOT_SHOWN, PARTLY, REASONING, UNTOLD, controlled
-from tests.choosers import NOT_REASONING, Chooser, copying_or_associating, reasoning, simulated
 
 
 def shares(chooser: Chooser, seeds: int, items: int, options: int, controls: bool) -> Counter[str]:

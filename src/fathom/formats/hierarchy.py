@@ -69,9 +69,10 @@ def _above(entries: Iterable[Any], iris: str, parents: str) -> _Above:
     for entry in entries:
         name = clean(entry["rdfs:label"]).casefold()
         found[name].update(clean(parent).casefold() for parent in entry.get(parents) or ())
-        own = entry.get(iris) or ()
-        for iri in [own] if isinstance(own, str) else own:
-            same[str(iri)].add(name)
+        own = entry.get(iris)
+        for iri in own if isinstance(own, list) else [own]:
+            if isinstance(iri, str) and iri:
+                same[iri].add(name)
     for names in same.values():
         for name in names:
             found[name] |= names - {name}
