@@ -13,13 +13,13 @@ import pytest
 import fathom
 from fathom.building.choices import build_choices
 from fathom.formats import read
-from fathom.formats.choices import split_prompt
+from fathom.formats.choices import ANOTHERS, CONTROL, split_prompt
 from fathom.metrics.uncertainty import interval
-from fathom.results.numbers import contrast
-from fathom.results.samples import Sample
+from fathom.results.numbers import contrast, difference
+from fathom.results.samples import Origin, Sample
 from fathom.studies.choice import ask as study
 from fathom.studies.choice import tables
-from fathom.studies.choice_bias import likings
+from fathom.studies.choice_bias import letters, likings
 from fathom.studies.choice_controls import (
     ALL,
     APPLIED,
@@ -31,6 +31,7 @@ from fathom.studies.choice_controls import (
     UNTOLD,
     controlled,
 )
+from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
 from tests.choosers import (
     NOT_REASONING,
     Asked,
@@ -74,6 +75,38 @@ def test_parts_of_which_one_is_empty():
     number = contrast([1.0, 0.0], [True, True], Sample("item"), "r")
     assert np.isnan(number.value)
     assert number.low is None
+
+
+# --- letters and options
+
+
+def marked(options, gold, choice):
+    letters = [{"ab"[options.index(name)]: 1.0} for name in (choice, gold)]
+    chosen = Chosen(tuple(options), gold, {choice: 1.0}, *letters)
+    return MarkedQuestion({"task": "type"}, float(gold == choice), "", Origin("", "", "", None), chosen)
+
+
+def test_likings_by_hand():
+    """y is chosen in three of four questions, right in one. (b) is chosen in two, right in two others. x is right most
+    often in the others of each: chosen in one, right in three."""
+    questions = [marked("xy", "x", "y"), marked("xy", "y", "y"), marked("yx", "x", "y"), marked("xy", "x", "x")]
+    asked = ModelAsked("m", "chat", {f"type/{number}": own for number, own in enumerate(questions)}, [])
+    assert [(one.which, one.chosen, one.right, one.excess.value) for one in letters(asked)] == [
+        ("(a)", 0.5, 0.5, 0), ("(b)", 0.5, 0.5, 0)
+    ]  # fmt: skip
+    _, option, often = likings(asked)
+    assert (option.which, option.chosen, option.right, option.excess.value) == ("y", 0.75, 0.25, 0.5)
+    alone = difference([1, 1, 1, 0], [0, 1, 0, 0], Sample("premise", list("abcd")), "r")
+    assert option.excess.p_value == pytest.approx(min(1, 2 * alone.p_value))
+    assert option.excess[1:3] == alone[1:3]
+    assert not option.beyond
+    assert (often.chosen, often.right, often.excess.value) == (0.25, 0.75, -0.5)
+
+
+def test_what_names_p1_says_nothing_of_likings():
+    question = marked("xy", "x", "y")
+    for groups in ({"rule": "rdfs9", "p1": "explicit"}, {"rule": "rdfs9", "control": CONTROL[ANOTHERS]}):
+        assert likings(ModelAsked("m", "chat", {"one": question._replace(groups=groups)}, [])) == []
 
 
 # --- end to end
