@@ -27,7 +27,7 @@ from fathom.formats.choices import is_choices, read_choices, split_prompt
 from fathom.models.base import Attention
 from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
-from fathom.probes.choice import chosen
+from fathom.probes.choice_replies import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
 from fathom.results.numbers import NOTHING
 from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine

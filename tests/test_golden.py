@@ -27,7 +27,11 @@ KEPT = Path(__file__).parent / "golden" / "cases"
 OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
 WRITE = os.environ.get("FATHOM_GOLDEN") == "write"
 
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("study-choice", "folders/studies/choice/choice.csv/*"): "tables of controls stand behind those that were kept",
+    ("build-choices", "folders/data/choices/reasoning/*"): "each reasoning question draws options of its own",
+    ("build-choices", "folders/data/choices/memorizing/*"): "no wrong option is above the right one, and so right, too",
+}
 """(case, pattern of the path in its JSON) → why it differs from what is kept; the metrics of a run of version 0.1.0 are
 "old" and its name. An exception that fits nothing is a failure."""
 

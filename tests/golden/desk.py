@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,7 @@ def make_desk(folder: Path) -> None:
     make_lands(folder / "data" / "lands")
     make_graph(folder / "data" / "graph")
     make_texts(folder / "texts")
+    shutil.copytree(Path(__file__).parent / "earlier", folder / "data" / "earlier")
     for name in ("town.ttl", "town-patterns.tsv"):
         (folder / "texts" / name).write_bytes((EXAMPLES / name).read_bytes())
     lines(folder / "more.txt", ["Tokyo", "Cairo", "Old Harbour", "Atlantis"])

@@ -112,21 +112,20 @@ probed(
     f"statement {CAUSAL} {ITEMS} --subset test --reduction mean",
     **ONTOLOGY,
 )
-CHOICES = {"needs": "build-choices", "extras": "pyoxigraph"}
+CHOICES = "--data data/earlier/choices"
+"""As version 0.1.0 built them."""
 probed(
     "choice-causal",
-    f"choice {CAUSAL} --data data/choices --limit 12 --score letter,text-sum,text-mean",
+    f"choice {CAUSAL} {CHOICES} --limit 12 --score letter,text-sum,text-mean",
     "--by relation,p1 --errors 2 --reliability",
-    **CHOICES,
 )
-probed("choice-masked", f"choice {MASKED} --data data/choices --limit 12", "--by relation", **CHOICES)
+probed("choice-masked", f"choice {MASKED} {CHOICES} --limit 12", "--by relation")
 probed("choice-towns", f"choice {CAUSAL} {TOWNS} --options 3 --limit 8", "--by relation")
 probed(
     "choice-server",
-    "choice --model tiny --data data/choices --limit 12 --server {server} --concurrency 1",
+    f"choice --model tiny {CHOICES} --limit 12 --server {{server}} --concurrency 1",
     "--by relation",
-    needs="build-choices",
-    extras="pyoxigraph openai",
+    extras="openai",
 )
 
 probed("statement-config", f"statement {CAUSAL} {TOWNS} --config options.yaml --limit 4", "--by relation")
@@ -229,7 +228,6 @@ case(
     "study-choice",
     "study choice runs/choice-causal runs/choice-masked --out studies/choice",
     needs="choice-causal choice-masked",
-    extras="pyoxigraph",
 )
 case(
     "study-ontology",

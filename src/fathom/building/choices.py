@@ -1,29 +1,38 @@
-"""Multiple choice from an ontology: memorising questions, and reasoning questions after six rules of RDFS.
+"""Multiple choice from an ontology: memorising questions, reasoning questions after six rules of RDFS, and controls.
 
 Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5), so that
 :mod:`fathom.formats.choices` reads it. X and Y stand for what nobody can know; the premise about them (P2) is
 always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
+
+Unlike theirs, each reasoning question draws options and an order of its own, so that no liking for a letter or a wrong
+option says which premise is remembered; no wrong option is right by the ontology's hierarchy; and the folder
+``controls`` holds each question without any premise (``…-00``), and with P1 about another subject (``…-32``).
 """
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from fathom.data.queries import Query
+from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput
 from fathom.formats import locate, read
-from fathom.formats.choices import REASONING, question_line, write_choices
+from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question_line, write_choices
+from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
-from fathom.prompts.choices import OPTIONS, Choices, choices
-from fathom.prompts.ontology import LIMITED, RULES, TASKS
+from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, right_answers
+from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS
 from fathom.reading import Json
 from fathom.store.files import whole_folder
 
 Rows = list[Json]
+SAID, UNSAID = "22", "02"
+"""Endings of the files in which P1 is given, and is not."""
 
 
 def build_choices(
@@ -33,50 +42,133 @@ def build_choices(
 
     :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
     :param options: 2 to 26.
-    :raises BadInput: other data, *out* is there already, a property without a sentence pattern.
+    :raises BadInput: other data, *out* is there already, a property without a sentence pattern, a question for which
+        the ontology has no wrong option.
     """
     folder = locate(data)
     if not is_ontoprobe(folder):
         raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
     if out.exists():
         raise BadInput(f"{out} is there already: delete it, or choose another --out")
-    asked = choices(select(read(folder), Selection(subset=subset)).data, options, seed)
-    files = _memorizing(asked) | _reasoning(asked, read_patterns(folder))
+    whole = read(folder)
+    hierarchy, chosen = read_hierarchy(folder, whole), select(whole, Selection(subset=subset)).data
+    asked = choices(chosen, options, seed, hierarchy.right_too)
+    lots = _Lots(chosen, hierarchy, options, seed)
+    files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)
     with whole_folder(out) as made:
         write_choices(made, files)
     return {name: len(rows) for name, rows in files.items()}
 
 
+class _Lots:
+    """Draws options anew for each question about one fact."""
+
+    def __init__(self, data: QuerySet, hierarchy: Hierarchy, options: int, seed: int) -> None:
+        self.data, self.hierarchy, self.options, self.seed = data, hierarchy, options, seed
+        self.queries = {query.id: query for query in data.queries}
+        self.ids = {name: sorted(space.ids) for name, space in data.candidates.items()}
+
+    def row(self, query: Query, form: str, question: str, lure: str = "") -> Json:
+        """A line of a file. :param lure: a wrong answer that must be among the options."""
+        told = self.queries[query.id]  # with all of its right answers, which multiple choice cuts to one
+        space = self.data.candidates[told.candidates]
+        never = right_answers(told, space) | self.hierarchy.right_too(told)
+        shown = [answer for answer in (told.gold[0], lure) if answer]
+        lot = f"{self.seed} {query.id} {form}"
+        drawn = drawn_options(lot, space, self.ids[told.candidates], shown, never, self.options)
+        return _line(question, CandidateSet("", tuple(drawn), tuple(map(space.name_of, drawn))), told.gold[0])
+
+    def another(self, query: Query, others: list[Query]) -> Query | None:
+        """Another fact, drawn among *others*, whose P1 says nothing of what the query is about; None where
+        each does."""
+        told = self.queries[query.id]
+        above = self.hierarchy.right_too(told) | self.hierarchy.of(told.candidates, [told.subject])
+        if told.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class
+            above |= self.hierarchy.of(PROPERTIES, [told.subject])
+        fitting = [
+            other
+            for other in others
+            if not above & {other.subject.casefold(), *(answer.casefold() for answer in other.gold)}
+        ]
+        return random.Random(f"{self.seed} {query.id} other").choice(fitting) if fitting else None
+
+
 def _memorizing(asked: Choices) -> dict[str, Rows]:
     found = {
         f"{MEMORIZING}/{task}": [
-            _row(asked, query, asked.questions[query.id]) | {"cands": list(asked.candidates[query.id].names)}
+            _line(asked.questions[query.id], asked.candidates[query.id], query.gold[0])
+            | {"cands": list(asked.candidates[query.id].names)}
             for query in queries
-            if query.unscored is None
         ]
-        for task, queries in asked.by_relation().items()
-        if task in TASKS
+        for task, queries in _of_tasks(asked).items()
     }
     return {name: rows for name, rows in found.items() if rows}
 
 
-def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]]) -> dict[str, Rows]:
-    by_task = asked.by_relation()
+def _of_tasks(asked: Choices) -> dict[str, list[Query]]:
+    """Queries that can be asked, of each task, as they stand in its file."""
+    return {
+        task: [query for query in queries if query.unscored is None]
+        for task, queries in asked.by_relation().items()
+        if task in TASKS
+    }
+
+
+class _Fact(NamedTuple):
+    """A fact as a rule uses it.
+
+    :param premise: id of the memorising question that asks for P1, in the files.
+    :param given: P1 and P2 in words.
+    :param question: about the pseudoword.
+    """
+
+    query: Query
+    premise: str
+    given: tuple[str, str]
+    question: str
+
+
+def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]], lots: _Lots) -> dict[str, Rows]:
+    by_task = _of_tasks(asked)
     found: dict[str, Rows] = {}
     for rule, task in RULES.items():
-        queries = [query for query in by_task.get(task, ()) if query.unscored is None]
-        worded = [(query, _worded(rule, query, asked.questions[query.id], patterns.get(task, {}))) for query in queries]
-        for digit in "02" if worded else "":
-            found[f"{REASONING}/{rule}-{digit}2"] = [
-                _row(asked, query, f"{' '.join(given[digit == '0' :])} Therefore, {question}")
-                for query, (given, question) in worded
-            ]
+        facts = [
+            _Fact(query, f"{task}/{number}", *_worded(rule, query, asked.questions[query.id], patterns.get(task, {})))
+            for number, query in enumerate(by_task.get(task, ()))
+        ]
+        rows = {
+            f"{REASONING}/{rule}-{UNSAID}": [_row(lots, fact, f"{rule}-{UNSAID}", fact.given[1:]) for fact in facts],
+            f"{REASONING}/{rule}-{SAID}": [_row(lots, fact, f"{rule}-{SAID}", fact.given) for fact in facts],
+            f"{CONTROLS}/{rule}-{BARE}": [_row(lots, fact, f"{rule}-{BARE}", ()) for fact in facts],
+            f"{CONTROLS}/{rule}-{ANOTHERS}": list(_with_anothers(lots, facts, f"{rule}-{ANOTHERS}")),
+        }
+        found |= {name: own for name, own in rows.items() if own}
     return found
 
 
-def _row(asked: Choices, query: Query, question: str) -> Json:
-    names = asked.candidates[query.id].names
-    return question_line(question, names, names.index(asked.candidates[query.id].name_of(query.gold[0])))
+def _with_anothers(lots: _Lots, facts: list[_Fact], form: str) -> Iterator[Json]:
+    """P2 of each fact behind P1 of another, whose answer is among the options: who copies P1 chooses it."""
+    by_id = {fact.query.id: fact for fact in facts}
+    for fact in facts:
+        other = lots.another(fact.query, [one.query for one in facts])
+        if other is not None:
+            given = (by_id[other.id].given[0], fact.given[1])
+            yield _row(lots, fact, form, given, other.gold[0]) | {"lure": other.gold[0]}
+
+
+def _row(lots: _Lots, fact: _Fact, form: str, given: tuple[str, ...], lure: str = "") -> Json:
+    question = f"{' '.join(given)} Therefore, {fact.question}" if given else fact.question
+    return lots.row(fact.query, form, question, lure) | {"premise": fact.premise}
+
+
+def _line(question: str, options: CandidateSet, gold: str) -> Json:
+    """:raises BadInput: nothing but what is right can be shown."""
+    if len(options) < 2:
+        raise BadInput(
+            f"{question!r}: every class or property of the ontology is right, found no wrong option: leave the item "
+            "out of the ontology, or add some"
+        )
+    return question_line(question, options.names, options.position[gold])
 
 
 def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> tuple[tuple[str, str], str]:

@@ -119,7 +119,7 @@ def choices(
     subset: str = option(Group.SELECTION, "Part of the ontology's items to ask about.", default="test"),
     seed: Seed = 0,
 ) -> None:
-    """Make multiple-choice questions from an ontology: what a model remembers, and what it infers about X and Y."""
+    """Make multiple-choice questions from an ontology: what a model remembers, what it infers, and controls of both."""
     from fathom.building.choices import build_choices
 
     for name, count in build_choices(data, out, options, seed, subset).items():

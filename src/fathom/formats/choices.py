@@ -2,11 +2,14 @@
 
 A prompt is a question with its options, "What is the type of it if one has composer? (a) Rebbe, (b) sales, …", and the
 gold answer one of them, "(e) work". ``cands``, where it is there, lists the options once more. A folder holds such
-files, or the folders ``memorizing`` and ``reasoning`` with such files; a file's name is the relation.
+files, or the folders ``memorizing``, ``reasoning`` and ``controls`` with such files; a file's name is the relation.
 
 OntoProbe's reasoning files are named by rule and premises: in ``rdfs2-12`` P1 is implicit (1: the model for which the
 files were made remembered it; 0: it did not; 2: it is given in words) and P2 explicit. Each of their questions has the
-options of the memorising question whose answer is P1: the group ``premise`` names it.
+options of the memorising question whose answer is P1: the group ``premise`` names it. Where options are each question's
+own, as ``fathom build choices`` draws them, a line names it itself: ``"premise": "subClassOf/3"``, the fourth line of
+that file. Its controls are ``rdfs2-00``, the question without any premise, and ``rdfs2-32``, with P1 of another item,
+whose answer is the ``lure``; the group ``item`` holds together what is asked of one item by one rule.
 """
 
 from __future__ import annotations
@@ -30,10 +33,16 @@ from fathom.store.files import write_json_lines
 
 REASONING = "reasoning"
 """Folder of the files named by rule and premises, beside that of the memorising tasks."""
+CONTROLS = "controls"
+"""Folder of the questions that tell reasoning from what looks like it."""
+BARE, ANOTHERS = "00", "32"
+CONTROL = {BARE: "no premise", ANOTHERS: "P1 of another item"}
+"""Controls by the ending of their files."""
 PREMISES = {"2": "explicit", "1": "implicit", "0": "absent"}
 """How P1 is given, by its digit in a file's name."""
 
-_RULE_FILE = re.compile(r"(rdfs\d+)-([012])2")
+_RULE_FILE = re.compile(rf"(rdfs\d+)-(?:([012])2|({BARE}|{ANOTHERS}))")
+_PREMISE = re.compile(r"(\w+)/\d+")
 _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+?)(?: imply)?\?")
 
 
@@ -44,6 +53,8 @@ class _ChoiceLine(NamedTuple):
     :param stem: name of its file, without the ending.
     :param listed: its ``cands``, or the options of its prompt.
     :param gold: place of the gold option.
+    :param premise: id of the question that asks for P1, "" where the line does not name it.
+    :param lure: the option that P1 of another item names, "" where there is none.
     """
 
     id: str
@@ -52,6 +63,8 @@ class _ChoiceLine(NamedTuple):
     options: tuple[str, ...]
     listed: tuple[str, ...]
     gold: int
+    premise: str
+    lure: str
 
 
 def is_choices(path: Path) -> bool:
@@ -73,7 +86,12 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
         faults.add(path, None, "no question in it: expected lines with 'prompt' and 'gold'")
     if faults.found:
         return None
-    asked = {(item.stem, item.listed, item.gold): item for item in [*items, *_beside(path)] if item.stem in TASKS}
+    memorizing = [item for item in [*items, *_beside(path)] if item.stem in TASKS]
+    ids = {item.id for item in memorizing}
+    if lost := next((item for item in items if ids and item.premise and item.premise not in ids), None):
+        faults.add(path, None, f"{lost.id} names the premise {lost.premise!r}, which is no question of {MEMORIZING}")
+        return None
+    asked = {(item.stem, item.listed, item.gold): item for item in memorizing}
     queries = [_query(item, asked) for item in items]
     golds: dict[str, list[str]] = defaultdict(list)
     for query in queries:
@@ -132,17 +150,18 @@ def _files(path: Path) -> list[Path]:
     """Memorising tasks before rules, in the order of the paper; others behind them."""
     if path.is_file():
         return [path]
-    folders = [path / MEMORIZING, path / REASONING] if not list(path.glob("*.jsonl")) else [path]
+    folders = [path / MEMORIZING, path / REASONING, path / CONTROLS] if not list(path.glob("*.jsonl")) else [path]
     known = [*TASKS, *(f"{rule}-{digit}2" for rule in RULES for digit in "012")]
+    known += [f"{rule}-{control}" for rule in RULES for control in CONTROL]
     places = {stem: place for place, stem in enumerate(known)}
     found = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
     return sorted(found, key=lambda file: places.get(file.stem, len(known)))
 
 
 def _beside(path: Path) -> list[_ChoiceLine]:
-    """The memorising items that a folder of reasoning files belongs to: another run may have asked them."""
+    """The memorising items that a folder of other files belongs to: another run may have asked them."""
     beside = path.resolve().parent / MEMORIZING
-    if path.resolve().name != REASONING or not beside.is_dir():
+    if path.resolve().name not in (REASONING, CONTROLS) or not beside.is_dir():
         return []
     return [item for file in _files(beside) for item in _items(file, Faults())]
 
@@ -162,7 +181,27 @@ def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
             faults.add(file, line, f"gold {row['gold'][:40]!r} is none of the {len(options)} options")
         else:
             listed = _listed(file, line, row, options, faults)
-            yield _ChoiceLine(f"{file.stem}/{number}", file.stem, question, options, listed, named.index(True))
+            about = (f"{file.stem}/{number}", file.stem, question, options, listed, named.index(True))
+            yield _ChoiceLine(*about, *_named_beside(file, line, row, options, faults))
+
+
+def _named_beside(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, str]:
+    """``premise`` and ``lure`` of a line, "" where it has none."""
+    premise, lure = row.get("premise", ""), row.get("lure", "")
+    rule = _RULE_FILE.fullmatch(file.stem)
+    task = RULES.get(rule[1]) if rule else None
+    if "premise" in row and not (
+        isinstance(premise, str) and (found := _PREMISE.fullmatch(premise)) and found[1] == task
+    ):
+        expected = (
+            f"must name a question as '{task}/3'" if task else "belongs to files of rules, such as rdfs9-02.jsonl"
+        )
+        faults.add(file, line, f"'premise' {expected}, found {shown_value(premise)}")
+        return "", ""
+    if "lure" in row and (lure not in options or row["gold"].endswith(f" {lure}") or row["gold"] == lure):
+        faults.add(file, line, f"'lure' must be one of the wrong options, found {shown_value(lure)}")
+        return "", ""
+    return premise, lure
 
 
 def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, ...]:
@@ -179,25 +218,33 @@ def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Fa
 def _query(item: _ChoiceLine, asked: dict[tuple[str, tuple[str, ...], int], _ChoiceLine]) -> Query:
     """:param asked: the memorising items by task, options and gold."""
     rule = _RULE_FILE.fullmatch(item.stem)
-    groups = {"options": str(len(item.options))}
-    if rule:
-        groups |= {"rule": rule[1], "p1": PREMISES[rule[2]]}
-        premise = asked.get((RULES.get(rule[1], ""), item.listed, item.gold))
-        groups |= {"premise": premise.id} if premise else {}
-    elif item.stem in TASKS:
-        groups |= {"task": item.stem}
     about = _ABOUT.fullmatch(item.question)
     sentences = [text for text in statements_of(item.question) if text.count(ANSWER) == 1]
     return Query(
         id=item.id,
-        relation=rule[1] if rule else item.stem,
+        relation=rule[1] if rule and not rule[3] else item.stem,
         subject=about[1] if about else "",
         subject_id=about[1] if about else "",
         gold=(item.options[item.gold],),
         candidates=item.id,
-        groups=groups,
+        groups={"options": str(len(item.options)), **_groups(item, rule, asked)},
         sentences=tuple(map(Sentence, sentences)),
     )
+
+
+def _groups(
+    item: _ChoiceLine, rule: re.Match[str] | None, asked: Mapping[tuple[str, tuple[str, ...], int], _ChoiceLine]
+) -> dict[str, str]:
+    """:param rule: the name of its file, where it is one of a rule."""
+    if not rule:
+        return {"task": item.stem} if item.stem in TASKS else {}
+    groups = {"rule": rule[1]}
+    groups |= {"control": CONTROL[rule[3]]} if rule[3] else {"p1": PREMISES[rule[2]]}
+    if item.premise:
+        groups |= {"premise": item.premise, "item": f"{rule[1]} {item.premise}"}
+    elif premise := asked.get((RULES.get(rule[1], ""), item.listed, item.gold)):
+        groups |= {"premise": premise.id}
+    return groups | ({"lure": item.lure} if item.lure else {})
 
 
 FORMAT = Format("choices", "JSON Lines of prompt and gold (multiple choice)", is_choices, read_choices, write_choices)

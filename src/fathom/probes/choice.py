@@ -1,6 +1,6 @@
 """The choice probe (multiple choice; Wu et al. 2023, section 5): which of a few options does the model choose?
 
-A chat model behind a server is shown the question and its options and writes a letter; what it writes is read strictly.
+A chat model behind a server is shown the question and its options and writes a letter (:mod:`.choice_replies`).
 A causal model at hand is shown the same, and the likelihood of each letter, or of each option's text, is its score. A
 masked model fills each option into the statement that the question asks for, as in the cloze probe. All three choose
 among identical options. See docs/howto/choice.md.
@@ -8,7 +8,6 @@ among identical options. See docs/howto/choice.md.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,9 +24,10 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
-from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, shown
+from fathom.probes.choice_orders import Order, Orders, letter_of
+from fathom.probes.choice_replies import Reading, read_reply
+from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, UNPARSED, Choices
 from fathom.prompts.wording import completed
-from fathom.scoring.answers import answer_key
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
@@ -54,10 +54,6 @@ WAYS = {
     "text-mean": ("text", Reduction.MEAN),
 }
 """Of each scoring of a causal model what stands behind the question, and how its tokens' scores become one."""
-
-_LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*:?\s*", re.IGNORECASE)
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
-_LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.DOTALL)
 
 
 class Asker(Protocol):
@@ -141,93 +137,86 @@ def _asker(options: ChoiceOptions, model: Model | ChatServer, data: Choices) -> 
 
 
 class _Chat:
-    """Writes which option it chooses."""
+    """Writes which option it chooses, in each order of the options."""
 
     scorings = (Scoring("chat", "credit"),)
 
     def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
         self.options, self.server, self.data = options, server, data
+        self.orders = Orders(data, options.orders, options.seed)
         self.counts: Counter[str] = Counter(replies=0, unparsed=0, calls_failed=0)
 
     def numbers(self, query: Query) -> Sequence[int]:
         return (NO_TEMPLATE,)
 
     def prompt(self, query: Query, number: int) -> str:
-        return f"{self._asked(query)}\n{ANSWER}"
+        return f"{self._asked(query, self.orders.of(query)[0])}\n{ANSWER}"
 
     def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
-        options = self.options
-        requests = [
-            ChatRequest(
-                self._asked(query),
-                temperature=options.sampling_temperature,
-                max_tokens=options.reply_tokens,
-                seed=options.seed,
-            )
-            for query in queries
-        ]
-        replies = self.server.ask(requests)
-        return [[self._answer(query, reply)] for query, reply in zip(queries, replies, strict=True)]
+        replies = iter(self.server.ask([self._request(query, order) for query in queries for order in self._of(query)]))
+        return [[self._answer(query, [next(replies) for _ in self._of(query)])] for query in queries]
 
     def circumstances(self) -> Facts:
         return {**self.counts, **self.server.kept()}
 
-    def _asked(self, query: Query) -> str:
-        question = shown(self.data.questions[query.id], self.data.candidates[query.candidates].names)
-        return f"{question}\n{self.options.instruction}".rstrip()
+    def _of(self, query: Query) -> list[Order]:
+        return self.orders.of(query)
 
-    def _answer(self, query: Query, reply: ChatReply) -> Columns:
+    def _request(self, query: Query, order: Order) -> ChatRequest:
+        options = self.options
+        return ChatRequest(
+            self._asked(query, order),
+            temperature=options.sampling_temperature,
+            max_tokens=options.reply_tokens,
+            seed=options.seed,
+        )
+
+    def _asked(self, query: Query, order: Order) -> str:
+        return f"{self.orders.question(query, order)}\n{self.options.instruction}".rstrip()
+
+    def _answer(self, query: Query, replies: Sequence[ChatReply]) -> Columns:
+        """The mean credit of the orders in which it named an option."""
+        space, orders = self.data.candidates[query.candidates], self._of(query)
+        read = [self._read(query, order, reply) for order, reply in zip(orders, replies, strict=True)]
+        places = [
+            None if found.place is None else order[found.place] for order, found in zip(orders, read, strict=True)
+        ]
+        named = [None if place is None else space.ids[place] for place in places]
+        told = [id_ for id_ in named if id_ is not None]
+        answered = any(reply.fault is None for reply in replies)
+        answer: Columns = (
+            {"answers": [" ".join(reply.texts) for reply in replies], "answer_ids": named} if answered else {}
+        )
+        if not told:
+            return answer | unscored(next(found.reason for found in read))
+        letters = [
+            None if place is None else letter_of(place, order) for place, order in zip(places, orders, strict=True)
+        ]
+        right = sum(id_ in query.gold for id_ in told) / len(told)
+        return answer | {"correct": right, "letters": letters, "gold_letters": self.orders.gold_letters(query)}
+
+    def _read(self, query: Query, order: Order, reply: ChatReply) -> Reading:
         if reply.fault is not None:
             self.counts["calls_failed"] += 1
-            return unscored(f"the call failed: {reply.fault}")
+            return Reading(None, reason=f"the call failed: {reply.fault}")
         self.counts["replies"] += 1
         [text], [ended] = reply.texts, reply.finish_reasons
-        space = self.data.candidates[query.candidates]
-        place = chosen(text, space.names)
-        if place is None:
+        found = read_reply(text, self.orders.names(query, order), self.options.replies == "strict")
+        if found.place is None:
             self.counts["unparsed"] += 1
-            return {"answers": [text], "answer_ids": [None], "unscored": CUT_OFF if ended == "length" else UNPARSED}
-        right = space.ids[place] in query.gold
-        return {"answers": [text], "answer_ids": [space.ids[place]], "correct": float(right)}
-
-
-def chosen(reply: str, names: Sequence[str]) -> int | None:
-    """The place of the option that a reply names; None where it names none, or not one alone.
-
-    Understood are a letter ("b", "(B)", "b."), an option's whole text ("sports league", as :func:`answer_key` evens it
-    out), and both together where they agree, each also behind "The answer is", "Option" and the like, and between
-    quotation marks or asterisks; letter case does not matter. A reply that says anything besides is not understood:
-    nobody guesses what it means.
-    """
-    said = _bare(_EMPHASIS.sub(r"\1", reply))
-    lead = _LEAD.match(said)
-    keys = [answer_key(name) for name in names]
-    found = {place for text in {said, _bare(said[lead.end() :]) if lead else said} for place in _named(text, keys)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _named(said: str, keys: Sequence[str]) -> list[int]:
-    """Places of the options that *said* names, by their text or their letter.
-
-    :param keys: of the options.
-    """
-    found = [place for place, key in enumerate(keys) if key == answer_key(said)]
-    letter = _LETTER.fullmatch(said)
-    place = ascii_lowercase.index(letter[1].lower()) if letter else len(keys)
-    if letter and place < len(keys) and (not letter[2] or answer_key(_bare(letter[2])) == keys[place]):
-        found.append(place)
-    return found
-
-
-def _bare(text: str) -> str:
-    return text.strip().strip("*\"'“”‘’„«»`").strip()
+            self.counts["ambiguous"] += found.reason == AMBIGUOUS
+        else:
+            self.counts[f"read_{found.form}"] += 1
+        return found._replace(reason=CUT_OFF) if found.reason == UNPARSED and ended == "length" else found
 
 
 class _Likelihoods:
-    """Reads question and options; the likelihood of what it would write next is each option's score."""
+    """Reads question and options; the likelihood of what it would write next is each option's score, the mean over the
+    orders in which the options were shown."""
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
         self.model, self.data, self.options = model, data, options
+        self.orders = Orders(data, options.orders, options.seed)
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
         self.budget = Budget(options.batch_tokens, model.device)
@@ -237,7 +226,7 @@ class _Likelihoods:
         return (NO_TEMPLATE,)
 
     def prompt(self, query: Query, number: int) -> str:
-        return f"{self._asked(query)} {ANSWER}"
+        return f"{self._asked(query, self.orders.of(query)[0])} {ANSWER}"
 
     def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         ways = [WAYS[name] for name in self.options.score]
@@ -247,43 +236,48 @@ class _Likelihoods:
     def circumstances(self) -> Facts:
         return {"statements": self.statements, "halvings": self.budget.halvings}
 
-    def _asked(self, query: Query) -> str:
-        names = self.data.candidates[query.candidates].names
-        return f"{shown(self.data.questions[query.id], names)}\n{ASK}"
+    def _asked(self, query: Query, order: Order) -> str:
+        return f"{self.orders.question(query, order)}\n{ASK}"
 
     def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:
         """Of each query the answer by the sum of an option's token scores, and by their mean.
 
         :param kind: what stands behind the question: "letter", or "text".
         """
-        spaces = [self.data.candidates[query.candidates] for query in queries]
         prompts: list[Prompt] = []
-        for query, space in zip(queries, spaces, strict=True):
-            letters = [f"({letter})" for letter, _ in zip(ascii_lowercase, space.ids, strict=False)]
-            said = letters if kind == "letter" else space.names
-            prompts += [completed(self._asked(query), one, closing=False) for one in said]
+        for query in queries:
+            for order in self.orders.of(query):
+                names = self.orders.names(query, order)
+                said = names if kind == "text" else [f"({ascii_lowercase[at]})" for at in range(len(names))]
+                prompts += [completed(self._asked(query, order), one, closing=False) for one in said]
         scored = score_statements(self.model, prompts, self.bos, Pll.ORIGINAL, self.budget)
         self.statements += sum(one.log_probs is not None for one in scored)
         own = iter(scored)
-        return [
-            self._both(query, space, [next(own) for _ in space.ids])
-            for query, space in zip(queries, spaces, strict=True)
-        ]
+        return [self._both(query, [[next(own) for _ in order] for order in self.orders.of(query)]) for query in queries]
 
-    def _both(self, query: Query, space: CandidateSet, scored: Sequence[Scored]) -> dict[Reduction, Columns]:
-        """:param scored: of each option question and answer."""
-        if any(one.log_probs is None for one in scored):
-            longest, window = max(len(one.tokens.ids) for one in scored), self.model.max_tokens
+    def _both(self, query: Query, scored: Sequence[Sequence[Scored]]) -> dict[Reduction, Columns]:
+        """:param scored: of each order each option, as it was shown, behind the question."""
+        every = [one for own in scored for one in own]
+        if any(one.log_probs is None for one in every):
+            longest, window = max(len(one.tokens.ids) for one in every), self.model.max_tokens
             why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
             return {reduction: unscored(why) for reduction in Reduction}
-        lengths = [one.tokens.answer_tokens for one in scored]
-        both = {}
-        for reduction in Reduction:
-            values = [
-                one.reduced(counted_tokens(one.tokens, Score.ANSWER, Attention.CAUSAL), reduction) for one in scored
+        return {reduction: self._ranked(query, scored, reduction) for reduction in Reduction}
+
+    def _ranked(self, query: Query, scored: Sequence[Sequence[Scored]], reduction: Reduction) -> Columns:
+        space, orders = self.data.candidates[query.candidates], self.orders.of(query)
+        values, lengths = np.zeros((len(orders), len(space))), [0] * len(space)
+        letters: list[str | None] = []
+        for row, order, own in zip(values, orders, scored, strict=True):
+            row[list(order)] = [
+                one.reduced(counted_tokens(one.tokens, Score.ANSWER, Attention.CAUSAL), reduction) for one in own
             ]
-            both[reduction] = _ranked(query, space, np.array(values), lengths)
-        return both
+            for place, one in zip(order, own, strict=True):
+                lengths[place] = one.tokens.answer_tokens
+            best = np.flatnonzero(row == row.max())
+            letters.append(letter_of(int(best[0]), order) if len(best) == 1 else None)
+        found = _ranked(query, space, values.mean(axis=0), lengths)
+        return found | {"letters": letters, "gold_letters": self.orders.gold_letters(query)}
 
 
 class _Masks:
@@ -293,6 +287,8 @@ class _Masks:
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
         self.options, self.model, self.data = options, model, data
+        if options.orders > 1:
+            raise BadInput(f"--orders {options.orders}: a masked model is shown no options, leave --orders out")
         self.budget = Budget(options.batch_tokens, model.device)
         faults = data.lacking_templates(options.templates)
         bare = {query.relation for query in data.queries if not query.unscored and not data.phrasings(query)}

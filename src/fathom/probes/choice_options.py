@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from fathom.errors import BadInput
 from fathom.models.options import ServerOptions
-from fathom.options import Group, separated
+from fathom.options import LATER, Group, separated
 from fathom.probes.options import ALREADY_LOADED, Numbers, ProbeOptions
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class ChoiceOptions(ServerOptions, ProbeOptions):
         None,
         ge=1,
         description="Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
-        "the memorising one that asks for its premise, and both count.",
+        "the memorising one that asks for its premise, and with all that fathom build choices asks of its item; all "
+        "count.",
     )
     options: int | None = Field(
         None,
@@ -34,6 +35,21 @@ class ChoiceOptions(ServerOptions, ProbeOptions):
         le=26,
         description="Options per question, drawn by --seed from the query's candidates; 20 unless the data has "
         "its own.",
+    )
+    orders: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description="In how many orders to show each question's options, drawn by --seed, each a call of its own; what "
+        "an option scores is the mean over them. 1: as the data have them.",
+        json_schema_extra=LATER,
+    )
+    replies: Literal["named", "strict"] = Field(
+        "named",
+        description="What to read of a server's reply: an option named in one of several forms (a boxed letter, 'Final "
+        "answer: b', an option and then why), or strictly an option and nothing else.",
+        # An unfinished run of before, which read strictly, goes on: the circumstances count what was read how.
+        json_schema_extra=LATER | Group.SERVER.mark,
     )
     score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = Field(
         ("letter",),

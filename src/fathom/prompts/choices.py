@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from string import ascii_lowercase
@@ -29,7 +29,8 @@ OPTIONS = 20
 """Of a question, as in the paper: the right one and 19 others."""
 UNPARSED = "unparsed: the reply names no option"
 CUT_OFF = "unparsed: the reply was cut off before it named an option"
-NO_OPTION = frozenset({UNPARSED, CUT_OFF})
+AMBIGUOUS = "unparsed: the reply claims two options"
+NO_OPTION = frozenset({UNPARSED, CUT_OFF, AMBIGUOUS})
 """Why a reply is neither right nor wrong."""
 
 _BETWEEN = "What is the relation between [X]?", ("the relation between [X] is [Y] .",)
@@ -60,7 +61,9 @@ class Choices(QuerySet):
         return digest.hexdigest()[:16]
 
 
-def choices(data: QuerySet, count: int, seed: int) -> Choices:
+def choices(
+    data: QuerySet, count: int, seed: int, right_too: Callable[[Query], Collection[str]] = lambda query: ()
+) -> Choices:
     """Each query with its finest gold answer and *count* − 1 others, in an order drawn by *seed*.
 
     The finest is the first: golds of ontologies stand finest first. The others are drawn from the query's candidates
@@ -68,6 +71,7 @@ def choices(data: QuerySet, count: int, seed: int) -> Choices:
     seed, on no other query. Choices that are made already stay as they are.
 
     :param count: 2 to 26.
+    :param right_too: names, casefolded, that would also be right for a query, and that the data do not list with it.
     :raises ValueError: another one.
     """
     if isinstance(data, Choices):
@@ -79,7 +83,10 @@ def choices(data: QuerySet, count: int, seed: int) -> Choices:
     ids = {name: sorted(data.candidates[name].ids) for name in {query.candidates for query in data.queries}}
     spaces, queries, questions = {}, [], {}
     for query in data.queries:
-        options = _options(query, data.candidates[query.candidates], ids[query.candidates], count, seed)
+        space = data.candidates[query.candidates]
+        never = right_answers(query, space) | set(right_too(query))
+        drawn = drawn_options(f"{seed} {query.id}", space, ids[query.candidates], query.gold[:1], never, count)
+        options = CandidateSet(query.id, tuple(drawn), tuple(map(space.name_of, drawn)))
         question = question_of(data, query)
         spaces[options.name], questions[query.id] = options, question
         gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
@@ -110,19 +117,33 @@ def check_options(data: QuerySet, count: int | None) -> None:
         raise BadInput(f"{data.name}: {large[0]} has more than {MOST} options (--pool and --add-candidates add some)")
 
 
-def _options(query: Query, space: CandidateSet, ids: Sequence[str], count: int, seed: int) -> CandidateSet:
-    generator = random.Random(f"{seed} {query.id}")
-    chosen = [gold for gold in query.gold[:1] if gold in space.position]
-    alike = {space.name_of(answer).casefold() for answer in (*query.gold, *query.known)} | {query.subject.casefold()}
+def right_answers(query: Query, space: CandidateSet) -> set[str]:
+    """Names, casefolded, of what the data list as right for a query; and its subject, which is no answer."""
+    return {space.name_of(answer).casefold() for answer in (*query.gold, *query.known)} | {query.subject.casefold()}
+
+
+def drawn_options(
+    lot: str, space: CandidateSet, ids: Sequence[str], shown: Sequence[str], never: Collection[str], count: int
+) -> list[str]:
+    """Ids of up to *count* options, in the order in which they are shown, no two of which read alike.
+
+    :param lot: what decides the draw.
+    :param ids: of all candidates, sorted: the order of the data decides nothing.
+    :param shown: ids that are among the options in any case; those that are no candidates are passed over.
+    :param never: names, casefolded, that are not drawn.
+    """
+    generator = random.Random(lot)
+    chosen = [answer for answer in shown if answer in space.position]
+    alike = {*never, *(space.name_of(answer).casefold() for answer in chosen)}
     for place in _one_by_one(generator, len(ids)):
-        if len(chosen) == count:
+        if len(chosen) >= count:
             break
         name = space.name_of(ids[place]).casefold()
         if name not in alike:
             alike.add(name)
             chosen.append(ids[place])
     generator.shuffle(chosen)
-    return CandidateSet(query.id, tuple(chosen), tuple(map(space.name_of, chosen)))
+    return chosen
 
 
 def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:

@@ -201,6 +201,45 @@ def beyond(
     return value, _tested(found, np.size(own), recipe_, sample)
 
 
+def contrast(
+    values: npt.ArrayLike,
+    first: npt.ArrayLike,
+    sample: Sample,
+    recipe_: str,
+    strata: Sequence[str] | None = None,
+    limits: tuple[float, float] = SHARE,
+) -> Number:
+    """Mean of the values that are of the *first* part − mean of the others, with interval and p value.
+
+    Strata are compared each by itself, and count with n₁n₀ / (n₁ + n₀), as Mantel and Haenszel (1959) weigh them; one
+    of one part alone says nothing. Each value is taken for how far it is from the middle between the two means of its
+    stratum, twofold, so that the weighted mean of these is the contrast, and their spread that of either part.
+
+    :param values: [n].
+    :param first: whether each is of the first part, [n].
+    :param strata: label of each, [n]; None: they are of one.
+    :param limits: of the values.
+    :returns: untold where no stratum has both parts.
+    """
+    given, part = np.asarray(values, float), np.asarray(first, bool)
+    labels = np.zeros(len(given), int) if strata is None else np.unique(np.asarray(strata), return_inverse=True)[1]
+    signed, weights = np.zeros(len(given)), np.zeros(len(given))
+    for label in np.unique(labels):
+        of_first, of_others = (labels == label) & part, (labels == label) & ~part
+        sizes = int(of_first.sum()), int(of_others.sum())
+        if not all(sizes):
+            continue
+        middle = (given[of_first].mean() + given[of_others].mean()) / 2
+        signed[of_first], signed[of_others] = 2 * (given[of_first] - middle), 2 * (middle - given[of_others])
+        weights[of_first], weights[of_others] = sizes[1] / sum(sizes), sizes[0] / sum(sizes)
+    told = weights > 0
+    if not told.any():
+        return untold(NOTHING, recipe_)
+    span = limits[1] - limits[0]
+    found = _between(signed[told], sample.only(told), (-span, span), weights[told])
+    return _tested(found, int(told.sum()), recipe_, sample)
+
+
 def _shifted(found: Interval, by: float) -> Interval:
     low, high = (None if end is None else end + by for end in (found.low, found.high))
     return found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan)

@@ -47,6 +47,8 @@ SCHEMA = pa.schema(
         ("tokens_naive", pa.int64()),
         ("answers", pa.list_(pa.string())),
         ("answer_ids", pa.list_(pa.string())),
+        ("letters", pa.list_(pa.string())),
+        ("gold_letters", pa.list_(pa.string())),
         ("correct", pa.float64()),
         ("precision", pa.float64()),
         ("recall", pa.float64()),
@@ -66,6 +68,8 @@ that hold letters from inside and outside the answer. ``tokens_*``, where the ex
 cost, cost without pruning, and would cost one statement at a time.
 ``answers``: what the model said; ``answer_ids``: whom each of them names, null for nobody known; ``correct``: credit
 from 0 to 1 (generation: the F1 of ``precision`` and ``recall``).
+``letters``, of multiple choice with letters: which was chosen in each order of the options, null for none or a tie;
+``gold_letters``: where the right option stood.
 ``prompt_log_prob``, where ``--perplexity`` was asked for: nats, the sum over the ``prompt_tokens`` scored tokens of the
 prompt with the (first) gold answer in it; special tokens are not scored.
 ``unscored``: why there is no rank and no credit.

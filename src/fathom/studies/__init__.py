@@ -190,7 +190,7 @@ STUDIES: Door[Study] = Door(
         _of_runs(
             "choice",
             REASONING,
-            "Does a model know, and does it reason? Accuracy by task, and by rule with the premise known or given.",
+            "Does a model know, and does it reason? Accuracy by task and rule, and what survives controls.",
             options.ChoiceStudyOptions,
         ),
     ),

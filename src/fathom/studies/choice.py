@@ -1,4 +1,5 @@
-"""What models choose from memory, and what they choose when they reason (tables 5 and 6 of Wu et al. 2023).
+"""What models choose from memory, and what they choose when they reason (tables 5 and 6 of Wu et al. 2023), beside the
+controls without which the second says nothing of reasoning (:mod:`.choice_controls`, :mod:`.choice_bias`).
 
 Runs on multiple-choice data of OntoProbe's form, of any probe that ranks or gives credit. A reasoning question in
 which the premise P1 is not given counts as *memorised* where the same model, in the same scoring, chose the right
@@ -13,24 +14,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
 from fathom.prompts.choices import NO_OPTION
-from fathom.results.names import short_names
-from fathom.results.numbers import Number, combined, mean, recipe
-from fathom.results.rows import Rows, grouped
-from fathom.results.samples import Origin, Sample, by_default, check_key, drawn_from
+from fathom.results.numbers import Number, combined, mean
+from fathom.results.rows import grouped
+from fathom.results.samples import Sample, by_default, drawn_from
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.choice_bias import BOUND, Liking, letters, likings
+from fathom.studies.choice_controls import ALL, FEWEST, MEANING, Conclusion, Contrast, controlled
+from fathom.studies.choice_questions import MarkedQuestion, ModelAsked, asked_of
 
 GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised", "not known"
 """How P1 comes to the model; *not known* where its memorising question was not asked or has no answer."""
-ALL = "all"
 _NOTES = (
     "accuracy: of the questions with an answer, with its 95 % interval; all: over tasks or rules",
     "unparsed: replies that name no option; all wrong: accuracy where they, and the unscored, count as wrong",
 )
-_BY_DESIGN = {"p1": "it is how the data give P1, of which nobody drew a sample"}
 _PREMISE = "P1 memorised: the model chose the right answer of the question that asks for P1; P2 is always given"
+_AS_PUBLISHED = (
+    "as published: no control; a liking for a letter, an option or a frequent answer, and copying P1, give such "
+    "numbers, too: what may be concluded stands in the table conclusions"
+)
+_SAME = (
+    "{same} of {of} reasoning questions show the options of their memorising question in the same order: what is liked "
+    "there is liked here; fathom build choices draws options anew, fathom probe choice --orders shows them in several"
+)
 
 
 class ChoiceLine(NamedTuple):
@@ -56,38 +64,20 @@ class ChoiceLine(NamedTuple):
 
 
 class ChoiceLines(NamedTuple):
-    """Both tables' lines.
+    """All tables' lines.
 
     :param notes: on runs that are not finished.
+    :param same: how many reasoning questions show what their memorising question shows, and of how many.
     """
 
     memorizing: list[ChoiceLine]
     reasoning: list[ChoiceLine]
     notes: list[str]
-
-
-class _MarkedQuestion(NamedTuple):
-    """:param credit: mean over its statements, NaN where one has none.
-    :param reason: why, "" where it has.
-    :param origin: how it was drawn, as the user says."""
-
-    groups: Mapping[str, str]
-    credit: float
-    reason: str
-    origin: Origin
-
-
-class _ModelAsked(NamedTuple):
-    """What one model was asked in one scoring.
-
-    :param questions: by id.
-    :param made: recipes of its runs.
-    """
-
-    model: str
-    scoring: str
-    questions: dict[str, _MarkedQuestion]
-    made: list[str]
+    contrasts: list[Contrast]
+    conclusions: list[Conclusion]
+    likings: list[Liking]
+    letters: list[Liking]
+    same: tuple[int, int]
 
 
 def ask(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
@@ -98,66 +88,44 @@ def ask(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
         :mod:`fathom.results.samples`.
     :raises BadInput: no such question in a run, a question asked twice of one model, or with other options.
     """
-    read = [Rows(run, with_scores=False) for run in runs]
-    check_key(cluster, (key for rows in read for groups in rows.groups for key in groups), _BY_DESIGN)
-    _check_options(runs, read)
-    asked: dict[tuple[str, str], _ModelAsked] = {}
-    for run, rows, model in zip(runs, read, short_names(runs), strict=True):
-        for scoring in rows.scorings:
-            questions = _questions(run, rows, scoring, cluster)
-            of_model = asked.setdefault((model, scoring), _ModelAsked(model, scoring, {}, []))
-            if double := next((id_ for id_ in questions if id_ in of_model.questions), None):
-                raise BadInput(
-                    f"{run.path}: another run has question {double} of {model} {scoring}, too: leave one out"
-                )
-            of_model.questions.update(questions)
-            of_model.made.append(recipe(rows, "accuracy", scoring))
+    asked = asked_of(runs, cluster)
+    liked = [likings(of_model) for of_model in asked]
+    parts = [controlled(of_model, own) for of_model, own in zip(asked, liked, strict=True)]
     return ChoiceLines(
-        [line for of_model in asked.values() for line in _memorizing(of_model)],
-        [line for of_model in asked.values() for line in _reasoning(of_model)],
+        [line for of_model in asked for line in _memorizing(of_model)],
+        [line for of_model in asked for line in _reasoning(of_model)],
         [f"{run.path} is unfinished: numbers are of the finished part only" for run in runs if not run.is_complete()],
+        [one for contrasts, _ in parts for one in contrasts],
+        [one for _, conclusions in parts for one in conclusions],
+        [one for own in liked for one in own],
+        [one for of_model in asked for one in letters(of_model)],
+        _same(asked),
     )
 
 
-def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[str, _MarkedQuestion]:
-    """:raises BadInput: no memorising and no reasoning question."""
-    if not any({"task", "rule"} & groups.keys() for groups in rows.groups):
-        raise BadInput(
-            f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
-            "or on what fathom build choices makes"
-        )
-    places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
-    hits = rows.hits(1)
-    return {
-        rows.query_ids[query]: _MarkedQuestion(
-            rows.groups[query],
-            float(hits[own].mean()),
-            next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
-            rows.origin(query, cluster),
-        )
-        for query, own in places.items()
-        if {"task", "rule"} & rows.groups[query].keys()
-    }
+def _same(asked: Sequence[ModelAsked]) -> tuple[int, int]:
+    pairs = [
+        (question.chosen, of_model.questions[premise].chosen)
+        for of_model in asked
+        for question in of_model.questions.values()
+        if (premise := question.groups.get("premise", "")) in of_model.questions
+    ]
+    alike = [
+        own.options == other.options and own.gold_letters == other.gold_letters and len(own.gold_letters) == 1
+        for own, other in pairs
+    ]
+    return sum(alike), len(alike)
 
 
-def _check_options(runs: Sequence[RunFolder], read: Sequence[Rows]) -> None:
-    """Two models must have had the same choice."""
-    options: dict[str, tuple[tuple[str, ...], RunFolder]] = {}
-    for run, rows in zip(runs, read, strict=True):
-        for question, (_, names) in rows.candidates.items():
-            first = options.setdefault(question, (tuple(names), run))
-            if first[0] != tuple(names):
-                raise BadInput(f"question {question} has other options in {run.path} than in {first[1].path}")
-
-
-def _memorizing(asked: _ModelAsked) -> list[ChoiceLine]:
+def _memorizing(asked: ModelAsked) -> list[ChoiceLine]:
     tasks = grouped((one.groups["task"], one) for one in asked.questions.values() if "task" in one.groups)
     lines = [_line(asked, task, "", {task: own}) for task, own in tasks.items()]
     return lines + ([_line(asked, ALL, "", tasks)] if len(tasks) > 1 else [])
 
 
-def _reasoning(asked: _ModelAsked) -> list[ChoiceLine]:
-    ruled = [question for question in asked.questions.values() if "rule" in question.groups]
+def _reasoning(asked: ModelAsked) -> list[ChoiceLine]:
+    asked_for = [question for question in asked.questions.values() if "control" not in question.groups]
+    ruled = [question for question in asked_for if "rule" in question.groups]
     parts = grouped(((question.groups["rule"], _premise(question, asked.questions)), question) for question in ruled)
     rules, order = dict.fromkeys(rule for rule, _ in parts), (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
     lines = [
@@ -173,7 +141,7 @@ def _reasoning(asked: _ModelAsked) -> list[ChoiceLine]:
     return lines
 
 
-def _premise(question: _MarkedQuestion, questions: Mapping[str, _MarkedQuestion]) -> str:
+def _premise(question: MarkedQuestion, questions: Mapping[str, MarkedQuestion]) -> str:
     if question.groups.get("p1") == "explicit":
         return GIVEN
     memory = questions.get(question.groups.get("premise", ""))
@@ -182,12 +150,12 @@ def _premise(question: _MarkedQuestion, questions: Mapping[str, _MarkedQuestion]
     return MEMORISED if memory.credit > 0.5 else NOT_MEMORISED
 
 
-def _line(asked: _ModelAsked, task: str, premise: str, parts: Mapping[str, Sequence[_MarkedQuestion]]) -> ChoiceLine:
+def _line(asked: ModelAsked, task: str, premise: str, parts: Mapping[str, Sequence[MarkedQuestion]]) -> ChoiceLine:
     """:param parts: the questions, by what the interval of all is clustered by; of one part, each stands alone."""
     every = [(part, question) for part, own in parts.items() for question in own]
     about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
 
-    def number(name: str, given: Sequence[tuple[str, _MarkedQuestion]]) -> Number:
+    def number(name: str, given: Sequence[tuple[str, MarkedQuestion]]) -> Number:
         made = combined(name, asked.made, " and ") + about
         sample = _sample(given, "rule" if premise else "task")
         return mean([float(np.nan_to_num(question.credit)) for _, question in given], sample, made)
@@ -207,7 +175,7 @@ def _line(asked: _ModelAsked, task: str, premise: str, parts: Mapping[str, Seque
     )
 
 
-def _sample(given: Sequence[tuple[str, _MarkedQuestion]], group: str) -> Sample:
+def _sample(given: Sequence[tuple[str, MarkedQuestion]], group: str) -> Sample:
     """As the user says, else whole groups or the questions within each."""
     if any(question.origin.key for _, question in given):
         return drawn_from([question.origin for _, question in given])
@@ -215,13 +183,55 @@ def _sample(given: Sequence[tuple[str, _MarkedQuestion]], group: str) -> Sample:
 
 
 def tables(found: ChoiceLines) -> list[Table]:
-    """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023); one without questions is left out."""
+    """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023), and the controls; those without a line are left
+    out."""
     notes = (*_NOTES, *found.notes)
-    both = (
+    every = (
         _table(found.memorizing, "memorising", ("task",), notes),
-        _table(found.reasoning, "reasoning", ("rule", "P1"), (_PREMISE, *notes)),
+        _table(found.reasoning, "reasoning", ("rule", "P1"), (_AS_PUBLISHED, _PREMISE, *notes)),
+        _of_contrasts(found),
+        _of_likings(found.likings, "likings", (*_LIKED, *found.notes)),
+        _of_likings(found.letters, "letters", found.notes),
+        _of_conclusions(found),
     )
-    return [table for table in both if table.rows]
+    return [table for table in every if table.rows]
+
+
+_LIKED = (
+    "of the questions in which P1 is not said: how often the letter and the option with the greatest excess, and of "
+    "each question the option that is right most often in the others, are chosen and are right",
+    f"p: adjusted for all letters or options; beyond {BOUND:.0%} (p < 5 %) nothing is concluded, unless the question "
+    "without premises was asked",
+)
+
+
+def _of_contrasts(found: ChoiceLines) -> Table:
+    """What stands against what."""
+    lines = found.contrasts
+    columns = ("model", "scoring", "rule", "contrast", "n", "other n", "mean", "other mean", "difference")
+    names = dict.fromkeys(line.name for line in lines)
+    notes = [f"{name}: {MEANING[name]} (mean − other mean, rule by rule)" for name in names] + found.notes
+    formats = dict.fromkeys(("mean", "other mean", "difference"), ".1%")
+    return Table.of_numbers(columns, lines, "contrasts", {"difference": ("low", "high", "p")}, formats, notes)
+
+
+def _of_likings(lines: Sequence[Liking], title: str, notes: Iterable[str]) -> Table:
+    columns = ("model", "scoring", "kind", "which", "chosen", "right", "excess")
+    formats = dict.fromkeys(("chosen", "right", "excess"), ".1%")
+    return Table.of_numbers(columns, lines, title, {"excess": ("low", "high", "p")}, formats, notes)
+
+
+def _of_conclusions(found: ChoiceLines) -> Table:
+    """Last: what all the others allow to say."""
+    rows = tuple(tuple(line) for line in found.conclusions)
+    notes = [
+        "reasoning: every contrast is above 0 (p < 5 %; of several rules Holm's), not fully controlled: every one that "
+        f"the questions allow; the halves have {FEWEST} items or more, more is memorised than guessed, four of five "
+        "items have all their answers",
+        *([_SAME.format(same=found.same[0], of=found.same[1])] if found.same[0] else []),
+        *found.notes,
+    ]
+    return Table(("model", "scoring", "rule", "conclusion", "because"), rows, "conclusions", notes=tuple(notes))
 
 
 def _table(lines: Sequence[ChoiceLine], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:

@@ -64,7 +64,7 @@ class ChoiceStudyOptions(StudyOptions):
     cluster: str = Field(
         "",
         description=f"{KEYS}, such as premise; by default task or rule where there are ten or more, else the questions "
-        "within each.",
+        "within each; of contrasts, what is asked of one premise.",
         json_schema_extra=Group.OUTPUT.mark,
     )
 

@@ -257,29 +257,39 @@ def _drawn(pool: _Left, limit: int, seed: int) -> list[int]:
     """Places of *limit* queries, in ascending order.
 
     A reasoning question comes with the query that asks for its premise, where the pool has it: nothing else tells
-    whether the model remembers it. Both count; such a pair is not drawn where a single place is left.
+    whether the model remembers it; and with all that is asked of one item, where the data say so. Each counts; they are
+    not drawn where too few places are left.
     """
-    generator, premises = random.Random(seed), _premises(pool)
-    if not premises:
+    generator, together = random.Random(seed), _together(pool)
+    if not together:
         return sorted(generator.sample(range(len(pool)), limit))
     drawn: set[int] = set()
     for place in generator.sample(range(len(pool)), len(pool)):
-        more = {place, premises.get(place, place)} - drawn
+        more = {place, *together.get(place, ())} - drawn
         if len(drawn) + len(more) <= limit:
             drawn |= more
     return sorted(drawn)
 
 
-def _premises(pool: _Left) -> dict[int, int]:
-    """Places of reasoning questions whose premise is not given in words, each with the place of what asks for it."""
+def _together(pool: _Left) -> dict[int, list[int]]:
+    """Places of reasoning questions, each with the places of those without which it says nothing: of the question that
+    asks for its premise, unless it is given in words, and of all that is asked of its item."""
     if not isinstance(pool, _Plain):
         return {}
     place_of = {query.id: place for place, query in enumerate(pool.kept)}
-    return {
-        place: place_of[query.groups["premise"]]
-        for place, query in enumerate(pool.kept)
-        if query.groups.get("p1") != "explicit" and query.groups.get("premise") in place_of
-    }
+    items: dict[str, list[int]] = {}
+    for place, query in enumerate(pool.kept):
+        if item := query.groups.get("item"):
+            items.setdefault(item, []).append(place)
+    found: dict[int, list[int]] = {}
+    for place, query in enumerate(pool.kept):
+        own = items.get(query.groups.get("item", ""), [])
+        premise = place_of.get(query.groups.get("premise", ""))
+        if premise is not None and (own or query.groups.get("p1") != "explicit"):
+            own = [*own, premise]
+        if own:
+            found[place] = own
+    return found
 
 
 def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]]:

@@ -1,0 +1,364 @@
+"""How multiple choice is asked: orders of options, forms of replies, and what built questions show."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.building.choices import build_choices
+from fathom.data.selection.filters import Selection, select
+from fathom.errors import BadInput
+from fathom.formats import read
+from fathom.formats.choices import is_choices
+from fathom.formats.hierarchy import read_hierarchy
+from fathom.models.checks import token_log_probs
+from fathom.models.scripted import ScriptedModel
+from fathom.probes.choice_orders import Orders
+from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_reply
+from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
+from tests.choosers import ontology
+from tests.conftest import build, load_gpt2, make_local
+from tests.test_choice import NAMES, ask, asked_of, knows, quiz, rows_of, write  # noqa: F401
+from tests.test_server import completion
+
+# --- replies
+
+
+@pytest.mark.parametrize(
+    ("reply", "place", "form"),
+    [
+        ("(b)", 1, PLAIN), ("**b**", 1, PLAIN), ("The answer is (b).", 1, PLAIN), ("sports league", 1, PLAIN),
+        (r"\boxed{a}", 0, BOXED), (r"So it is $\boxed{\text{B}}$.", 1, BOXED), (r"\boxed{(c) bank}", 2, BOXED),
+        (r"Final Answer: The final answer is $\boxed{b}$", 1, BOXED), (r"\boxed{sports league}", 1, BOXED),
+        ("Final answer: a", 0, STATED), ("Not (a), as it is no work. The answer is (b).", 1, STATED),
+        ("It plays.\n\n**Final answer:** (b) sports league", 1, STATED), ("Answer: (b), since it plays", 1, STATED),
+        ("I looked. The correct option is: **d**", 3, STATED), ("Thus the answer is sports league.", 1, STATED),
+        ("(b) sports league. It has teams.", 1, EXPLAINED), ("(b) Sports league\n\nIt has teams.", 1, EXPLAINED),
+        ("b\n\nA league is", 1, EXPLAINED), ("b. sports league because it has teams", 1, EXPLAINED),
+    ],
+)  # fmt: skip
+def test_forms_of_replies(reply, place, form):
+    assert read_reply(reply, NAMES) == (place, form, "")
+    strict = read_reply(reply, NAMES, strict=True)
+    assert (strict.place, strict.reason) == ((place, "") if form == PLAIN else (None, UNPARSED))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "a or b", "(a), (b)", "(b) bank", "The answer is (a) or (b).", "The answer is (b) bank.",
+        r"\boxed{a} The answer is (b)", "(b) sports league or (c) bank", "Answer: a\nAnswer: b",
+        r"\boxed{a} or \boxed{b}", "(b) sports league.\nFinal answer: c",
+    ],
+)  # fmt: skip
+def test_two_options_claimed(reply):
+    assert read_reply(reply, NAMES) == (None, "", AMBIGUOUS)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The answer is a robot that", "I think b", "The answer is not (a).", "b because it is", "", "e",
+        "The answer is", r"\boxed{}", r"\boxed{z}", "Final answer: z",
+        "I do not know the answer: sorry", "A league is a league",
+    ],
+)  # fmt: skip
+def test_nobody_guesses(reply):
+    assert read_reply(reply, NAMES) == (None, "", UNPARSED)
+
+
+def test_a_name_that_begins_another():
+    names = [f"n{number}" for number in range(26)]
+    assert read_reply("(b) n1 is it", names).place == 1
+    assert read_reply("(b) n10 is it", names).place is None
+
+
+def test_what_was_read_how_is_counted(serve, quiz, tmp_path):  # noqa: F811
+    said = {"ant": r"\boxed{a}", "oak": "(a) or (b)", "cod": "(a) fish, which swims", "elm": "(b)"}
+
+    def reply(body):
+        return completion(next(text for name, text in said.items() if name in asked_of(body)))
+
+    noted = {
+        replies: ask(serve(each=reply), quiz / "memorizing", tmp_path / replies, replies=replies)
+        for replies in ("named", "strict")
+    }
+    counts = noted["named"].folder.manifest["circumstances"]
+    wanted = {"replies": 4, "read_plain": 1, "read_boxed": 1, "read_explained": 1, "unparsed": 1, "ambiguous": 1}
+    assert {key: counts[key] for key in wanted} == wanted
+    rows = rows_of(noted["named"])
+    assert rows["subClassOf/1"]["unscored"] == AMBIGUOUS
+    assert (rows["subClassOf/2"]["correct"], rows["subClassOf/2"]["letters"]) == (1, ["a"])
+    counts = noted["strict"].folder.manifest["circumstances"]
+    assert (counts["read_plain"], counts["unparsed"]) == (1, 3)
+    assert noted["strict"].folder.manifest["identity"]["options"]["replies"] == "strict"
+    assert "replies" not in noted["named"].folder.manifest["identity"]["options"]
+
+
+# --- orders
+
+
+def test_each_option_stands_at_each_letter_alike(quiz):  # noqa: F811
+    data = read(quiz)
+    for query in data.queries:
+        size = len(data.candidates[query.candidates])
+        orders = Orders(data, size, 1).of(query)
+        assert all(sorted(column) == list(range(size)) for column in zip(*orders, strict=True))
+        assert Orders(data, size, 1).of(query) == orders
+        assert Orders(data, 1, 1).of(query) == [tuple(range(size))]
+        more = Orders(data, 2 * size, 1).of(query)
+        assert more[:size] == orders
+        assert Counter(place for place, *_ in more) == dict.fromkeys(range(size), 2)
+    drawn = {Orders(data, 2, seed).of(data.queries[0])[0] for seed in range(40)}
+    assert len(drawn) == 6, "three options have six orders"
+
+
+def test_a_server_is_asked_in_each_order(serve, quiz, tmp_path):  # noqa: F811
+    """Always "(b)": of two orders of four names, each has the right one there at most once."""
+    server = serve(each=lambda body: completion("(b)"))
+    result = ask(server, quiz / "memorizing", tmp_path / "run", orders=2)
+    assert len(server.bodies) == 8
+    assert len({asked_of(body) for body in server.bodies}) == 8
+    assert result.folder.manifest["identity"]["options"]["orders"] == 2
+    for row in rows_of(result).values():
+        assert row["letters"] == ["b", "b"]
+        assert row["correct"] == row["gold_letters"].count("b") / 2
+        assert len(row["answers"]) == len(row["answer_ids"]) == 2
+    asked = len(server.bodies)
+    ask(server, quiz / "memorizing", tmp_path / "run", orders=2)
+    assert len(server.bodies) == asked
+    with pytest.raises(BadInput, match="orders"):
+        ask(server, quiz / "memorizing", tmp_path / "run", orders=3)
+
+
+def test_an_order_without_an_option_is_left_out_of_the_mean(serve, quiz, tmp_path):  # noqa: F811
+    replies = iter(["(a)", "hm", "hm", "hm"])
+    server = serve(each=lambda body: completion(next(replies)))
+    file = write(
+        tmp_path / "one" / "subClassOf.jsonl", {"prompt": "What is the superclass of a? (a) x, (b) y", "gold": "x"}
+    )
+    [row] = rows_of(ask(server, file, tmp_path / "run", orders=2, concurrency=1)).values()
+    assert row["correct"] == float(row["gold_letters"][0] == "a")
+    assert (row["letters"], row["answers"]) == (["a", None], ["(a)", "hm"])
+    [row] = rows_of(ask(server, file, tmp_path / "other", orders=2, concurrency=1, seed=1)).values()
+    assert (row["correct"], row["unscored"]) == (None, UNPARSED)
+
+
+def test_likelihoods_are_means_over_orders(shared_data, quiz, tmp_path):  # noqa: F811
+    tokenizer = load_gpt2(shared_data)
+    network = build("GPT2LMHeadModel", n_layer=2, n_head=2, n_embd=32, vocab_size=len(tokenizer), n_positions=128)
+    model, data = make_local(network, tokenizer), read(quiz)
+    run = fathom.probe("choice", model, quiz, tmp_path / "run", score="letter,text-sum", bos="none", orders=3)
+    rows = {(row["query_id"], row["scoring"]): row for row in run.folder.predictions().to_pylist()}
+    for query in (data.queries[2], data.queries[5]):
+        names = data.candidates[query.candidates].names
+        naive = {"letter": np.zeros(len(names)), "text-sum": np.zeros(len(names))}
+        best = []
+        for order in Orders(data, 3, 0).of(query):
+            prompt = f"{shown(data.questions[query.id], [names[place] for place in order])}\nAnswer:"
+            before = len(tokenizer(prompt)["input_ids"])
+            own = {}
+            for letter, place in zip("abcd", order, strict=False):
+                for scoring, text in (("letter", f"({letter})"), ("text-sum", names[place])):
+                    ids = tokenizer(f"{prompt} {text}")["input_ids"]
+                    score = float(token_log_probs(model, ids)[before:].detach().double().sum())
+                    naive[scoring][place] += score / 3
+                    if scoring == "letter":
+                        own[letter] = score
+            best.append(max(own, key=own.get))
+        for scoring, scores in naive.items():
+            np.testing.assert_allclose(rows[query.id, scoring]["scores"], scores, atol=1e-4)
+        assert rows[query.id, "letter"]["letters"] == best
+
+
+def test_a_masked_model_is_shown_no_options(quiz, tmp_path):  # noqa: F811
+    with pytest.raises(BadInput, match="--orders 2: a masked model is shown no options, leave --orders out"):
+        fathom.probe("choice", ScriptedModel(["x"], {}, masked=True), quiz, tmp_path / "run", orders=2)
+
+
+def test_on_the_command_line(fathom, tmp_path):
+    for option, value in (("--orders", "0"), ("--orders", "x"), ("--orders", "101"), ("--replies", "loosely")):
+        typed = [
+            "probe",
+            "choice",
+            "--model",
+            "m",
+            "--data",
+            "geography",
+            "--out",
+            str(tmp_path / "run"),
+            option,
+            value,
+        ]
+        code, out, error = fathom(*typed)
+        assert (code, out) == (2, "")
+        assert option in error
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_these_options_has_them_not_in_its_identity(serve, quiz, tmp_path):  # noqa: F811
+    made = ask(serve(each=knows), quiz, tmp_path / "run", orders=1, replies="named").folder.manifest["identity"][
+        "options"
+    ]
+    assert not {"orders", "replies"} & made.keys()
+
+
+# --- built questions
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def town(tmp_path):
+    """Classes four deep; "ferryboat" is "ferry" by another label."""
+    above = {
+        "ferry": ["boat", "vessel", "thing"], "boat": ["vessel", "thing"], "vessel": ["thing"], "pony": ["horse"],
+        "horse": ["animal"], "animal": ["thing"],
+    }  # fmt: skip
+    entries = [{"rdfs:label": name, "rdfs:subClassOf": kinds} for name, kinds in above.items()]
+    entries += [{"rdfs:label": name, "rdfs:Class": "x:ferry"} for name in ("Ferry", "ferryboat")]
+    folder = tmp_path / "town"
+    write(folder / "memorizing" / "subClassOf.jsonl", *({"uuu": name, "xxx": kinds} for name, kinds in above.items()))
+    (folder / "ontology").mkdir()
+    (folder / "ontology" / "class.json").write_text(json.dumps(entries))
+    (folder / "ontology" / "property.json").write_text("[]")
+    return folder
+
+
+def test_what_is_right_too(town):
+    hierarchy = read_hierarchy(town, read(town))
+    assert hierarchy.of("classes", ["horse"]) == {"horse", "animal", "thing"}
+    assert hierarchy.of("classes", ["ferryboat"]) == {"ferryboat", "ferry", "boat", "vessel", "thing"}
+    assert hierarchy.of("properties", ["x"]) == {"x"}
+
+
+def test_no_option_is_right_too(shared_data, tmp_path):
+    """Of the published ontology: no wrong option stands above the right one, or is another right answer or the
+    subject."""
+    build_choices(shared_data / "ontoprobe", tmp_path / "built", seed=2)
+    whole = read(shared_data / "ontoprobe")
+    hierarchy, made = read_hierarchy(shared_data / "ontoprobe", whole), read(tmp_path / "built")
+    answers = {(query.relation, query.subject): query for query in whole.queries}
+    seen = 0
+    for query in made.queries:
+        names = {name.casefold() for name in made.candidates[query.candidates].names}
+        right = hierarchy.of("classes", query.gold) | hierarchy.of("properties", query.gold)
+        wrong = names - {query.gold[0].casefold()}
+        if query.relation not in ("subPropertyOf", "rdfs5", "rdfs7"):
+            right = hierarchy.of("classes", query.gold)
+        assert not wrong & right, query.id
+        told = answers.get((query.relation, query.subject))
+        if told is not None:
+            seen += 1
+            assert not wrong & {*(answer.casefold() for answer in told.gold), query.subject.casefold()}
+    assert seen > 1000
+
+
+def test_every_question_draws_its_own_options(tmp_path):
+    folder = ontology(tmp_path / "ontology")
+    counts = build_choices(folder, tmp_path / "built", options=4, seed=1)
+    assert counts["controls/rdfs9-00"] == counts["controls/rdfs9-32"] == counts["memorizing/subClassOf"] == 64
+    made = read(tmp_path / "built")
+    shown_by = {query.id: made.candidates[query.candidates].names for query in made.queries}
+    items = [query for query in made.queries if "item" in query.groups]
+    assert len(items) == 2 * 4 * 64
+    assert sum(shown_by[query.id] == shown_by[query.groups["premise"]] for query in items) < 10
+    by_id = {query.id: query for query in made.queries}
+    assert all(by_id[query.groups["premise"]].gold == query.gold for query in items)
+    # The right option stands at each letter about as often.
+    places = Counter(shown_by[query.id].index(query.gold[0]) for query in items)
+    assert all(90 < places[place] < 166 for place in range(4))
+    again = build_choices(folder, tmp_path / "again", options=4, seed=1)
+    assert again == counts
+    assert read(tmp_path / "again").questions == made.questions
+
+
+def test_the_premise_of_another_says_nothing_of_the_item(tmp_path):
+    build_choices(ontology(tmp_path / "ontology"), tmp_path / "built", options=4)
+    for row in lines_of(tmp_path / "built" / "controls" / "rdfs9-32.jsonl"):
+        first, second, _ = row["prompt"].split(". ", 2)
+        assert first.endswith(f" is a {row['lure']}")
+        assert row["gold"][4:] != row["lure"]
+        assert first.partition(" is a ")[0] != second.partition(" is a ")[2]
+        assert f") {row['lure']}" in row["prompt"]
+
+
+def test_an_ontology_in_which_all_is_right(tmp_path):
+    folder = tmp_path / "small"
+    above = [{"uuu": f"c{number}", "xxx": ["top"]} for number in range(21)]
+    write(
+        folder / "memorizing" / "subClassOf.jsonl",
+        *above[:20],
+        {"uuu": "c20", "xxx": [f"c{n}" for n in range(20)] + ["top"]},
+    )
+    (folder / "ontology").mkdir()
+    entries = [{"rdfs:label": row["uuu"], "rdfs:subClassOf": row["xxx"]} for row in above]
+    (folder / "ontology" / "class.json").write_text(json.dumps(entries))
+    (folder / "ontology" / "property.json").write_text("[]")
+    with pytest.raises(BadInput, match="found no wrong option"):
+        build_choices(folder, tmp_path / "built")
+    assert not (tmp_path / "built").exists()
+
+
+@pytest.mark.parametrize("limit", [7, 20, 60])
+def test_a_sample_holds_items_together(tmp_path, limit):
+    build_choices(ontology(tmp_path / "ontology"), tmp_path / "built", options=4)
+    for seed in range(5):
+        chosen = select(read(tmp_path / "built"), Selection(limit=limit, seed=seed)).data
+        assert len(chosen.queries) == limit
+        forms = Counter(query.groups["item"] for query in chosen.queries if "item" in query.groups)
+        assert set(forms.values()) <= {4}
+        ids = {query.id for query in chosen.queries}
+        assert {query.groups["premise"] for query in chosen.queries if "item" in query.groups} <= ids
+
+
+def test_faults_of_premises_and_lures(tmp_path):
+    folder = tmp_path / "quiz"
+    memory = {"prompt": "What is the superclass of ant? (a) insect, (b) boat", "gold": "insect"}
+    write(folder / "memorizing" / "subClassOf.jsonl", memory)
+    about = {"prompt": "What is the type of X? (a) boat, (b) insect, (c) tree", "gold": "(b) insect"}
+    file = write(
+        folder / "controls" / "rdfs9-32.jsonl",
+        about | {"premise": "subClassOf/0", "lure": "boat"},
+        about | {"premise": "type/0", "lure": "boat"},
+        about | {"premise": 3, "lure": "boat"},
+        about | {"premise": "subClassOf/0", "lure": "insect"},
+        about | {"premise": "subClassOf/0", "lure": "ship"},
+        about | {"premise": "subClassOf/0", "lure": None},
+    )
+    with pytest.raises(BadInput) as error:
+        read(folder)
+    assert [fault.partition(".jsonl:")[2].partition(":")[0] for fault in error.value.faults] == list("23456")
+    assert all("\n" not in fault for fault in error.value.faults)
+    write(file, about | {"premise": "subClassOf/7"})
+    with pytest.raises(BadInput, match="names the premise 'subClassOf/7', which is no question of memorizing"):
+        read(folder)
+    write(file, about | {"premise": "subClassOf/0", "lure": "boat"})
+    [query] = [query for query in read(folder).queries if "rule" in query.groups]
+    assert is_choices(folder)
+    assert query.groups == {
+        "options": "3", "rule": "rdfs9", "control": "P1 of another item", "premise": "subClassOf/0",
+        "item": "rdfs9 subClassOf/0", "lure": "boat",
+    }  # fmt: skip
+    write(folder / "memorizing" / "type.jsonl", memory | {"premise": "subClassOf/0"})
+    with pytest.raises(BadInput, match="'premise' belongs to files of rules"):
+        read(folder)
+
+
+def test_more_right_answers_may_be_told():
+    from tests.test_choice import ontology as tiny
+    from tests.test_choice import query
+
+    data = tiny(query())
+    assert set(choices(data, 20, 0, lambda asked: {"agent"}).candidates["type/0"].ids) == {
+        "player",
+        "work",
+        "bank",
+        "tower",
+    }
