@@ -263,7 +263,7 @@ def ranks_of(draw, effect, memory, reminds):
 def concluded(seed, effect):
     draw = np.random.default_rng(seed)
     memory = draw.random(100) < 0.5
-    # A model that only looks like a reasoner, and as much so without training; or a reasoner, and a twin without memory.
+    # A model that only looks like a reasoner, as much so without training; or a reasoner, and a twin without memory.
     twin = 0 if effect else 4
     both = [ranks_of(draw, effect, memory, 4), ranks_of(draw, 0, draw.random(100) < 0.5, twin)]
     found = []

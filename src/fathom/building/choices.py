@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import ANSWER, SUBJECT
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.formats import locate, read
 from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question_line, write_choices
 from fathom.formats.hierarchy import Hierarchy, read_hierarchy
@@ -29,6 +29,7 @@ from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, rig
 from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS
 from fathom.reading import Json
 from fathom.store.files import whole_folder
+from fathom.store.made import in_the_way, made_by, sign
 
 Rows = list[Json]
 SAID, UNSAID = "22", "02"
@@ -44,12 +45,13 @@ def build_choices(
     :param options: 2 to 26.
     :raises BadInput: other data, *out* is there already, a property without a sentence pattern, a question for which
         the ontology has no wrong option.
+    :raises MadeBefore: the same call has made *out*.
     """
     folder = locate(data)
     if not is_ontoprobe(folder):
         raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
-    if out.exists():
-        raise BadInput(f"{out} is there already: delete it, or choose another --out")
+    said = made_by("build choices", {"options": options, "seed": seed, "subset": subset}, files=[folder])
+    refuse(in_the_way(out, said))
     whole = read(folder)
     hierarchy, chosen = read_hierarchy(folder, whole), select(whole, Selection(subset=subset)).data
     asked = choices(chosen, options, seed, hierarchy.right_too)
@@ -57,6 +59,7 @@ def build_choices(
     files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)
     with whole_folder(out) as made:
         write_choices(made, files)
+        sign(made, said)
     return {name: len(rows) for name, rows in files.items()}
 
 
