@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
-from fathom.building.ontology.gathering import Notes, gather_classes, gather_properties, unknown_patterns
-from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load
+from fathom.building.ontology.gathering import Classes, Sampling, gather_classes, gather_properties, unknown_patterns
+from fathom.building.ontology.intake import Intake
+from fathom.building.ontology.labels import Naming
+from fathom.building.ontology.notes import Notes
+from fathom.building.ontology.omissions import (
+    note_data_properties,
+    note_expressions,
+    note_imports,
+    note_undeclared,
+)
+from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.ontoprobe import (
@@ -20,6 +29,7 @@ from fathom.formats.ontoprobe import (
     SPLIT_SIZES,
     OntologyClass,
     OntologyProperty,
+    clean,
     task_lines,
     write_ontoprobe,
 )
@@ -38,6 +48,7 @@ _ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
 class Built(NamedTuple):
     """:param tasks: items of each; 0 where there are too few.
     :param defaults: labels whose pattern is the default.
+    :param from_iris: labels that are ends of IRIs, as nothing else names what has them.
     """
 
     out: Path
@@ -46,6 +57,7 @@ class Built(NamedTuple):
     tasks: dict[str, int]
     defaults: set[str]
     notes: list[str]
+    from_iris: list[str]
 
 
 def build_ontology(
@@ -56,6 +68,7 @@ def build_ontology(
     instances: int = INSTANCES,
     seed: int = 0,
     progress: Progress = lambda done, total: None,
+    naming: Naming = Naming(),
 ) -> Built:
     """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
 
@@ -63,6 +76,7 @@ def build_ontology(
     :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
     :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
+    :param naming: which labels are read.
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
         for every task; nothing is written.
     """
@@ -70,26 +84,59 @@ def build_ontology(
         lambda: find_files(inputs),
         lambda: read_patterns(patterns),
         lambda: _check(inputs, endpoints, out),
+        naming.iris,
     )
     notes = Notes()
+    notes.add_all(not_read(inputs), "files in folders are in a syntax that is not read")
     with ExitStack() as stack:
         sources: list[Source] = list(endpoints)
+        intake = Intake(naming)
         triples = 0
         if files:
-            store = load(files, out.parent, stack, progress)
+            store = load(files, out.parent, stack, progress, intake.take)
             triples = len(store)
             sources.insert(0, store)
-        classes = gather_classes(sources, instances, seed, notes, progress)
-        properties, defaults = gather_properties(sources, classes, given, notes)
+            intake.tell(notes)
+        classes = gather_classes(sources, Sampling(instances, seed), naming, notes, progress)
+        properties, defaults, called, bare = gather_properties(sources, classes, given, naming, notes)
+        if classes.bare or bare:
+            intake.tell_languages(notes)
+        _note_omissions(sources, files, notes)
     notes.add_all(unknown_patterns(given, properties), f"names in {patterns} are of no property")
-    tasks = {task: _shuffled(rows, task, seed) for task, rows in task_lines(classes.found, properties).items()}
+    lines = _with_stated_types(task_lines(classes.found, properties), classes)
+    tasks = {task: _shuffled(rows, task, seed) for task, rows in lines.items()}
     enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
     counts = {task: len(enough.get(task, ())) for task in TASKS}
-    built = Built(out, classes.found, properties, counts, defaults, notes)
+    built = Built(out, classes.found, properties, counts, defaults, notes, [*classes.from_iris, *called])
     with whole_folder(out) as folder:
         write_ontoprobe(folder, classes.found, properties, defaults, enough)
-        write_json(folder / "manifest.json", _manifest(built, files, endpoints, triples, instances, seed))
+        about = _manifest(built, files, endpoints, triples, instances, seed)
+        write_json(folder / "manifest.json", about | _labels_read(built, naming))
     return built
+
+
+def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Notes) -> None:
+    note_undeclared(sources, notes)
+    note_data_properties(sources, notes)
+    note_expressions(sources, notes)
+    note_imports(sources, {file.name for file in files}, notes)
+
+
+def _with_stated_types(tasks: dict[str, list[Json]], classes: Classes) -> dict[str, list[Json]]:
+    """The tasks, with all that a thing is stated to be among its right answers, though it was sampled of one class."""
+    for row in tasks["type"]:
+        row["xxx"] = list(dict.fromkeys((*row["xxx"], *classes.types.get(clean(row["uuu"]), ()))))
+    return tasks
+
+
+def _labels_read(built: Built, naming: Naming) -> Json:
+    """What a manifest says of labels where they are not the usual ones."""
+    found: Json = {}
+    if naming != Naming():
+        found["labels"] = {"language": naming.language, "properties": naming.iris()}
+    if built.from_iris:
+        found["labels_from_iris"] = sorted(built.from_iris)
+    return found
 
 
 def read_patterns(file: Path | None) -> dict[str, str]:
@@ -184,6 +231,8 @@ def ontology_tables(built: Built) -> list[Table]:
         "  aligned with another vocabulary": sum(len(entry.iris) > 1 for entry in built.properties),
         "default patterns": len(built.defaults),
     }
+    if built.from_iris:
+        found["labels from the ends of IRIs"] = len(built.from_iris)
     notes = (
         (f'default patterns ("[X]\'s … is [Y] ."): {", ".join(sorted(built.defaults)[:5])}; --patterns gives better',)
         if built.defaults

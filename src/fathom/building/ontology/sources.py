@@ -1,8 +1,8 @@
 """Where ontologies are asked from, with the same queries: RDF files in a local store, or a SPARQL endpoint.
 
-RDF is N-Triples, Turtle and RDF/XML, plain, ``.gz`` or ``.bz2``. Only what the queries ask about is kept (types,
-English labels, hierarchies, constraints, equivalences), so that a dump of hundreds of millions of triples becomes a
-store of those that matter.
+RDF is whatever :mod:`fathom.formats.rdf_syntax` reads, plain, ``.gz`` or ``.bz2``. Only what the queries ask about is
+kept (types, labels, hierarchies, domains, constraints, equivalences, lists of classes), so that a dump of hundreds of
+millions of triples becomes a store of those that matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 import fathom
 from fathom.errors import BadInput, MissingExtra, refuse
-from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
+from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.reading import Faults, Unreadable, check_file, stands
 from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
 
@@ -46,17 +46,21 @@ IN_MEMORY = 256 << 20
 _UNPACKED_SIZE = 12
 """How much larger dumps are unpacked: about."""
 _WIKIDATA = "http://www.wikidata.org/prop/"
+_RDF_NAMES = ("type", "first", "rest")
+_RDFS_NAMES = ("label", "subClassOf", "subPropertyOf", "domain", "range")
+_OWL_NAMES = (
+    *("equivalentClass", "equivalentProperty", "intersectionOf", "unionOf", "disjointUnionOf", "disjointWith"),
+    *("members", "inverseOf", "deprecated", "imports", "versionIRI", "complementOf", "oneOf", "hasValue", "hasSelf"),
+    *("someValuesFrom", "allValuesFrom", "cardinality", "minCardinality", "maxCardinality"),
+    *("qualifiedCardinality", "minQualifiedCardinality", "maxQualifiedCardinality"),
+)
+_SCHEMA_NAMES = ("domainIncludes", "rangeIncludes", "inverseOf", "supersededBy")
 KEPT = frozenset(
     {
-        "http://www.w3.org/1999/02/22-rdf-syntax-ns#type",
-        *(
-            f"http://www.w3.org/2000/01/rdf-schema#{name}"
-            for name in ("label", "subClassOf", "subPropertyOf", "domain", "range")
-        ),
-        *(
-            f"http://www.w3.org/2002/07/owl#{name}"
-            for name in ("complementOf", "equivalentClass", "equivalentProperty")
-        ),
+        *(f"http://www.w3.org/1999/02/22-rdf-syntax-ns#{name}" for name in _RDF_NAMES),
+        *(f"http://www.w3.org/2000/01/rdf-schema#{name}" for name in _RDFS_NAMES),
+        *(f"http://www.w3.org/2002/07/owl#{name}" for name in _OWL_NAMES),
+        *(f"{scheme}://schema.org/{name}" for scheme in ("http", "https") for name in _SCHEMA_NAMES),
         "http://wikiba.se/ontology#propertyType",
         "http://wikiba.se/ontology#rank",
         *(f"{_WIKIDATA}direct/{name}" for name in ("P1628", "P1647", "P1709", "P2302")),
@@ -73,6 +77,8 @@ class Source(Protocol):
     """Something that answers the queries of this package."""
 
     name: str
+    at_hand: bool
+    """Whether all it holds is at hand, so that what is left out of it can be counted."""
 
     def rows(self, query: str) -> Iterator[Row]:
         """All solutions, in the query's order. :raises BadInput: it cannot be asked."""
@@ -99,6 +105,8 @@ def page_query(query: str, start: int, size: int) -> str:
 
 class LocalStore:
     """:param store: a ``pyoxigraph.Store``; nothing else may hold it, so that :meth:`close` closes it."""
+
+    at_hand = True
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store
@@ -138,13 +146,20 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
             faults.append(f"--input {given}: there is no such file")
         elif not members:
             faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
+            faults += [f"--input {given / said}" for said in not_read([given])]
         elif not all(kind_of(file) for file in members):
-            faults.append(f"--input {given}: expected {_ENDINGS}")
+            faults.append(f"--input {given}: {conversion(given) or f'expected {_ENDINGS}'}")
         else:
             faults += [f"--input {fault}" for file in members for fault in _no_file(file)]
         found += members
     refuse(faults)
     return list(dict.fromkeys(found))
+
+
+def not_read(inputs: Sequence[Path]) -> list[str]:
+    """Of files in folders given that are in a syntax of ontologies that is no RDF: the name, and how to convert it."""
+    files = [file for given in inputs if given.is_dir() for file in sorted(given.iterdir())]
+    return [f"{file.name}: {said}" for file in files if (said := conversion(file))]
 
 
 def _no_file(path: Path) -> list[str]:
@@ -156,11 +171,19 @@ def _no_file(path: Path) -> list[str]:
     return []
 
 
-def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
+def load(
+    files: Sequence[Path],
+    place: Path,
+    stack: ExitStack,
+    progress: Progress,
+    take: Callable[[Iterable[Any], Callable[[Any], bool]], Iterator[Any]],
+) -> LocalStore:
     """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
 
     :param place: where that folder may be made.
     :param progress: called with (bytes read, bytes to read).
+    :param take: given statements, and whether a query asks for one, gives those to store
+        (:meth:`~fathom.building.ontology.intake.Intake.take`).
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """
@@ -183,15 +206,14 @@ def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progres
         def told(done: int, before: int = before) -> None:
             progress(before + done, total)
 
-        local.fill(filter(_is_kept, quads(file, faults, f"file:///{file.name}", told)))
+        local.fill(take(quads(file, faults, f"file:///{file.name}", told, apart=True), _is_kept))
         before += file.stat().st_size
     faults.stop_if_any()
     return local
 
 
 def _is_kept(quad: Any) -> bool:
-    language = getattr(quad.object, "language", None)
-    return quad.predicate.value in KEPT and (language is None or language.split("-")[0] == "en")
+    return quad.predicate.value in KEPT
 
 
 class _Answer(NamedTuple):
@@ -207,6 +229,8 @@ class Endpoint:
     :param timeout: seconds an answer may take.
     :param pause: seconds to wait before the second attempt; doubled before each further one.
     """
+
+    at_hand = False
 
     def __init__(self, address: str, page: int = 10_000, timeout: float = 120.0, pause: float = 2.0) -> None:
         host_of(address, "--endpoint", "https://dbpedia.org/sparql")
@@ -306,6 +330,11 @@ def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
     if not isinstance(bindings, list) or not all(isinstance(value, str) for row in found for value in row.values()):
         raise TypeError("a value is no text")
     return found
+
+
+def at_hand(sources: Iterable[Source]) -> list[Source]:
+    """Those of which everything is at hand: files."""
+    return [source for source in sources if source.at_hand]
 
 
 def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[Row]:
