@@ -124,8 +124,10 @@ def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Not
 
 def _with_stated_types(tasks: dict[str, list[Json]], classes: Classes) -> dict[str, list[Json]]:
     """The tasks, with all that a thing is stated to be among its right answers, though it was sampled of one class."""
+    above = {found.label: found.superclasses for found in classes.found}
     for row in tasks["type"]:
-        row["xxx"] = list(dict.fromkeys((*row["xxx"], *classes.types.get(clean(row["uuu"]), ()))))
+        stated = classes.types.get(clean(row["uuu"]), ())
+        row["xxx"] = list(dict.fromkeys((*row["xxx"], *(name for kind in stated for name in (kind, *above[kind])))))
     return tasks
 
 

@@ -21,8 +21,7 @@ _WIKIDATA = "http://www.wikidata.org/entity/"
 class Classes(NamedTuple):
     """:param found: in the order of their IRIs.
     :param label_of: of those that have a good one, by IRI.
-    :param types: labels of all classes that things are stated to be of, by their names as they are asked; of those
-        sampled.
+    :param types: labels of the classes that sampled things are stated to be of, by their names as they are asked.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
     """
@@ -72,10 +71,11 @@ def gather_classes(
     edges = _class_edges(sources, holders, label_of, notes)
     found = []
     sample = _Sample(label_of, edges)
+    values = {"seed": sampling.seed, "size": sampling.size, **naming.values()}
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
-        values = {"class": iri, "seed": sampling.seed, "size": sampling.size, **naming.values()}
-        names = sample.of(list(rows_of(holders[iri], "instances", **values))[: sampling.size])
+        rows = rows_of(holders[iri], "instances", **{"class": iri}, **values)
+        names = sample.of(list(rows)[: sampling.size])
         found.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     if sample.nameless:
@@ -89,7 +89,7 @@ class _Sample:
     def __init__(self, label_of: Mapping[str, str], edges: Edges) -> None:
         self._label_of, self._edges = label_of, edges
         self._above: dict[str, tuple[str, ...]] = {}
-        self.types: dict[str, dict[str, None]] = {}
+        self.types: dict[str, tuple[str, ...]] = {}
         self.nameless = 0
 
     def above(self, iri: str) -> tuple[str, ...]:
@@ -107,9 +107,10 @@ class _Sample:
                 self.nameless += 1
                 continue
             names[name] = None
-            types = self.types.setdefault(clean(name), {})
+            stated = dict.fromkeys(self.types.get(clean(name), ()))
             for iri in sorted(row.get("types", "").split(" ")):
-                types |= dict.fromkeys((*_labelled([iri], self._label_of), *self.above(iri)))
+                stated |= dict.fromkeys((self._label_of[iri],) if iri in self._label_of else self.above(iri))
+            self.types[clean(name)] = tuple(stated)
         return tuple(names)
 
 

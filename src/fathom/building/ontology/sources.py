@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from email.message import Message
-from functools import partial
+from functools import cache, partial
 from http.client import HTTPException
 from pathlib import Path
 from string import Template
@@ -87,7 +87,12 @@ class Source(Protocol):
 
 def query_text(name: str, **values: object) -> str:
     """A query of :data:`QUERIES`, its ``$`` places filled."""
-    return Template((QUERIES / f"{name}.rq").read_text(encoding="utf-8")).substitute(values)
+    return _template(name).substitute(values)
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((QUERIES / f"{name}.rq").read_text(encoding="utf-8"))
 
 
 def page_query(query: str, start: int, size: int) -> str:
