@@ -76,7 +76,7 @@ def conversion(file: Path, found: str | None = None) -> str | None:
     if syntax is None:
         return None
     target = f"{file.name.removesuffix(file.suffix)}.ttl"
-    return f"{syntax} is not read: convert it with ROBOT, robot convert --input {file.name} --output {target}"
+    return f"{syntax}, which is not read: convert it with ROBOT, robot convert --input {file.name} --output {target}"
 
 
 def quads(
