@@ -75,7 +75,8 @@ def conversion(file: Path, found: str | None = None) -> str | None:
     syntax = _NOT_RDF.get(found or _ending(file))
     if syntax is None:
         return None
-    target = f"{file.name.removesuffix(file.suffix)}.ttl"
+    stem = file.name.removesuffix(file.suffix)
+    target = f"{stem}{'-rdf' * (_ending(file) == '.ttl')}.ttl"
     return f"{syntax}, which is not read: convert it with ROBOT, robot convert --input {file.name} --output {target}"
 
 
