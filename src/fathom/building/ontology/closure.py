@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fathom.building.ontology.hierarchy import Edges, Step, chain
 from fathom.building.ontology.labels import one_line
 from fathom.building.ontology.notes import Notes
-from fathom.building.ontology.sources import Source, rows_of
+from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 
 _OWL = "http://www.w3.org/2002/07/owl#"
 _EVERYTHING = (f"{_OWL}Thing", "http://www.w3.org/2000/01/rdf-schema#Resource")
@@ -32,7 +32,7 @@ class ClassSteps(NamedTuple):
 def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
     """The hierarchy of classes, step by step; notes say what is said of everything and of nothing."""
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
-    for row in rows_of(sources, "class_parts"):
+    for row in rows_of_lists(sources, "class_parts", notes):
         step = (row["class"], row["part"])
         steps.append(step if row["side"] == "below" else (step[1], step[0]))
     same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
@@ -58,7 +58,7 @@ def note_inconsistent(sources: Sequence[Source], edges: Edges, label_of: Mapping
     """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
     groups: dict[str, set[int]] = defaultdict(set)
     of_list: dict[str, int] = {}
-    for row in rows_of(sources, "disjoint_classes"):
+    for row in rows_of_lists(sources, "disjoint_classes", notes):
         number = len(of_list)
         if "group" in row:
             groups[row["class"]].add(of_list.setdefault(row["group"], number))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.notes import Notes
-from fathom.building.ontology.sources import Row, Source, rows_of
+from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
 from fathom.formats.ontoprobe import OntologyClass, clean
 
 SIDES = ("domain", "range")
@@ -52,7 +52,7 @@ def gather_sides(
     :param inverses: of these, the properties that say the same the other way round.
     """
     known = _class_names(sources, label_of)
-    domains = list(rows_of(sources, "domains"))
+    domains = [*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)]
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
     stated = _grouped(_known(domains, {}, home, known, outside))

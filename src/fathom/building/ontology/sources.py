@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
+from fathom.building.ontology.notes import Notes
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.reading import Faults, Unreadable, check_file, stands
@@ -347,3 +348,17 @@ def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[
     text = query_text(name, **values)
     for source in sources:
         yield from source.rows(text)
+
+
+def rows_of_lists(sources: Iterable[Source], name: str, notes: Notes) -> Iterator[Row]:
+    """What all sources say to a query that follows RDF's lists, which not every server can: a note says which cannot.
+
+    :raises BadInput: a file cannot be asked.
+    """
+    for source in sources:
+        try:
+            yield from list(source.rows(query_text(name)))
+        except BadInput as error:
+            if source.at_hand:
+                raise
+            notes.append(f"the query {name} is not answered, and what it asks for is left out: {error.faults[0]}")
