@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -72,6 +72,28 @@ def review(
     show([review_table(read_review(file))], format)
 
 
+Language = Annotated[
+    str, option(Group.PROMPTS, "Language of the labels; those without a language count where it has none.")
+]
+LabelProperties = Annotated[
+    list[str] | None,
+    option(
+        Group.PROMPTS,
+        "Property that gives labels (skos:prefLabel, or an IRI), the best first; may be repeated. By default "
+        "rdfs:label, then skos:prefLabel.",
+    ),
+]
+NamesFromIris = Annotated[
+    bool,
+    option(
+        Group.PROMPTS,
+        "Call what has no label by the end of its IRI (CheesyPizza: cheesy pizza). Where no class, or no property, has "
+        "a label, it is done anyway.",
+        "--names-from-iris",
+    ),
+]
+
+
 def ontology(
     out: NewFolder,
     inputs: list[Path] = option(
@@ -92,22 +114,9 @@ def ontology(
         "Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
         default=None,
     ),
-    language: str = option(
-        Group.PROMPTS, "Language of the labels; those without a language count where it has none.", default="en"
-    ),
-    label_property: list[str] = option(
-        Group.PROMPTS,
-        "Property that gives labels (skos:prefLabel, or an IRI), the best first; may be repeated. By default "
-        "rdfs:label, then skos:prefLabel.",
-        default=[],
-    ),
-    names_from_iris: bool = option(
-        Group.PROMPTS,
-        "Call what has no label by the end of its IRI (CheesyPizza: cheesy pizza). Where no class, or no property, has "
-        "a label, it is done anyway.",
-        "--names-from-iris",
-        default=False,
-    ),
+    language: Language = "en",
+    label_property: LabelProperties = None,
+    names_from_iris: NamesFromIris = False,
     instances: int = option(Group.SELECTION, "Sample at most this many instances of each class.", default=20, min=0),
     seed: Seed = 0,
     timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
@@ -117,7 +126,7 @@ def ontology(
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
     from fathom.building.ontology import Endpoint, Naming, build_ontology, ontology_tables
 
-    naming = Naming(language, tuple(label_property) or Naming().properties, names_from_iris)
+    naming = Naming(language, tuple(label_property or ()) or Naming().properties, names_from_iris)
     servers = [Endpoint(address, page, timeout) for address in endpoints]
     with stoppable(STOPPED), progress_bar("bytes of files, then classes") as progress:
         built = build_ontology(inputs, servers, out, patterns, instances, seed, progress, naming)

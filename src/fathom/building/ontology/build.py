@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
-from fathom.building.ontology.gathering import Classes, Sampling, gather_classes, gather_properties, unknown_patterns
+from fathom.building.ontology.gathering import (
+    Classes,
+    Properties,
+    Sampling,
+    gather_classes,
+    gather_properties,
+    unknown_patterns,
+)
 from fathom.building.ontology.intake import Intake
 from fathom.building.ontology.labels import Naming
 from fathom.building.ontology.notes import Notes
@@ -88,31 +95,50 @@ def build_ontology(
     )
     notes = Notes()
     notes.add_all(not_read(inputs), "files in folders are in a syntax that is not read")
+    sampling = Sampling(instances, seed)
+    classes, properties, triples = _gather(files, endpoints, out.parent, given, sampling, naming, notes, progress)
+    notes.add_all(unknown_patterns(given, properties.found), f"names in {patterns} are of no property")
+    tasks = _tasks(classes, properties, seed)
+    enough = _large_enough(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
+    counts = {task: len(enough.get(task, ())) for task in TASKS}
+    called = [*classes.from_iris, *properties.from_iris]
+    built = Built(out, classes.found, properties.found, counts, properties.defaults, notes, called)
+    with whole_folder(out) as folder:
+        write_ontoprobe(folder, built.classes, built.properties, built.defaults, enough)
+        about = _manifest(built, files, endpoints, triples, instances, seed)
+        write_json(folder / "manifest.json", about | _labels_read(built, naming))
+    return built
+
+
+def _gather(
+    files: Sequence[Path],
+    endpoints: Sequence[Endpoint],
+    place: Path,
+    patterns: Mapping[str, str],
+    sampling: Sampling,
+    naming: Naming,
+    notes: Notes,
+    progress: Progress,
+) -> tuple[Classes, Properties, int]:
+    """What all sources together hold, and how many triples of the files are kept.
+
+    :param place: where a large store may lie meanwhile.
+    """
     with ExitStack() as stack:
         sources: list[Source] = list(endpoints)
         intake = Intake(naming)
         triples = 0
         if files:
-            store = load(files, out.parent, stack, progress, intake.take)
+            store = load(files, place, stack, progress, intake.take)
             triples = len(store)
             sources.insert(0, store)
             intake.tell(notes)
-        classes = gather_classes(sources, Sampling(instances, seed), naming, notes, progress)
-        properties, defaults, called, bare = gather_properties(sources, classes, given, naming, notes)
-        if classes.bare or bare:
+        classes = gather_classes(sources, sampling, naming, notes, progress)
+        properties = gather_properties(sources, classes, patterns, naming, notes)
+        if classes.bare or properties.bare:
             intake.tell_languages(notes)
         _note_omissions(sources, files, notes)
-    notes.add_all(unknown_patterns(given, properties), f"names in {patterns} are of no property")
-    lines = _with_stated_types(task_lines(classes.found, properties), classes)
-    tasks = {task: _shuffled(rows, task, seed) for task, rows in lines.items()}
-    enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
-    counts = {task: len(enough.get(task, ())) for task in TASKS}
-    built = Built(out, classes.found, properties, counts, defaults, notes, [*classes.from_iris, *called])
-    with whole_folder(out) as folder:
-        write_ontoprobe(folder, classes.found, properties, defaults, enough)
-        about = _manifest(built, files, endpoints, triples, instances, seed)
-        write_json(folder / "manifest.json", about | _labels_read(built, naming))
-    return built
+    return classes, properties, triples
 
 
 def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Notes) -> None:
@@ -122,13 +148,15 @@ def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Not
     note_imports(sources, {file.name for file in files}, notes)
 
 
-def _with_stated_types(tasks: dict[str, list[Json]], classes: Classes) -> dict[str, list[Json]]:
-    """The tasks, with all that a thing is stated to be among its right answers, though it was sampled of one class."""
+def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
+    """The items of each task, in the order that *seed* gives them. All that a thing is stated to be is right, though it
+    was sampled of one class."""
+    tasks = task_lines(classes.found, properties.found)
     above = {found.label: found.superclasses for found in classes.found}
     for row in tasks["type"]:
         stated = classes.types.get(clean(row["uuu"]), ())
         row["xxx"] = list(dict.fromkeys((*row["xxx"], *(name for kind in stated for name in (kind, *above[kind])))))
-    return tasks
+    return {task: _shuffled(rows, task, seed) for task, rows in tasks.items()}
 
 
 def _labels_read(built: Built, naming: Naming) -> Json:
