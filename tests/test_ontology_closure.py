@@ -63,6 +63,11 @@ def noted(built, *parts: str) -> None:
         ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", {"animal"}),  # for sure an animal; the rest is open
         ("r:domain [ o:intersectionOf ( :Child [ o:unionOf ( :Human :Robot ) ] ) ]", {"child"}),
         ("r:domain [ o:unionOf ( :Human :Child ) ] , [ o:unionOf ( :Animal :Human ) ]", {"human"}),
+        # Of a human or something outside the list "human" is right, but only "animal" is sure where both are stated.
+        ("r:domain [ o:unionOf ( :Human :Alien ) ]", {"human"}),
+        ("r:domain :Animal , [ o:unionOf ( :Human :Alien ) ]", {"animal"}),
+        ("r:domain :Animal , [ o:unionOf ( :Human [ o:complementOf :Robot ] ) ]", {"animal"}),
+        ("r:domain :Human , [ o:unionOf ( o:Thing :Child ) ]", {"human"}),
         ("s:domainIncludes :Human , :Animal", {"animal"}),  # one of them holds: the wider
         ("s:domainIncludes :Human , :Robot", {"human", "robot"}),
         ("h:domainIncludes :Child , :Robot , :Human", {"human", "robot"}),
@@ -90,6 +95,18 @@ def test_unions_of_which_none_is_within_the_other_have_no_one_answer(tmp_path):
     )
     assert built.tasks["domain"] == 0
     noted(built, "1 domains or ranges name several classes, none above the others: p (domain: human, robot, plant)")
+
+
+def test_unions_with_everything_say_nothing(tmp_path):
+    said = "r:domain [ o:unionOf ( o:Thing :Human ) ] ; r:range :Robot , [ o:unionOf ( :Alien :Ghost ) ]"
+    built = made(tmp_path, f"{CLASSES} :p a o:ObjectProperty ; r:label 'touches' ; {said} .")
+    assert built.tasks["domain"] == 0
+    noted(built, "1 domains or ranges are unions with owl:Thing, which is anything: left out, as of: http://e.org/p")
+    noted(
+        built, "2 classes named as domain or range are not in the list of classes: http://e.org/Alien, http://e.org/G"
+    )
+    assert golds(tmp_path, "range") == {"touches": {"robot"}}
+    assert "several classes" not in "\n".join(built.notes)
 
 
 def test_unions_of_two_files_are_not_mixed(tmp_path):
@@ -499,6 +516,13 @@ def test_other_syntaxes_are_named(tmp_path, fathom, ending, text, message):
     assert code == 2
     (line,) = err.strip().splitlines()
     assert message.format(ending) in line
+
+
+def test_the_catalogue_of_protege_is_no_ontology(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "catalog-v001.xml").write_text("<catalog><uri/></catalog>", encoding="utf-8")
+    (tmp_path / "in" / "a.ttl").write_text(HEAD + CLASSES, encoding="utf-8")
+    assert build_ontology([tmp_path / "in"], [], tmp_path / "out").tasks["subClassOf"] == 2
 
 
 def test_other_syntaxes_in_a_folder_are_noted(tmp_path):

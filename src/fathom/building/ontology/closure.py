@@ -16,7 +16,8 @@ from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 
 _OWL = "http://www.w3.org/2002/07/owl#"
-_EVERYTHING = (f"{_OWL}Thing", "http://www.w3.org/2000/01/rdf-schema#Resource")
+EVERYTHING = (f"{_OWL}Thing", "http://www.w3.org/2000/01/rdf-schema#Resource")
+"""Classes that have every thing as an instance."""
 _NOTHING = f"{_OWL}Nothing"
 
 
@@ -36,18 +37,18 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
         step = (row["class"], row["part"])
         steps.append(step if row["side"] == "below" else (step[1], step[0]))
     same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
-    wide = [other for pair in same for one, other in (pair, pair[::-1]) if one in _EVERYTHING]
-    wide += [above for below, above in steps if below in _EVERYTHING]
+    wide = [other for pair in same for one, other in (pair, pair[::-1]) if one in EVERYTHING]
+    wide += [above for below, above in steps if below in EVERYTHING]
     empty = [other for pair in same for one, other in (pair, pair[::-1]) if one == _NOTHING]
     empty += [below for below, above in steps if above == _NOTHING]
     notes.add_all(
-        sorted({iri for iri in wide if iri not in _EVERYTHING}),
+        sorted({iri for iri in wide if iri not in EVERYTHING}),
         "classes are said to be everything (owl:Thing): that is left out, as it would make them right answers always",
     )
     notes.add_all(
         sorted({iri for iri in empty if iri != _NOTHING}), "classes are said to have no instances (owl:Nothing)"
     )
-    unsaid = (*_EVERYTHING, _NOTHING)
+    unsaid = (*EVERYTHING, _NOTHING)
     pairs = {min(pair, pair[::-1]): None for pair in same if not set(pair) & set(unsaid) and pair[0] != pair[1]}
     equal = {*pairs, *(pair[::-1] for pair in pairs)}
     kept = [step for step in steps if step not in equal and step[0] not in unsaid and step[1] != _NOTHING]

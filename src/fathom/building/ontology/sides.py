@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from fathom.building.ontology.closure import EVERYTHING
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
@@ -22,6 +23,8 @@ Side = tuple[str, str]
 """A property, and domain or range."""
 OneOf = dict[str, None]
 """Labels of classes of which one holds; a single one holds for sure."""
+_ANOTHER = ""
+"""In place of a label: a class that is not in the list, or has no name."""
 Above = Mapping[str, Collection[str]]
 """Of each label those of all classes above it."""
 
@@ -52,7 +55,7 @@ def gather_sides(
     :param inverses: of these, the properties that say the same the other way round.
     """
     known = _class_names(sources, label_of)
-    domains = [*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)]
+    domains = _narrow([*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)], notes)
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
     stated = _grouped(_known(domains, {}, home, known, outside))
@@ -68,8 +71,7 @@ def gather_sides(
         right = () if by_constraint and len(widest(ways[0], above)) > 1 else holding_together(ways, above)
         if right:
             answers[property_, side] = right
-        elif ways:
-            names = dict.fromkeys(name for way in ways for name in way)
+        elif names := dict.fromkeys(name for way in ways for name in way if name != _ANOTHER):
             ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
     if not (stated or included or constrained) and properties:
         notes.append("no property has a domain or a range")
@@ -89,7 +91,7 @@ def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str
             finest = [other for other in finest if not _finer(way, other, above)] + [way]
     chosen = finest[0] if len(finest) == 1 else [way[0] for way in finest if len(way) == 1]
     equal = [other for name in chosen for other in above.get(name, ()) if name in above.get(other, ())]
-    return tuple(dict.fromkeys((*chosen, *sorted(equal))))
+    return tuple(name for name in dict.fromkeys((*chosen, *sorted(equal))) if name != _ANOTHER)
 
 
 def widest(names: Collection[str], above: Above) -> list[str]:
@@ -122,6 +124,15 @@ def _ways(
     return told or constrained.get(place, [])
 
 
+def _narrow(rows: Sequence[Row], notes: Notes) -> list[Row]:
+    """Without unions that everything belongs to."""
+    wide = {row["whole"]: row["property"] for row in rows if "whole" in row and row["class"] in EVERYTHING}
+    notes.add_all(
+        sorted(wide.values()), "domains or ranges are unions with owl:Thing, which is anything: left out, as of"
+    )
+    return [row for row in rows if row.get("whole") not in wide]
+
+
 def _as_one(rows: Iterable[Row]) -> list[Row]:
     """Rows whose classes are alternatives: the parts of one union."""
     return [row | {"whole": ""} for row in rows]
@@ -146,16 +157,17 @@ def _known(
 
     :param labels: of classes, where the rows have some.
     :param outside: the others are added here.
-    :returns: of each row that counts the side, the union it is part of (a class by itself is its own) and the label.
+    :returns: of each row that counts the side, the union it is part of (a class by itself is its own) and the label;
+        what else stands in a union is :data:`_ANOTHER`.
     """
     for row in rows:
         if row["property"] in home:
             label = labels.get(row["class"])
             name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
-            if name is None:
+            if name is None and row["class"]:
                 outside[label or row["class"]] = None
-            else:
-                yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name
+            if name is not None or row.get("whole"):
+                yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name or _ANOTHER
 
 
 def _class_names(sources: Sequence[Source], label_of: Mapping[str, str]) -> dict[str, str]:

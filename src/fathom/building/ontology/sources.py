@@ -147,7 +147,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     """
     found, faults = [], []
     for given in inputs:
-        members = sorted(file for file in given.iterdir() if kind_of(file)) if given.is_dir() else [given]
+        members = sorted(filter(_is_member, given.iterdir())) if given.is_dir() else [given]
         if not stands(given):
             faults.append(f"--input {given}: there is no such file")
         elif not members:
@@ -160,6 +160,11 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
         found += members
     refuse(faults)
     return list(dict.fromkeys(found))
+
+
+def _is_member(file: Path) -> bool:
+    """Whether a file of a folder is RDF; Protégé leaves an XML file beside that says where imports lie."""
+    return kind_of(file) is not None and file.name != "catalog-v001.xml"
 
 
 def not_read(inputs: Sequence[Path]) -> list[str]:
