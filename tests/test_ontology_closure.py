@@ -241,6 +241,21 @@ def test_all_that_a_sampled_thing_is_stated_to_be_is_right(tmp_path):
     noted(built, "http://e.org/Loose (5)")
 
 
+def test_what_is_labelled_alike_is_right_of_what_is_below_either(tmp_path):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Zombie a o:Class ; r:label "zombie" ; r:subClassOf :Twin . :z a :Twin , :Zombie .
+:Twin a o:Class ; r:label "human" ; r:subClassOf :Human , :Robot .""",
+    )
+    noted(built, "1 classes have the label of another and are left out: 'human' (http://e.org/Twin, not http://e.org/H")
+    assert golds(tmp_path, "subClassOf") == {
+        "human": {"animal"},
+        "child": {"human", "animal"},
+        "zombie": {"human", "robot", "animal"},
+    }
+    assert golds(tmp_path, "type") == {"z": {"zombie", "human", "robot", "animal"}}
+
+
 # What is odd
 
 

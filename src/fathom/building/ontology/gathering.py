@@ -65,12 +65,12 @@ def gather_classes(
         holders[row["class"]][source] = None
     labels = best_labels((row for _, row in said), "class", naming.language)
     used = _in_use(sorted(holders), deprecated_terms(sources), "classes", notes)
-    label_of, from_iris, bare = good_labels(used, labels, "classes", naming, notes)
+    label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
     if not said:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     edges = _class_edges(sources, holders, label_of, notes)
     found = []
-    sample = _Sample(label_of, edges)
+    sample = _Sample(label_of | twins, edges)
     values = {"seed": sampling.seed, "size": sampling.size, **naming.values()}
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
@@ -95,7 +95,7 @@ class _Sample:
     def above(self, iri: str) -> tuple[str, ...]:
         """Labels of all classes above one."""
         if iri not in self._above:
-            self._above[iri] = _labelled(chain(iri, self._edges), self._label_of)
+            self._above[iri] = _above(iri, self._edges, self._label_of)
         return self._above[iri]
 
     def of(self, rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def gather_properties(
     for iri in sorted(home, key=_wikidata_first):
         groups[home[iri]].append(iri)
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
-    label_of, from_iris, bare = good_labels(list(groups), best, "properties", naming, notes)
+    label_of, from_iris, bare, twins = good_labels(list(groups), best, "properties", naming, notes)
     inverses = _inverses(sources, home)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
     edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes)
@@ -158,7 +158,7 @@ def gather_properties(
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
-        above = {name: pattern_of[name] for name in _labelled(chain(iri, edges), label_of)}
+        above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
         domains, ranges = answers.get((iri, "domain"), ()), answers.get((iri, "range"), ())
         if above or domains or ranges:
             found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label]))
@@ -258,8 +258,10 @@ def _wikidata_first(iri: str) -> tuple[bool, int, str]:
     return not iri.startswith(_WIKIDATA), len(iri), iri
 
 
-def _labelled(iris: Iterable[str], label_of: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(label_of[iri] for iri in iris if iri in label_of)
+def _above(iri: str, edges: Edges, label_of: Mapping[str, str]) -> tuple[str, ...]:
+    """Labels of all that is above, nearest first, without its own: a twin may be among them."""
+    names = dict.fromkeys(label_of[upper] for upper in chain(iri, edges) if upper in label_of)
+    return tuple(name for name in names if name != label_of.get(iri))
 
 
 def unknown_patterns(patterns: Iterable[str], properties: Iterable[OntologyProperty]) -> list[str]:

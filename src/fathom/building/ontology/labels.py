@@ -90,11 +90,13 @@ class Named(NamedTuple):
     """:param label_of: labels by IRI, of what has a good one.
     :param from_iris: those among these labels that are ends of IRIs.
     :param bare: how many things have no label.
+    :param twins: of what is left out as it has the label of another, that label by IRI: it is right of what is below.
     """
 
     label_of: dict[str, str]
     from_iris: list[str]
     bare: int
+    twins: dict[str, str]
 
 
 def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) -> dict[str, _Label | None]:
@@ -115,6 +117,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
     ends = _ends_of_iris(iris, labels, naming)
     good: dict[str, str] = {}
     taken: dict[str, str] = {}
+    twins: dict[str, str] = {}
     lacking, unreadable, same = [], [], []
     for iri in iris:
         label = labels[iri]
@@ -125,6 +128,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
             unreadable.append(f"{iri} ({text!r})")
         elif clean(text) in taken:
             same.append(f"{text!r} ({iri}, not {taken[clean(text)]})")
+            twins[iri] = good[taken[clean(text)]]
         else:
             good[iri], taken[clean(text)] = text, iri
     language = "an English label" if naming.language == LANGUAGE else f"a label in {naming.language!r}"
@@ -134,7 +138,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
     notes.add_all(same, f"{kind} have the label of another and are left out")
     called = [good[iri] for iri in ends if iri in good]
     notes.add_all(called, f"{kind} without {language} are called by the end of their IRI")
-    return Named(good, called, sum(labels[iri] is None for iri in iris))
+    return Named(good, called, sum(labels[iri] is None for iri in iris), twins)
 
 
 def name_of(iri: str) -> str:
