@@ -21,7 +21,7 @@ from fathom.data.faults import Faults
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence, Template
-from fathom.errors import BadInput, RunFailed
+from fathom.errors import BadInput, MadeBefore, RunFailed
 from fathom.formats import read
 from fathom.formats.choices import is_choices, read_choices, split_prompt
 from fathom.models.base import Attention
@@ -192,8 +192,10 @@ def test_built_questions_are_the_published_ones(shared_data, tmp_path):
     assert len(questions(published / "memorizing") - questions(tmp_path / "built" / "memorizing")) == 4
     built = read(tmp_path / "built")
     assert all("premise" in q.groups for q in built.queries if "rule" in q.groups)
-    with pytest.raises(BadInput, match="is there already"):
+    with pytest.raises(MadeBefore):
         build_choices(shared_data / "ontoprobe", tmp_path / "built")
+    with pytest.raises(BadInput, match="is there already"):
+        build_choices(shared_data / "ontoprobe", tmp_path / "built", seed=1)
     with pytest.raises(BadInput, match="is no ontology"):
         build_choices(tmp_path / "built", tmp_path / "other")
     assert not (tmp_path / "other").exists()

@@ -23,7 +23,8 @@ import pytest
 
 from fathom.building.ontology import Endpoint, build_ontology, sources
 from fathom.building.ontology.build import read_patterns
-from fathom.building.ontology.gathering import _labels, chain, cycles, edges_of
+from fathom.building.ontology.hierarchy import chain, cycles, edges_of
+from fathom.building.ontology.labels import best_labels
 from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
 from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
@@ -451,7 +452,7 @@ def test_labels_are_the_english_ones():
         {"class": "a", "label": "couleur"},
         {"class": "b"},
     ]
-    assert {iri: label and label.text for iri, label in _labels(rows, "class").items()} == {"a": "color", "b": None}
+    assert {iri: label and label.text for iri, label in best_labels(rows, "class").items()} == {"a": "color", "b": None}
 
 
 # What may be wrong with an ontology
@@ -495,7 +496,7 @@ def test_classes_without_good_labels_are_left_out(tmp_path):
         tmp_path, ':Bare a o:Class . :Dots a o:Class ; r:label " … " . :Twin a o:Class ; r:label "class  3" .'
     )
     assert (
-        "1 classes without an English label (rdfs:label, @en or without a language) are left out: http://e.org/Bare"
+        "1 classes without an English label (rdfs:label or skos:prefLabel, @en or without a language) are left out: http://e.org/Bare"
         in notes
     )
     assert "1 classes with a label without letters or digits are left out: http://e.org/Dots ('…')" in notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -72,11 +72,34 @@ def review(
     show([review_table(read_review(file))], format)
 
 
+Language = Annotated[
+    str, option(Group.PROMPTS, "Language of the labels; those without a language count where it has none.")
+]
+LabelProperties = Annotated[
+    list[str] | None,
+    option(
+        Group.PROMPTS,
+        "Property that gives labels (skos:prefLabel, or an IRI), the best first; may be repeated. By default "
+        "rdfs:label, then skos:prefLabel.",
+    ),
+]
+NamesFromIris = Annotated[
+    bool,
+    option(
+        Group.PROMPTS,
+        "Call what has no label by the end of its IRI (CheesyPizza: cheesy pizza). Where no class, or no property, has "
+        "a label, it is done anyway.",
+        "--names-from-iris",
+    ),
+]
+
+
 def ontology(
     out: NewFolder,
     inputs: list[Path] = option(
         Group.DATA,
-        "RDF: .nt, .ttl, .rdf, .owl or .xml, plain, .gz or .bz2, or a folder of these; may be repeated.",
+        "RDF: .nt, .ttl, .rdf, .owl, .xml, .nq, .trig, .n3 or .jsonld, plain, .gz or .bz2, or a folder of these; may "
+        "be repeated.",
         "--input",
         default=[],
     ),
@@ -91,6 +114,9 @@ def ontology(
         "Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
         default=None,
     ),
+    language: Language = "en",
+    label_property: LabelProperties = None,
+    names_from_iris: NamesFromIris = False,
     instances: int = option(Group.SELECTION, "Sample at most this many instances of each class.", default=20, min=0),
     seed: Seed = 0,
     timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
@@ -98,11 +124,12 @@ def ontology(
     format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
-    from fathom.building.ontology import Endpoint, build_ontology, ontology_tables
+    from fathom.building.ontology import Endpoint, Naming, build_ontology, ontology_tables
 
+    naming = Naming(language, tuple(label_property or ()) or Naming().properties, names_from_iris)
     servers = [Endpoint(address, page, timeout) for address in endpoints]
     with stoppable(STOPPED), progress_bar("bytes of files, then classes") as progress:
-        built = build_ontology(inputs, servers, out, patterns, instances, seed, progress)
+        built = build_ontology(inputs, servers, out, patterns, instances, seed, progress, naming)
     notes(built.notes)
     show(ontology_tables(built), format)
     if format == TableFormat.TEXT:

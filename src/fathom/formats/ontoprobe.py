@@ -50,17 +50,28 @@ class OntologyClass(NamedTuple):
 
 
 class OntologyProperty(NamedTuple):
-    """:param superproperties: sentence patterns by label, nearest first.
+    """:param iris: of all vocabularies that have it.
+    :param domains: labels of the classes that are right answers, most often one; so *ranges*.
+    :param superproperties: sentence patterns by label, nearest first.
     :param pattern: "[X] was born in [Y] ."
-    :param domain: label of a class, None where there is none; so *range*.
     """
 
     iris: tuple[str, ...]
     label: str
-    domain: str | None
-    range: str | None
+    domains: tuple[str, ...]
+    ranges: tuple[str, ...]
     superproperties: Mapping[str, str]
     pattern: str
+
+    @property
+    def domain(self) -> str | None:
+        """Label of the one class, None where there is none or several."""
+        return self.domains[0] if len(self.domains) == 1 else None
+
+    @property
+    def range(self) -> str | None:
+        """So the range."""
+        return self.ranges[0] if len(self.ranges) == 1 else None
 
 
 class _TaskItem(NamedTuple):
@@ -140,8 +151,8 @@ def write_ontoprobe(
                 "id": number,
                 "rdf:Property": list(found.iris),
                 "rdfs:label": found.label,
-                "rdfs:domain": found.domain,
-                "rdf:range": found.range,  # the published file spells it so
+                "rdfs:domain": found.domain or list(found.domains) or None,
+                "rdf:range": found.range or list(found.ranges) or None,  # the published file spells it so
                 "rdfs:subPropertyOf": dict(found.superproperties),
                 "pattern": found.pattern,
                 "pattern_is_default": found.label in by_default,
@@ -167,8 +178,8 @@ def task_lines(classes: Sequence[OntologyClass], properties: Sequence[OntologyPr
             for found in properties
             if found.superproperties
         ],
-        "domain": [{"uuu": asked[found.label], "xxx": [found.domain]} for found in properties if found.domain],
-        "range": [{"uuu": asked[found.label], "xxx": [found.range]} for found in properties if found.range],
+        "domain": [{"uuu": asked[found.label], "xxx": list(found.domains)} for found in properties if found.domains],
+        "range": [{"uuu": asked[found.label], "xxx": list(found.ranges)} for found in properties if found.ranges],
     }
 
 

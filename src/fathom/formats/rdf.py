@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
@@ -26,17 +24,12 @@ from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
 from fathom.data.queries import QuerySet
-from fathom.errors import MissingExtra
 from fathom.formats.base import Format
 from fathom.formats.kg import split_of
-from fathom.reading import Faults, Unreadable, opened
+from fathom.formats.rdf_syntax import quads
+from fathom.reading import Faults
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
-KINDS = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML"}
-"""pyoxigraph's formats by the ending of a file."""
-_IN_WORDS = {"N_TRIPLES": "N-Triples", "TURTLE": "Turtle", "RDF_XML": "RDF/XML"}
-PACKED = (".gz", ".bz2")
-_TOLD_EVERY = 1 << 16
 _RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
 _SCHEMA = ("http://schema.org/", "https://schema.org/")
 _NAME = [f"{_RDFS}label", f"{_SKOS}prefLabel", *(f"{s}name" for s in _SCHEMA)]
@@ -170,52 +163,6 @@ def _triples(file: Path, reader: _Collected, faults: Faults) -> np.ndarray[Any, 
     for statement in quads(file, faults):
         numbers.extend(reader.take(statement))
     return np.array(numbers, dtype=np.int32).reshape(-1, 3)
-
-
-def kind_of(file: Path) -> str | None:
-    """pyoxigraph's name of the format that a file's name stands for, however it is packed; None where it is no RDF."""
-    name = file.with_suffix("") if file.suffix in PACKED else file
-    return KINDS.get(name.suffix.lower())
-
-
-def quads(
-    file: Path, faults: Faults, base: str | None = None, progress: Callable[[int], None] = lambda done: None
-) -> Iterator[Any]:
-    """pyoxigraph's statements of a file, up to a fault.
-
-    :param base: what relative IRIs are relative to; without it they are faults.
-    :param progress: called now and then with the number of bytes read from the file as it lies.
-    :raises MissingExtra: pyoxigraph is not installed.
-    """
-    try:
-        import pyoxigraph
-    except ImportError as error:
-        raise MissingExtra("pyoxigraph", "rdf") from error
-    kind = str(kind_of(file))
-    try:
-        if kind == "RDF_XML":
-            _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
-        read: list[Callable[[], int]] = []
-        with opened(file, place=read.append) as stream:
-            parsed = pyoxigraph.parse(stream, getattr(pyoxigraph.RdfFormat, kind), base_iri=base)
-            for number, quad in enumerate(parsed):
-                if number % _TOLD_EVERY == 0:
-                    progress(read[0]())
-                yield quad
-    except SyntaxError as error:
-        faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {error.msg}")
-    except expat.ExpatError as error:
-        faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {expat.ErrorString(error.code)}")
-    except Unreadable as error:
-        faults.keep(error)
-    except ValueError as error:
-        faults.add(file, None, f"cannot be read: {error}")
-
-
-def _check_xml(file: Path) -> None:
-    """:raises ExpatError: the file is not well-formed XML."""
-    with opened(file) as stream:
-        expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
 
 
 def _id(node: Any) -> str:

@@ -53,7 +53,7 @@ def in_the_way(out: Path, made: Json) -> list[str]:
     if not stands(out) or (out.is_dir() and not any(out.iterdir())):
         return []
     if _made(out) == made:
-        raise MadeBefore(f"{out} is there: this very command has made it before, and nothing has changed since")
+        raise MadeBefore(f"{out} is there: this very command has made it before: nothing is left to do")
     return [f"{out} is there already: delete it, or choose another --out"]
 
 

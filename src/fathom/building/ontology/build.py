@@ -11,8 +11,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
-from fathom.building.ontology.gathering import Notes, gather_classes, gather_properties, unknown_patterns
-from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load
+from fathom.building.ontology.gathering import (
+    Classes,
+    Properties,
+    Sampling,
+    gather_classes,
+    gather_properties,
+    unknown_patterns,
+)
+from fathom.building.ontology.intake import Intake
+from fathom.building.ontology.labels import Naming
+from fathom.building.ontology.notes import Notes
+from fathom.building.ontology.omissions import (
+    note_data_properties,
+    note_expressions,
+    note_imports,
+    note_undeclared,
+)
+from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.ontoprobe import (
@@ -20,6 +36,7 @@ from fathom.formats.ontoprobe import (
     SPLIT_SIZES,
     OntologyClass,
     OntologyProperty,
+    clean,
     task_lines,
     write_ontoprobe,
 )
@@ -27,6 +44,7 @@ from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
+from fathom.store.made import in_the_way, made_by, sign
 
 FORMAT = 1
 INSTANCES = 20
@@ -38,6 +56,7 @@ _ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
 class Built(NamedTuple):
     """:param tasks: items of each; 0 where there are too few.
     :param defaults: labels whose pattern is the default.
+    :param from_iris: labels that are ends of IRIs, as nothing else names what has them.
     """
 
     out: Path
@@ -46,6 +65,7 @@ class Built(NamedTuple):
     tasks: dict[str, int]
     defaults: set[str]
     notes: list[str]
+    from_iris: list[str]
 
 
 def build_ontology(
@@ -56,6 +76,7 @@ def build_ontology(
     instances: int = INSTANCES,
     seed: int = 0,
     progress: Progress = lambda done, total: None,
+    naming: Naming = Naming(),
 ) -> Built:
     """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
 
@@ -63,33 +84,95 @@ def build_ontology(
     :param patterns: a file of sentence patterns (:func:`read_patterns`).
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
     :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
+    :param naming: which labels are read.
     :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
         for every task; nothing is written.
+    :raises MadeBefore: the same call has made *out*.
     """
+    asked = {"endpoints": [endpoint.name for endpoint in endpoints], "instances": instances, "seed": seed}
+    read_from = [*inputs, *([patterns] if patterns is not None else [])]
+    made = made_by("build ontology", asked | naming._asdict(), files=read_from)
     files, given, *_ = all_of(
         lambda: find_files(inputs),
         lambda: read_patterns(patterns),
-        lambda: _check(inputs, endpoints, out),
+        lambda: _check(inputs, endpoints, in_the_way(out, made)),
+        naming.iris,
     )
     notes = Notes()
+    notes.add_all(not_read(inputs), "files in folders are in a syntax that is not read")
+    sampling = Sampling(instances, seed)
+    classes, properties, triples = _gather(files, endpoints, out.parent, given, sampling, naming, notes, progress)
+    notes.add_all(unknown_patterns(given, properties.found), f"names in {patterns} are of no property")
+    tasks = _tasks(classes, properties, seed)
+    enough = _large_enough(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
+    counts = {task: len(enough.get(task, ())) for task in TASKS}
+    called = [*classes.from_iris, *properties.from_iris]
+    built = Built(out, classes.found, properties.found, counts, properties.defaults, notes, called)
+    with whole_folder(out) as folder:
+        write_ontoprobe(folder, built.classes, built.properties, built.defaults, enough)
+        about = _manifest(built, files, endpoints, triples, instances, seed)
+        write_json(folder / "manifest.json", about | _labels_read(built, naming))
+        sign(folder, made)
+    return built
+
+
+def _gather(
+    files: Sequence[Path],
+    endpoints: Sequence[Endpoint],
+    place: Path,
+    patterns: Mapping[str, str],
+    sampling: Sampling,
+    naming: Naming,
+    notes: Notes,
+    progress: Progress,
+) -> tuple[Classes, Properties, int]:
+    """What all sources together hold, and how many triples of the files are kept.
+
+    :param place: where a large store may lie meanwhile.
+    """
     with ExitStack() as stack:
         sources: list[Source] = list(endpoints)
+        intake = Intake(naming)
         triples = 0
         if files:
-            store = load(files, out.parent, stack, progress)
+            store = load(files, place, stack, progress, intake.take)
             triples = len(store)
             sources.insert(0, store)
-        classes = gather_classes(sources, instances, seed, notes, progress)
-        properties, defaults = gather_properties(sources, classes, given, notes)
-    notes.add_all(unknown_patterns(given, properties), f"names in {patterns} are of no property")
-    tasks = {task: _shuffled(rows, task, seed) for task, rows in task_lines(classes.found, properties).items()}
-    enough = _large_enough(tasks, ", ".join(source.name for source in sources), notes)
-    counts = {task: len(enough.get(task, ())) for task in TASKS}
-    built = Built(out, classes.found, properties, counts, defaults, notes)
-    with whole_folder(out) as folder:
-        write_ontoprobe(folder, classes.found, properties, defaults, enough)
-        write_json(folder / "manifest.json", _manifest(built, files, endpoints, triples, instances, seed))
-    return built
+            intake.tell(notes)
+        classes = gather_classes(sources, sampling, naming, notes, progress)
+        properties = gather_properties(sources, classes, patterns, naming, notes)
+        if classes.bare or properties.bare:
+            intake.tell_languages(notes)
+        _note_omissions(sources, files, notes)
+    return classes, properties, triples
+
+
+def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Notes) -> None:
+    note_undeclared(sources, notes)
+    note_data_properties(sources, notes)
+    note_expressions(sources, notes)
+    note_imports(sources, {file.name for file in files}, notes)
+
+
+def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
+    """The items of each task, in the order that *seed* gives them. All that a thing is stated to be is right, though it
+    was sampled of one class."""
+    tasks = task_lines(classes.found, properties.found)
+    above = {found.label: found.superclasses for found in classes.found}
+    for row in tasks["type"]:
+        stated = classes.types.get(clean(row["uuu"]), ())
+        row["xxx"] = list(dict.fromkeys((*row["xxx"], *(name for kind in stated for name in (kind, *above[kind])))))
+    return {task: _shuffled(rows, task, seed) for task, rows in tasks.items()}
+
+
+def _labels_read(built: Built, naming: Naming) -> Json:
+    """What a manifest says of labels where they are not the usual ones."""
+    found: Json = {}
+    if naming != Naming():
+        found["labels"] = {"language": naming.language, "properties": naming.iris()}
+    if built.from_iris:
+        found["labels_from_iris"] = sorted(built.from_iris)
+    return found
 
 
 def read_patterns(file: Path | None) -> dict[str, str]:
@@ -116,12 +199,10 @@ def read_patterns(file: Path | None) -> dict[str, str]:
     return found
 
 
-def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path) -> None:
-    faults = []
+def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], faults: list[str]) -> None:
+    """:raises BadInput: nothing to build from, and *faults* that are known."""
     if not inputs and not endpoints:
         faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
-    if out.exists():
-        faults.append(f"{out} is there already: delete it, or choose another --out")
     refuse(faults)
 
 
@@ -184,6 +265,8 @@ def ontology_tables(built: Built) -> list[Table]:
         "  aligned with another vocabulary": sum(len(entry.iris) > 1 for entry in built.properties),
         "default patterns": len(built.defaults),
     }
+    if built.from_iris:
+        found["labels from the ends of IRIs"] = len(built.from_iris)
     notes = (
         (f'default patterns ("[X]\'s … is [Y] ."): {", ".join(sorted(built.defaults)[:5])}; --patterns gives better',)
         if built.defaults

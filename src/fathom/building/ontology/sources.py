@@ -1,8 +1,8 @@
 """Where ontologies are asked from, with the same queries: RDF files in a local store, or a SPARQL endpoint.
 
-RDF is N-Triples, Turtle and RDF/XML, plain, ``.gz`` or ``.bz2``. Only what the queries ask about is kept (types,
-English labels, hierarchies, constraints, equivalences), so that a dump of hundreds of millions of triples becomes a
-store of those that matter.
+RDF is whatever :mod:`fathom.formats.rdf_syntax` reads, plain, ``.gz`` or ``.bz2``. Only what the queries ask about is
+kept (types, labels, hierarchies, domains, constraints, equivalences, lists of classes), so that a dump of hundreds of
+millions of triples becomes a store of those that matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from email.message import Message
-from functools import partial
+from functools import cache, partial
 from http.client import HTTPException
 from pathlib import Path
 from string import Template
@@ -23,8 +23,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
+from fathom.building.ontology.notes import Notes
 from fathom.errors import BadInput, MissingExtra, refuse
-from fathom.formats.rdf import KINDS, PACKED, kind_of, quads
+from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.reading import Faults, Unreadable, check_file, stands
 from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
 
@@ -46,17 +47,21 @@ IN_MEMORY = 256 << 20
 _UNPACKED_SIZE = 12
 """How much larger dumps are unpacked: about."""
 _WIKIDATA = "http://www.wikidata.org/prop/"
+_RDF_NAMES = ("type", "first", "rest")
+_RDFS_NAMES = ("label", "subClassOf", "subPropertyOf", "domain", "range")
+_OWL_NAMES = (
+    *("equivalentClass", "equivalentProperty", "intersectionOf", "unionOf", "disjointUnionOf", "disjointWith"),
+    *("members", "inverseOf", "deprecated", "imports", "versionIRI", "complementOf", "oneOf", "hasValue", "hasSelf"),
+    *("someValuesFrom", "allValuesFrom", "cardinality", "minCardinality", "maxCardinality"),
+    *("qualifiedCardinality", "minQualifiedCardinality", "maxQualifiedCardinality"),
+)
+_SCHEMA_NAMES = ("domainIncludes", "rangeIncludes", "inverseOf", "supersededBy")
 KEPT = frozenset(
     {
-        "http://www.w3.org/1999/02/22-rdf-syntax-ns#type",
-        *(
-            f"http://www.w3.org/2000/01/rdf-schema#{name}"
-            for name in ("label", "subClassOf", "subPropertyOf", "domain", "range")
-        ),
-        *(
-            f"http://www.w3.org/2002/07/owl#{name}"
-            for name in ("complementOf", "equivalentClass", "equivalentProperty")
-        ),
+        *(f"http://www.w3.org/1999/02/22-rdf-syntax-ns#{name}" for name in _RDF_NAMES),
+        *(f"http://www.w3.org/2000/01/rdf-schema#{name}" for name in _RDFS_NAMES),
+        *(f"http://www.w3.org/2002/07/owl#{name}" for name in _OWL_NAMES),
+        *(f"{scheme}://schema.org/{name}" for scheme in ("http", "https") for name in _SCHEMA_NAMES),
         "http://wikiba.se/ontology#propertyType",
         "http://wikiba.se/ontology#rank",
         *(f"{_WIKIDATA}direct/{name}" for name in ("P1628", "P1647", "P1709", "P2302")),
@@ -73,6 +78,8 @@ class Source(Protocol):
     """Something that answers the queries of this package."""
 
     name: str
+    at_hand: bool
+    """Whether all it holds is at hand, so that what is left out of it can be counted."""
 
     def rows(self, query: str) -> Iterator[Row]:
         """All solutions, in the query's order. :raises BadInput: it cannot be asked."""
@@ -81,7 +88,12 @@ class Source(Protocol):
 
 def query_text(name: str, **values: object) -> str:
     """A query of :data:`QUERIES`, its ``$`` places filled."""
-    return Template((QUERIES / f"{name}.rq").read_text(encoding="utf-8")).substitute(values)
+    return _template(name).substitute(values)
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((QUERIES / f"{name}.rq").read_text(encoding="utf-8"))
 
 
 def page_query(query: str, start: int, size: int) -> str:
@@ -99,6 +111,8 @@ def page_query(query: str, start: int, size: int) -> str:
 
 class LocalStore:
     """:param store: a ``pyoxigraph.Store``; nothing else may hold it, so that :meth:`close` closes it."""
+
+    at_hand = True
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store
@@ -133,18 +147,30 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     """
     found, faults = [], []
     for given in inputs:
-        members = sorted(file for file in given.iterdir() if kind_of(file)) if given.is_dir() else [given]
+        members = sorted(filter(_is_member, given.iterdir())) if given.is_dir() else [given]
         if not stands(given):
             faults.append(f"--input {given}: there is no such file")
         elif not members:
             faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
+            faults += [f"--input {given / said}" for said in not_read([given])]
         elif not all(kind_of(file) for file in members):
-            faults.append(f"--input {given}: expected {_ENDINGS}")
+            faults.append(f"--input {given}: {conversion(given) or f'expected {_ENDINGS}'}")
         else:
             faults += [f"--input {fault}" for file in members for fault in _no_file(file)]
         found += members
     refuse(faults)
     return list(dict.fromkeys(found))
+
+
+def _is_member(file: Path) -> bool:
+    """Whether a file of a folder is RDF; Protégé leaves an XML file beside that says where imports lie."""
+    return kind_of(file) is not None and file.name != "catalog-v001.xml"
+
+
+def not_read(inputs: Sequence[Path]) -> list[str]:
+    """Of files in folders given that are in a syntax of ontologies that is no RDF: the name, and how to convert it."""
+    files = [file for given in inputs if given.is_dir() for file in sorted(given.iterdir())]
+    return [f"{file.name}: {said}" for file in files if (said := conversion(file))]
 
 
 def _no_file(path: Path) -> list[str]:
@@ -156,11 +182,19 @@ def _no_file(path: Path) -> list[str]:
     return []
 
 
-def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progress) -> LocalStore:
+def load(
+    files: Sequence[Path],
+    place: Path,
+    stack: ExitStack,
+    progress: Progress,
+    take: Callable[[Iterable[Any], Callable[[Any], bool]], Iterator[Any]],
+) -> LocalStore:
     """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
 
     :param place: where that folder may be made.
     :param progress: called with (bytes read, bytes to read).
+    :param take: given statements, and whether a query asks for one, gives those to store
+        (:meth:`~fathom.building.ontology.intake.Intake.take`).
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """
@@ -183,15 +217,14 @@ def load(files: Sequence[Path], place: Path, stack: ExitStack, progress: Progres
         def told(done: int, before: int = before) -> None:
             progress(before + done, total)
 
-        local.fill(filter(_is_kept, quads(file, faults, f"file:///{file.name}", told)))
+        local.fill(take(quads(file, faults, f"file:///{file.name}", told, apart=True), _is_kept))
         before += file.stat().st_size
     faults.stop_if_any()
     return local
 
 
 def _is_kept(quad: Any) -> bool:
-    language = getattr(quad.object, "language", None)
-    return quad.predicate.value in KEPT and (language is None or language.split("-")[0] == "en")
+    return quad.predicate.value in KEPT
 
 
 class _Answer(NamedTuple):
@@ -207,6 +240,8 @@ class Endpoint:
     :param timeout: seconds an answer may take.
     :param pause: seconds to wait before the second attempt; doubled before each further one.
     """
+
+    at_hand = False
 
     def __init__(self, address: str, page: int = 10_000, timeout: float = 120.0, pause: float = 2.0) -> None:
         host_of(address, "--endpoint", "https://dbpedia.org/sparql")
@@ -308,8 +343,27 @@ def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
     return found
 
 
+def at_hand(sources: Iterable[Source]) -> list[Source]:
+    """Those of which everything is at hand: files."""
+    return [source for source in sources if source.at_hand]
+
+
 def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[Row]:
     """What all sources say to one query, one after the other."""
     text = query_text(name, **values)
     for source in sources:
         yield from source.rows(text)
+
+
+def rows_of_lists(sources: Iterable[Source], name: str, notes: Notes) -> Iterator[Row]:
+    """What all sources say to a query that follows RDF's lists, which not every server can: a note says which cannot.
+
+    :raises BadInput: a file cannot be asked.
+    """
+    for source in sources:
+        try:
+            yield from list(source.rows(query_text(name)))
+        except BadInput as error:
+            if source.at_hand:
+                raise
+            notes.append(f"the query {name} is not answered, and what it asks for is left out: {error.faults[0]}")

@@ -1,0 +1,85 @@
+"""What follows for classes from how they are defined: by equivalence, as intersections, as unions, as disjoint.
+
+Of RDFS and OWL 2 RL what the tasks need: a class is below and above whatever it is equivalent to (scm-eqc1), below each
+part of an intersection that it is equal to (scm-int), and above each part of a union (scm-uni).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from fathom.building.ontology.hierarchy import Edges, Step, chain
+from fathom.building.ontology.labels import one_line
+from fathom.building.ontology.notes import Notes
+from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
+
+_OWL = "http://www.w3.org/2002/07/owl#"
+EVERYTHING = (f"{_OWL}Thing", "http://www.w3.org/2000/01/rdf-schema#Resource")
+"""Classes that have every thing as an instance."""
+_NOTHING = f"{_OWL}Nothing"
+
+
+class ClassSteps(NamedTuple):
+    """:param steps: one step up each, stated or from definitions.
+    :param same: pairs of classes that are equivalent.
+    """
+
+    steps: list[Step]
+    same: list[Step]
+
+
+def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
+    """The hierarchy of classes, step by step; notes say what is said of everything and of nothing."""
+    steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
+    for row in rows_of_lists(sources, "class_parts", notes):
+        step = (row["class"], row["part"])
+        steps.append(step if row["side"] == "below" else (step[1], step[0]))
+    same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
+    wide = [other for pair in same for one, other in (pair, pair[::-1]) if one in EVERYTHING]
+    wide += [above for below, above in steps if below in EVERYTHING]
+    empty = [other for pair in same for one, other in (pair, pair[::-1]) if one == _NOTHING]
+    empty += [below for below, above in steps if above == _NOTHING]
+    notes.add_all(
+        sorted({iri for iri in wide if iri not in EVERYTHING}),
+        "classes are said to be everything (owl:Thing): that is left out, as it would make them right answers always",
+    )
+    notes.add_all(
+        sorted({iri for iri in empty if iri != _NOTHING}), "classes are said to have no instances (owl:Nothing)"
+    )
+    unsaid = (*EVERYTHING, _NOTHING)
+    pairs = {min(pair, pair[::-1]): None for pair in same if not set(pair) & set(unsaid) and pair[0] != pair[1]}
+    equal = {*pairs, *(pair[::-1] for pair in pairs)}
+    kept = [step for step in steps if step not in equal and step[0] not in unsaid and step[1] != _NOTHING]
+    return ClassSteps(list(dict.fromkeys(kept)), list(pairs))
+
+
+def note_inconsistent(sources: Sequence[Source], edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
+    """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
+    groups: dict[str, set[int]] = defaultdict(set)
+    of_list: dict[str, int] = {}
+    for row in rows_of_lists(sources, "disjoint_classes", notes):
+        number = len(of_list)
+        if "group" in row:
+            groups[row["class"]].add(of_list.setdefault(row["group"], number))
+        elif row["class"] != row["other"]:
+            of_list[f"{row['class']} {row['other']}"] = number
+            groups[row["class"]].add(number)
+            groups[row["other"]].add(number)
+    found = [
+        f"{one_line(label)} ({', '.join(label_of.get(other, other) for other in pair)})"
+        for iri, label in label_of.items()
+        if groups and (pair := _disjoint([iri, *chain(iri, edges)], groups))
+    ]
+    notes.add_all(found, "classes are below two that are disjoint, and cannot have instances")
+
+
+def _disjoint(above: Sequence[str], groups: Mapping[str, Collection[int]]) -> tuple[str, str] | None:
+    """Two classes of a chain that are in one group."""
+    first: dict[int, str] = {}
+    for iri in above:
+        for number in groups.get(iri, ()):
+            if first.setdefault(number, iri) != iri:
+                return first[number], iri
+    return None

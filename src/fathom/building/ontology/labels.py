@@ -1,0 +1,173 @@
+"""What classes and properties are called: which of their labels counts, and the end of an IRI where there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from fathom.building.ontology.notes import Notes
+from fathom.building.ontology.sources import Row
+from fathom.errors import refuse
+from fathom.formats.ontoprobe import clean, has_words
+
+PREFIXES = {
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "schema": "https://schema.org/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "obo": "http://purl.obolibrary.org/obo/",
+}
+"""Short forms that ``--label-property`` takes."""
+OF_RDF = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/2002/07/owl#",
+)
+"""Vocabularies whose own terms (owl:Thing) are not expected in an ontology."""
+LANGUAGE, LABEL_PROPERTIES = "en", ("rdfs:label", "skos:prefLabel")
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
+_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
+_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\s-]+")
+
+
+class Naming(NamedTuple):
+    """Which labels are read.
+
+    :param language: a language tag: labels in it, then in its variants (en-GB), then those without a language.
+    :param properties: IRIs, or short forms (skos:prefLabel), the best first.
+    :param from_iris: whether what has no label is called by the end of its IRI; without it only where no class, or no
+        property, has a label.
+    """
+
+    language: str = LANGUAGE
+    properties: tuple[str, ...] = LABEL_PROPERTIES
+    from_iris: bool = False
+
+    def iris(self) -> list[str]:
+        """Of the label properties. :raises BadInput: a language or property that is none."""
+        faults = []
+        if not _LANGUAGE_TAG.fullmatch(self.language):
+            faults.append(f"--language {self.language!r}: expected a language tag, such as en, pt or zh-Hant")
+        found = []
+        for given in self.properties:
+            short, _, name = given.partition(":")
+            found.append(PREFIXES[short] + name if short in PREFIXES else given.strip("<>"))
+            known_form = found[-1] != given or "//" in given or given.startswith("urn:")
+            if not known_form or not _IRI.fullmatch(found[-1]):
+                known = ", ".join(f"{prefix}:" for prefix in PREFIXES)
+                faults.append(f"--label-property {given!r}: expected an IRI, or a name behind one of {known}")
+        refuse(faults)
+        return found
+
+    def values(self) -> dict[str, object]:
+        """What the queries' places ``$language`` and ``$namings`` stand for."""
+        return {
+            "language": self.language,
+            "namings": " ".join(f"(<{iri}> {place})" for place, iri in enumerate(self.iris())),
+        }
+
+    def reads(self, language: str | None) -> bool:
+        """Whether labels of a language count, None for those without one."""
+        return language is None or _within(language, self.language)
+
+
+class _Label(NamedTuple):
+    """Sorted by preference: the language itself before its variants, those before labels without one; of these by the
+    label property."""
+
+    rank: tuple[int, int]
+    text: str
+
+
+Labels = Mapping[str, _Label | None]
+
+
+class Named(NamedTuple):
+    """:param label_of: labels by IRI, of what has a good one.
+    :param from_iris: those among these labels that are ends of IRIs.
+    :param bare: how many things have no label.
+    :param twins: of what is left out as it has the label of another, that label by IRI: it is right of what is below.
+    """
+
+    label_of: dict[str, str]
+    from_iris: list[str]
+    bare: int
+    twins: dict[str, str]
+
+
+def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) -> dict[str, _Label | None]:
+    """The best label of each IRI, in the order of their first rows."""
+    best: dict[str, _Label | None] = {}
+    for row in rows:
+        before = best.setdefault(row[variable], None)
+        if "label" in row:
+            given = row.get("language", "")
+            tongue = 0 if given.lower() == language.lower() else 1 if given else 2
+            label = _Label((tongue, int(row.get("place", 0))), one_line(row["label"]))
+            best[row[variable]] = label if before is None else min(before, label)
+    return best
+
+
+def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, notes: Notes) -> Named:
+    """Labels by IRI; what has none, an unreadable one, or the same as one before, is left out and noted."""
+    ends = _ends_of_iris(iris, labels, naming)
+    good: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    twins: dict[str, str] = {}
+    lacking, unreadable, same = [], [], []
+    for iri in iris:
+        label = labels[iri]
+        text = ends.get(iri) if label is None else label.text
+        if text is None:
+            lacking.append(iri)
+        elif not has_words(text):
+            unreadable.append(f"{iri} ({text!r})")
+        elif clean(text) in taken:
+            same.append(f"{text!r} ({iri}, not {taken[clean(text)]})")
+            twins[iri] = good[taken[clean(text)]]
+        else:
+            good[iri], taken[clean(text)] = text, iri
+    language = "an English label" if naming.language == LANGUAGE else f"a label in {naming.language!r}"
+    expected = f"{' or '.join(naming.properties)}, @{naming.language} or without a language"
+    notes.add_all(lacking, f"{kind} without {language} ({expected}) are left out")
+    notes.add_all(unreadable, f"{kind} with a label without letters or digits are left out")
+    notes.add_all(same, f"{kind} have the label of another and are left out")
+    called = [good[iri] for iri in ends if iri in good]
+    notes.add_all(called, f"{kind} without {language} are called by the end of their IRI")
+    return Named(good, called, sum(labels[iri] is None for iri in iris), twins)
+
+
+def name_of(iri: str) -> str:
+    """What stands behind the last # or /, as words: ``…/resource/Lionel_Messi`` → "Lionel Messi"."""
+    return unquote(iri.rstrip("#/").rpartition("#" if "#" in iri.rstrip("#/") else "/")[2]).replace("_", " ")
+
+
+def words_in_name(name: str) -> str:
+    """ "hasDNASequence" → "has DNA sequence", "cheesy-Pizza" → "cheesy pizza"; of an identifier ("GO_0008150") ""."""
+    if re.search(r"\d{4}", name) or not re.search(r"[^\W\d_]{2}", name):
+        return ""
+    words = [word for word in _WORD_ENDS.split(name) if word]
+    return " ".join(word if len(word) > 1 and word.isupper() else word.lower() for word in words)
+
+
+def one_line(text: str) -> str:
+    """The text without breaks and doubled blanks."""
+    return " ".join(text.split())
+
+
+def _ends_of_iris(iris: Sequence[str], labels: Labels, naming: Naming) -> dict[str, str]:
+    """Names from the IRIs of what has no label: where that is asked for, or nothing has one."""
+    if not naming.from_iris and any(labels[iri] is not None for iri in iris):
+        return {}
+    bare = [iri for iri in iris if labels[iri] is None and not iri.startswith(OF_RDF)]
+    names = {iri: words_in_name(name_of(iri)) for iri in bare}
+    return {iri: name for iri, name in names.items() if name}
+
+
+def _within(language: str, wider: str) -> bool:
+    """Whether en-gb is within en."""
+    return f"{language.lower()}-".startswith(f"{wider.lower()}-")

@@ -1,0 +1,180 @@
+"""Domains and ranges: which classes are the right answers, by what vocabularies state, include or constrain.
+
+Several ``rdfs:domain`` hold together (rdfs2): the finest of them are right. The parts of an ``owl:unionOf``, and all
+that schema.org includes, are alternatives: each is right, but for those within another. Wikidata's constraints are
+alternatives, too, and as in the paper there is a domain where one of them holds the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from fathom.building.ontology.closure import EVERYTHING
+from fathom.building.ontology.labels import Naming, best_labels, name_of
+from fathom.building.ontology.notes import Notes
+from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
+from fathom.formats.ontoprobe import OntologyClass, clean
+
+SIDES = ("domain", "range")
+Side = tuple[str, str]
+"""A property, and domain or range."""
+OneOf = dict[str, None]
+"""Labels of classes of which one holds; a single one holds for sure."""
+_ANOTHER = ""
+"""In place of a label: a class that is not in the list, or has no name."""
+Above = Mapping[str, Collection[str]]
+"""Of each label those of all classes above it."""
+
+
+class Sides(NamedTuple):
+    """:param answers: labels of the classes that are right, by property and side, where there are any.
+    :param named: whatever has an ``rdfs:domain`` or ``rdfs:range``.
+    """
+
+    answers: dict[Side, tuple[str, ...]]
+    named: set[str]
+
+
+def gather_sides(
+    sources: Sequence[Source],
+    classes: Sequence[OntologyClass],
+    label_of: Mapping[str, str],
+    home: Mapping[str, str],
+    properties: Collection[str],
+    inverses: Mapping[str, Collection[str]],
+    naming: Naming,
+    notes: Notes,
+) -> Sides:
+    """Domains and ranges: what RDF vocabularies state, else what they include, else what Wikidata's constraints say.
+
+    :param label_of: of classes, by IRI.
+    :param home: of each property the one that stands for it.
+    :param inverses: of these, the properties that say the same the other way round.
+    """
+    known = _class_names(sources, label_of)
+    domains = _narrow([*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)], notes)
+    constraints = list(rows_of(sources, "constraints", **naming.values()))
+    outside: dict[str, None] = {}
+    stated = _grouped(_known(domains, {}, home, known, outside))
+    included = _grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside))
+    named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
+    constrained = _grouped(_known(_as_one(constraints), named, home, known, outside))
+    above = {found.label: set(found.superclasses) for found in classes}
+    answers: dict[Side, tuple[str, ...]] = {}
+    ambiguous: dict[str, None] = {}
+    for property_, side in product(properties, SIDES):
+        ways = _ways((property_, side), stated, included, constrained, inverses)
+        by_constraint = ways is constrained.get((property_, side))
+        right = () if by_constraint and len(widest(ways[0], above)) > 1 else holding_together(ways, above)
+        if right:
+            answers[property_, side] = right
+        elif names := dict.fromkeys(name for way in ways for name in way if name != _ANOTHER):
+            ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
+    if not (stated or included or constrained) and properties:
+        notes.append("no property has a domain or a range")
+    notes.add_all(list(outside), "classes named as domain or range are not in the list of classes")
+    notes.add_all(list(ambiguous), "domains or ranges name several classes, none above the others")
+    return Sides(answers, {row["property"] for row in domains})
+
+
+def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str, ...]:
+    """The right answers where something must be of one class of each way: the finest way, or all that are single.
+
+    :returns: nothing where several ways are left and none is a single class.
+    """
+    finest: list[list[str]] = []
+    for way in (widest(way, above) for way in ways):
+        if not any(_finer(other, way, above) for other in finest):
+            finest = [other for other in finest if not _finer(way, other, above)] + [way]
+    chosen = finest[0] if len(finest) == 1 else [way[0] for way in finest if len(way) == 1]
+    equal = [other for name in chosen for other in above.get(name, ()) if name in above.get(other, ())]
+    return tuple(name for name in dict.fromkeys((*chosen, *sorted(equal))) if name != _ANOTHER)
+
+
+def widest(names: Collection[str], above: Above) -> list[str]:
+    """Those that no other is above; of classes that are above each other, both."""
+    return [
+        name
+        for name in names
+        if not any(other in above.get(name, ()) and name not in above.get(other, ()) for other in names)
+    ]
+
+
+def _finer(one: Collection[str], other: Collection[str], above: Above) -> bool:
+    """Whether being of a class of *one* implies being of a class of *other*."""
+    return all(name in other or not set(other).isdisjoint(above.get(name, ())) for name in one)
+
+
+def _ways(
+    place: Side,
+    stated: Mapping[Side, Sequence[OneOf]],
+    included: Mapping[Side, Sequence[OneOf]],
+    constrained: Mapping[Side, list[OneOf]],
+    inverses: Mapping[str, Collection[str]],
+) -> list[OneOf]:
+    """What is said of a side, the strictest kind first; a property's domain is also its inverse's range."""
+    property_, side = place
+    turned = [(other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ()))]
+    told = [way for one in (place, *turned) for way in stated.get(one, ())]
+    if not told:
+        told = next((list(included[one]) for one in (place, *turned) if one in included), [])
+    return told or constrained.get(place, [])
+
+
+def _narrow(rows: Sequence[Row], notes: Notes) -> list[Row]:
+    """Without unions that everything belongs to."""
+    wide = {row["whole"]: row["property"] for row in rows if "whole" in row and row["class"] in EVERYTHING}
+    notes.add_all(
+        sorted(wide.values()), "domains or ranges are unions with owl:Thing, which is anything: left out, as of"
+    )
+    return [row for row in rows if row.get("whole") not in wide]
+
+
+def _as_one(rows: Iterable[Row]) -> list[Row]:
+    """Rows whose classes are alternatives: the parts of one union."""
+    return [row | {"whole": ""} for row in rows]
+
+
+def _grouped(rows: Iterable[tuple[Side, str, str]]) -> dict[Side, list[OneOf]]:
+    """Classes by side, those of one union together."""
+    found: dict[Side, dict[str, OneOf]] = defaultdict(lambda: defaultdict(dict))
+    for side, whole, label in rows:
+        found[side][whole][label] = None
+    return {side: list(ways.values()) for side, ways in found.items()}
+
+
+def _known(
+    rows: Iterable[Row],
+    labels: Mapping[str, str],
+    home: Mapping[str, str],
+    known: Mapping[str, str],
+    outside: dict[str, None],
+) -> Iterable[tuple[Side, str, str]]:
+    """Cleansing: only classes of the list count, found by IRI, by what is equivalent, or by their label.
+
+    :param labels: of classes, where the rows have some.
+    :param outside: the others are added here.
+    :returns: of each row that counts the side, the union it is part of (a class by itself is its own) and the label;
+        what else stands in a union is :data:`_ANOTHER`.
+    """
+    for row in rows:
+        if row["property"] in home:
+            label = labels.get(row["class"])
+            name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
+            if name is None and row["class"]:
+                outside[label or row["class"]] = None
+            if name is not None or row.get("whole"):
+                yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name or _ANOTHER
+
+
+def _class_names(sources: Sequence[Source], label_of: Mapping[str, str]) -> dict[str, str]:
+    """Labels of classes by IRI, by IRIs that are equivalent, and by label in lower case."""
+    known = {clean(label).lower(): label for label in label_of.values()}
+    for row in rows_of(sources, "equivalent_classes"):
+        for one, other in ((row["class"], row["other"]), (row["other"], row["class"])):
+            if one in label_of:
+                known.setdefault(other, label_of[one])
+    return known | dict(label_of)
