@@ -58,7 +58,8 @@ def lines_of(folder: Path, task: str) -> list[dict]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    found = (file for file in folder.rglob("*") if file.is_file() and file.name != MADE)
+    return {str(file.relative_to(folder)): file.read_bytes() for file in found}
 
 
 # The published folder
