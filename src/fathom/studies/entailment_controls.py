@@ -35,7 +35,7 @@ PERMUTATIONS = 2_000
 FEWEST = 5
 """Items of a half: with fewer there is no contrast."""
 LEVEL = 0.05
-_BY_HALF = "item within half"
+_BY_PART = "item within part"
 _ALIKE = f"the halves do not differ in memory: fewer than {FEWEST} items of each are remembered unequally"
 _USES, _COMBINES = "uses what it remembers", "combines what is said"
 
@@ -187,7 +187,7 @@ def _number(values: Floats, group: list[str], made: str) -> Number:
     """Mean of values, each item drawn for itself within its half, with interval and p value."""
     if not len(values):
         return untold(_ALIKE, made)
-    return difference(values, np.zeros(len(values)), Sample(_BY_HALF, None, group), made, (-2.0, 2.0))
+    return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0))
 
 
 def verdict(own: Sequence[Contrast]) -> str:
