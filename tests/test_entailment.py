@@ -453,6 +453,36 @@ def test_tables_and_maps(done, tmp_path):
     )
 
 
+def test_pictures_of_several_wordings():
+    """Figure 2 is averaged over wordings, as in the paper, and stands beside each; figure 4 lays wordings side by side."""
+
+    def line(wording, ranks):
+        answers = [
+            Trial("rdfs9", f"type/{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank), Origin("item", "x", "rdfs9", str(number)))
+            for number, rank in enumerate(ranks)
+        ]  # fmt: skip
+        return line_of(EntailmentSetting("tiny", wording, "rdfs9", "explicit", "absent"), answers, "|data:town")
+
+    lines = [line("words", [1, 2, 4]), line("learnt", [1, 1, 1])]
+    whole = {
+        wording: (one.numbers["MRR"], one.numbers["MRR"])
+        for wording, one in zip(("words", "learnt"), lines, strict=True)
+    }
+    plots = {
+        plot.name: plot for plot in entailment.plots(Entailment(lines, means_of(lines), whole, [], [], [], [], []))
+    }
+    maps = [f"entailment-tiny-{wording}-rdfs9" for wording in ("words", "learnt", "all-wordings")]
+    assert {*maps, "entailment-wordings"} <= plots.keys()
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    axes = figure.subplots()
+    plots[maps[-1]].draw(axes)
+    said = {text.get_text() for text in axes.texts}
+    assert said == {"–", f"{(1.75 / 3 + 1) / 2:.3f}"}  # (1 + 1/2 + 1/4) / 3 by words, 1 learnt
+    bars = figure.subplots()
+    plots["entailment-wordings"].draw(bars)
+    assert [round(patch.get_height(), 3) for patch in bars.patches][:2] == [0.583, 1.0]
+
+
 def test_a_killed_study_goes_on(done, tmp_path, monkeypatch):
     """Killed while the hypothesis is asked; the same call ends with the same lines, and asks nothing twice."""
     real, shards = RunFolder.add_shard, []

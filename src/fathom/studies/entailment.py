@@ -380,13 +380,48 @@ def _rule(lines: Sequence[EntailmentLine], rule: str) -> Table:
 
 
 def plots(found: Entailment) -> list[Plot]:
-    """A 3×3 map of the MRR for each model, wording and rule, and one over all rules (figures 2, 3 and 8)."""
+    """A 3×3 map of the MRR for each model, wording and rule, over all wordings as in the paper (figures 2 and 8), and
+    over all rules (figure 3); the wordings side by side (figure 4)."""
     of_means = (
         ((one.model or "all-models", one.wording or "all-wordings", "all-rules"), (one[2:4], one.mrr.value))
         for one in found.means
     )
-    of_lines = ((one.setting[:3], (one.setting[3:], one.numbers[_MRR].value)) for one in found.lines if one.numbers)
-    return [_heat_map(*about, dict(cells)) for about, cells in grouped((*of_means, *of_lines)).items()]
+    told = [one for one in found.lines if one.numbers]
+    of_lines: list[_Cell] = [(one.setting[:3], (one.setting[3:], one.numbers[_MRR].value)) for one in told]
+    maps = [
+        _heat_map(*about, dict(cells)) for about, cells in grouped((*of_means, *of_lines, *_averaged(told))).items()
+    ]
+    return [*maps, *([_bars(found.by_wording)] if len(found.by_wording) > 1 else [])]
+
+
+_Cell = tuple[tuple[str, str, str], tuple[tuple[str, str], float]]
+"""Model, wording and rule of a map; how P1 and P2 are given in a cell of it, and its value."""
+
+
+def _averaged(lines: Sequence[EntailmentLine]) -> list[_Cell]:
+    """Of each model and rule the mean over wordings of each cell, where there are several wordings."""
+    if len({line.setting.wording for line in lines}) < 2:
+        return []
+    cells = grouped((one.setting._replace(wording="all-wordings"), one.numbers[_MRR].value) for one in lines)
+    return [(about[:3], (about[3:], sum(own) / len(own))) for about, own in cells.items()]
+
+
+def _bars(by_wording: Mapping[str, tuple[Number, Number]]) -> Plot:
+    """MRR and MRRₐ of each wording, with their intervals."""
+
+    def draw(axes: Any) -> None:
+        for place, name in enumerate((_MRR, _MRR_ALL)):
+            numbers = [means[place] for means in by_wording.values()]
+            at = [number + (place - 0.5) * 0.4 for number in range(len(numbers))]
+            axes.bar(at, [one.value for one in numbers], 0.4, label=name)
+            for middle, one in zip(at, numbers, strict=True):
+                if one.low is not None and one.high is not None:
+                    axes.vlines(middle, one.low, one.high, color="black")
+        axes.set_xticks(range(len(by_wording)), list(by_wording))
+        axes.set_ylim(0, 1)
+        axes.legend()
+
+    return Plot("entailment-wordings", draw, "wording", "mean over models, rules and settings")
 
 
 def _heat_map(model: str, wording: str, rule: str, cells: dict[tuple[str, str], float]) -> Plot:
