@@ -454,20 +454,20 @@ def test_tables_and_maps(done, tmp_path):
 
 
 def test_pictures_of_several_wordings():
-    """Figure 2 is averaged over wordings, as in the paper, and stands beside each; figure 4 lays wordings side by side."""
+    """Figure 2 is averaged over wordings, as in the paper, beside each; figure 4 lays wordings side by side."""
 
     def line(wording, ranks):
         answers = [
-            Trial("rdfs9", f"type/{number}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank), Origin("item", "x", "rdfs9", str(number)))
-            for number, rank in enumerate(ranks)
-        ]  # fmt: skip
+            Trial("rdfs9", f"x/{at}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank), origin(at))
+            for at, rank in enumerate(ranks)
+        ]
         return line_of(EntailmentSetting("tiny", wording, "rdfs9", "explicit", "absent"), answers, "|data:town")
 
+    def origin(at):
+        return Origin("item", "x", "rdfs9", str(at))
+
     lines = [line("words", [1, 2, 4]), line("learnt", [1, 1, 1])]
-    whole = {
-        wording: (one.numbers["MRR"], one.numbers["MRR"])
-        for wording, one in zip(("words", "learnt"), lines, strict=True)
-    }
+    whole = {one.setting.wording: (one.numbers["MRR"], one.numbers["MRR"]) for one in lines}
     plots = {
         plot.name: plot for plot in entailment.plots(Entailment(lines, means_of(lines), whole, [], [], [], [], []))
     }
