@@ -211,6 +211,9 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
     assert curves[0] == curves[1]
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]
+    (tmp_path / "whole" / "checkpoint.pt").touch()  # as a kill between the manifest and its removal leaves it
+    train_links("toy", data, options, tmp_path / "whole")
+    assert not (tmp_path / "whole" / "checkpoint.pt").exists()
 
 
 def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypatch):

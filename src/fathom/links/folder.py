@@ -58,6 +58,7 @@ def train_links(
 def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Progress) -> Manifest:
     """Begin, or go on. :returns: the manifest as it is at the end."""
     if manifest["ended"] is not None:
+        (folder / "checkpoint.pt").unlink(missing_ok=True)  # where a kill came between the manifest and its removal
         if manifest["ended"].get("failed"):
             raise NotANumber(f"{manifest['ended']['why']}; to train anew choose another --out")
         return manifest
