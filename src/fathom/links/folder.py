@@ -48,7 +48,6 @@ def train_links(
     graph = graph_of(data)
     if not len(graph):
         raise BadInput(f"{data.name} has no triples to train on")
-    chosen.load().check(options)
     predictor = chosen.load()(graph, options, None, device_of(options.device))
     identity = _identity(chosen, data, graph, options, predictor)
     with alone_in(folder):

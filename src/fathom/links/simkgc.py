@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
@@ -31,7 +30,7 @@ from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.models.base import Attention
-from fathom.models.loading import from_pretrained, known_attention
+from fathom.models.loading import known_attention
 from fathom.prompts.wording import inverse
 from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
@@ -187,6 +186,8 @@ class Predictor(TextPredictor):
     def __init__(self, graph: KnowledgeGraph, options: SimKgc, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
         _check_fits(self.language, options)
+        if source is None:
+            _refuse_causal(self.language, options.weights)
         if options.rerank_weight:
             self.scoring = Scoring("cosine", "score")  # neighbours have the weight added
         if hasattr(self.language, "pooler"):
@@ -199,17 +200,6 @@ class Predictor(TextPredictor):
         self.relation_ids = self.framing.ids([*names, *(inverse(name) for name in names)])
         self._queue: deque[tuple[Tensor, Tensor]] = deque(maxlen=options.pre_batches)
         """Answers of earlier batches: their vectors of length 1, shape (n, d), and the entities' places, shape (n,)."""
-
-    @classmethod
-    def check(cls, options: Any) -> None:
-        """:raises BadInput: no such language model, or one whose tokens see what stands before them alone."""
-        super().check(options)
-        config = from_pretrained(AutoConfig, options.weights, {})
-        if known_attention(config) is Attention.CAUSAL:
-            raise BadInput(
-                f"--weights {options.weights}: a causal language model, whose tokens see only what stands before them; "
-                "SimKGC reads texts as a whole: give a masked one, such as BERT"
-            )
 
     # ------------------------------------------------------------------------------------------------- training
 
@@ -349,6 +339,15 @@ class Predictor(TextPredictor):
         pieces = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
         found = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in pieces]
         return torch.cat(found, dim=1)[:, torch.from_numpy(self.space.column).to(self.device)]
+
+
+def _refuse_causal(language: PreTrainedModel, name: str) -> None:
+    """:raises BadInput: its tokens see what stands before them alone."""
+    if known_attention(language.config) is Attention.CAUSAL:
+        raise BadInput(
+            f"--weights {name}: a causal language model, whose tokens see only what stands before them; SimKGC reads "
+            "texts as a whole: give a masked one, such as BERT"
+        )
 
 
 def _check_fits(network: PreTrainedModel, options: SimKgc) -> None:
