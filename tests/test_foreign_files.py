@@ -26,6 +26,7 @@ from fathom.models.server import ChatRequest, ChatServer
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
+from fathom.store.journal import Journal
 from fathom.store.vectors import VectorStore
 from tests.test_reading import DEEP, HUGE, dangling, device, folder, loop, within
 
@@ -623,3 +624,31 @@ def test_absurd_pauses(serve, said, ends):
 def test_charsets_of_replies(serve, charset, status):
     reply = ask(serve(json.dumps(completion()).encode(), status, Content_Type=f"application/json; charset={charset}"))
     assert reply.texts == ("a",) if status == 200 else reply.fault
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+def test_a_key_that_a_server_sends_back_is_neither_shown_nor_kept(serve, monkeypatch, tmp_path, status):
+    monkeypatch.setenv("MY_KEY", "sk-S3CRET-S3CRET")
+    echo = "you are sk-S3CRET-S3CRET"
+    said = completion(content=echo) if status == 200 else {"error": {"message": echo}}
+    url, journal = serve(json.dumps(said).encode(), status).base_url, Journal(tmp_path / "j")
+    asked = ChatServer(url, "m", key_env="MY_KEY", unlisted=True, retries=0, journal=journal)
+    try:
+        reply = ask(asked)
+        shown = f"{reply.texts}{reply.fault}"
+    except RunFailed as error:
+        shown = str(error)
+    assert "[the key]" in shown
+    assert "S3CRET" not in shown
+    assert not (tmp_path / "j").exists() or b"S3CRET" not in (tmp_path / "j").read_bytes()
+
+
+@pytest.mark.parametrize(("column", "value"), [("rank", -5.0), ("rank", 0.0), ("rank", 1e9), ("correct", 7.0)])
+def test_numbers_that_cannot_be_are_refused(run, column, value):
+    part = next((run / "predictions").glob("*.parquet"))
+    table = pq.read_table(part)
+    at = table.column_names.index(column)
+    values = [value, *table.column(column).to_pylist()[1:]]
+    pq.write_table(table.set_column(at, column, pa.array(values, table.schema.field(column).type)), part)
+    with pytest.raises(BadInput, match=f"{column} of query .* is .*, expected .*: the run is damaged"):
+        Rows(RunFolder.open(run))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
-from fathom.errors import BadInput, MadeBefore
-from fathom.store.files import whole_folder
+from fathom.errors import BadInput, MadeBefore, RunFailed
+from fathom.store.files import AT_WORK, alone_in, whole_folder
 from fathom.store.made import in_the_way, made_by, sign
 
 
@@ -71,8 +72,60 @@ def test_an_empty_folder_is_nobodys(tmp_path, data):
 
 def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path, data):
     (tmp_path / "out").symlink_to("nowhere")
+    with pytest.raises(BadInput, match="is a link: give the folder that is meant"):
+        make(tmp_path / "out", said(data))
+
+
+def test_a_folder_that_has_lost_a_file_is_not_taken_for_whole(tmp_path, data):
+    make(tmp_path / "out", said(data))
+    (tmp_path / "out" / "result").unlink()
     with pytest.raises(BadInput, match="is there already"):
         make(tmp_path / "out", said(data))
+
+
+def test_a_place_below_a_file_is_refused_at_the_start(tmp_path, data):
+    with pytest.raises(BadInput, match=r"a\.txt is a file, expected a folder"):
+        make(data / "a.txt" / "below" / "out", said(data))
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_what_stands_in_the_place_of_the_lock_is_left_alone(tmp_path, kind):
+    mine, lock = tmp_path / "mine.txt", tmp_path / "run" / AT_WORK
+    mine.write_text("mine")
+    lock.parent.mkdir()
+    {"link": lambda: lock.symlink_to(mine), "folder": lock.mkdir, "pipe": lambda: os.mkfifo(lock)}[kind]()
+    with pytest.raises(BadInput, match="is no file: remove it"), alone_in(lock.parent):
+        pass
+    assert mine.read_text() == "mine"
+    assert os.path.lexists(lock)
+
+
+def test_files_of_a_folder_that_is_not_ours_are_left_alone(tmp_path):
+    theirs = tmp_path / "sub" / ".mine.999999.tmp"
+    theirs.parent.mkdir()
+    theirs.write_text("mine")
+    with alone_in(tmp_path):
+        pass
+    assert theirs.read_text() == "mine"
+    (tmp_path / "manifest.json").write_text("{}")
+    with alone_in(tmp_path):
+        pass
+    assert not theirs.exists()
+
+
+FULL = [OSError(28, "No space left on device"), RuntimeError("I/O error (os error 28)")]
+
+
+@pytest.mark.parametrize("said_by", FULL)
+def test_a_full_disk_is_said_in_one_line(tmp_path, said_by):
+    with (
+        pytest.raises(RunFailed, match=r"cannot write .*out: .*; nothing is left of it"),
+        whole_folder(tmp_path / "out"),
+    ):
+        raise said_by
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(RuntimeError, match="a defect"), whole_folder(tmp_path / "out"):
+        raise RuntimeError("a defect")
 
 
 GRAPH = {

@@ -501,7 +501,7 @@ def test_a_torn_last_line_is_cut(tmp_path):
 @pytest.mark.parametrize("line", ["not json", "{}", '{"key": "a", "answer": 3}', "[]"])
 def test_a_line_that_is_none_of_ours(tmp_path, line):
     path = tmp_path / "journal.jsonl"
-    path.write_text('{"key": "a", "answer": {}}\n' + line + "\n")
+    path.write_text('{"key": "a", "answer": {"text": "x"}}\n' + line + "\n")
     with pytest.raises(BadInput, match=r"journal.jsonl:2: expected .* found "):
         Journal(path)
     assert path.read_text().count("\n") == 2, "nothing is thrown away"

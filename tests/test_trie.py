@@ -8,12 +8,12 @@ import pytest
 from fathom.scoring.trie import Answers, Lookup, Trie, blocks_from, build_trie
 
 
-def all_blocks(trie: Trie, size: int, count: int = 3) -> list[tuple[np.ndarray, int]]:
+def all_blocks(trie: Trie, size: int, times: int = 3) -> list[tuple[np.ndarray, int]]:
     found, start = [], 0
     while start < len(trie.inner):
-        blocks, after = blocks_from(trie, start, size, count)
+        blocks, after = blocks_from(trie, start, size, times * size)
         assert after > start, "no progress"
-        assert 1 <= len(blocks) <= count
+        assert len(blocks) == 1 or len(blocks) * max(len(block.nodes) for block in blocks) <= times * size
         found += blocks
         start = after
     return found
@@ -40,11 +40,22 @@ def test_preorder_by_hand() -> None:
 
 def test_blocks_by_hand() -> None:
     # The tree above has the inner nodes 0, 1, 3, 6. Two nodes at a time: 0 and 1 fill the first block. 3 has the
-    # ancestors 0 and 1, which fill the next one, so it holds one node more than asked: a path cannot be cut. 6 has no
-    # ancestors, but 3 already made the block full.
+    # ancestors 0 and 1, which fill the next one, so it holds as many new nodes again: 3 and 6. With room for two in
+    # all it holds 3 alone, one node more than asked: a path cannot be cut.
     trie = build_trie([[7, 2], [1, 2, 4, 9], [1, 5], [1, 2, 3]])
     found = [(block.nodes.tolist(), block.context) for block in all_blocks(trie, size=2)]
+    assert found == [([0, 1], 0), ([0, 1, 3, 6], 2)]
+    found = [(block.nodes.tolist(), block.context) for block in all_blocks(trie, size=2, times=1)]
     assert found == [([0, 1], 0), ([0, 1, 3], 2), ([6], 0)]
+
+
+def test_a_long_beginning_is_not_run_again_for_every_few_nodes() -> None:
+    # 300 tokens that 60 answers of three share. Of size 128: the beginning takes 128 + 128 + 256 nodes, the rest of it
+    # and the 120 inner nodes of the answers: 300 are seen by 164. Of one new node each it would be 36,000 nodes more.
+    beginning = list(range(1000, 1300))
+    trie = build_trie([[*beginning, answer, 5, 6] for answer in range(60)])
+    blocks = all_blocks(trie, size=128, times=16)
+    assert [(len(block.nodes), block.context) for block in blocks] == [(128, 0), (256, 128), (420, 256)]
 
 
 def test_equal_sequences_share_a_path() -> None:
@@ -102,8 +113,8 @@ def test_blocks_own_every_inner_node_once(seed: int, size: int) -> None:
         assert all(np.diff(block.nodes) > 0), "preorder"
         above = trie.parent[block.nodes]
         assert all(parent in present for parent in above[above >= 0].tolist()), "an ancestor is missing"
-        # More than asked only where one path is longer than a block.
-        assert len(block.nodes) <= max(size, block.context + 1)
+        # More than asked only where as many are new as are seen.
+        assert len(block.nodes) <= max(size, 2 * block.context, block.context + 1)
         # Context stands above the first new node, so it is needed.
         first = int(block.nodes[block.context])
         assert all(node <= first < trie.end[node] for node in block.nodes[: block.context].tolist())

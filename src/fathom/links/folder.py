@@ -25,7 +25,7 @@ from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
 from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
 from fathom.store import manifest as store
-from fathom.store.files import AT_WORK, alone_in, write_json
+from fathom.store.files import AT_WORK, alone_in, clear_temporaries, write_json
 from fathom.store.folder import differences
 from fathom.store.manifest import LINK
 from fathom.training.loop import NotANumber
@@ -161,6 +161,7 @@ def _start(folder: Path, identity: Given) -> Manifest:
     foreign = folder.is_dir() and any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
     if foreign or (folder.exists() and not folder.is_dir()):
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
+    clear_temporaries(folder)
     manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
     write_json(file, manifest)
     return manifest

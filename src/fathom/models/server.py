@@ -320,7 +320,7 @@ def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.Open
     key = os.environ.get(variable, "").strip()
     if not key and not nearby:
         raise BadInput(f"{host} needs an API key and {variable} is not set: type export {variable}=… first")
-    http = openai.DefaultHttpxClient(timeout=timeout_s, event_hooks={"response": [guard]})
+    http = openai.DefaultHttpxClient(timeout=timeout_s, event_hooks={"response": [guard(key)]})
     client = openai.OpenAI(base_url=base_url, api_key=key or "none", timeout=timeout_s, max_retries=0, http_client=http)
     weakref.finalize(client, http.close)  # as the library does with a client of its own
     return client

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -24,6 +25,8 @@ _ESCAPES = re.compile(
 """Backslashes and whole characters (group 1), and halves of characters."""
 
 
+SECRET = 8
+"""Signs of a key from which on it is one: "none" and "x" stand in many replies."""
 GRACE_S = 1.0
 """So much later than a library's own timeout, whose message says more."""
 
@@ -99,17 +102,23 @@ def parts_of(read: Callable[[int], bytes], size: int = 1 << 16) -> Iterator[byte
         yield part
 
 
-def guard(response: Any) -> None:
-    """Reads the body of httpx's *response* before anyone else does, no more than is sensible.
+def guard(key: str) -> Callable[[Any], None]:
+    """Reads the body of a response of httpx before anyone else does, no more than is sensible.
 
+    :param key: that was sent: a server that sends it back must not have it shown or kept.
     :raises ReplyFault: it is too large. :raises Elsewhere: it sends on to another host, or to one without encryption.
     """
+    return partial(_guarded, key.encode() if len(key) >= SECRET else b"")
+
+
+def _guarded(key: bytes, response: Any) -> None:
     if response.has_redirect_location:
         asked, to = str(response.url), urljoin(str(response.url), response.headers["location"])
         safe = {urlsplit(asked).scheme, "https"}
         if urlsplit(to).hostname != urlsplit(asked).hostname or urlsplit(to).scheme not in safe:
             raise Elsewhere(f"the server sends on to {words_of(to, 80)}: neither questions nor keys are sent there")
-    response._content = whole_reply(response.iter_bytes())
+    body = whole_reply(response.iter_bytes())
+    response._content = body.replace(key, b"[the key]") if key else body
 
 
 def json_reply(body: bytes) -> Any:

@@ -109,6 +109,7 @@ class Rows:
         self.prompt_log_prob[~(np.isfinite(self.prompt_log_prob) & (self.prompt_tokens > 0))] = np.nan
         told = "not_ranked" in table.column_names  # not in a run of an earlier version
         self.not_ranked: list[str | None] = table.column("not_ranked").to_pylist() if told else [None] * len(table)
+        self._refuse_what_cannot_be(run)
         self.reason = self._reasons()
         self.table = table.drop_columns([name for name in _AS_ARRAYS if name in table.column_names])
         self._places: dict[str, Ints] = {}
@@ -315,6 +316,19 @@ class Rows:
                 f"the run has two predictions of query {self.query_ids[self.query[place]]!r}, template "
                 f"{self.template[place]}, scoring {self.scoring[place]}: its prediction files overlap"
             )
+
+    def _refuse_what_cannot_be(self, run: RunFolder) -> None:
+        """:raises BadInput: ranks below 1 or beyond the candidates, credit outside of 0 to 1."""
+        most = np.where(self.number_of_candidates > 0, self.number_of_candidates, np.inf)
+        bounds = dict.fromkeys(_RANKS[:1] + _RANKS[2:], (1, most)) | dict.fromkeys(_CREDIT, (0, 1))
+        for name, (least, top) in bounds.items():
+            values = self._number(name)
+            if len(wrong := np.flatnonzero((values < least) | (values > top))):
+                query, found = self.query_ids[self.query[wrong[0]]], values[wrong[0]]
+                raise BadInput(
+                    f"{run.path / 'predictions'}: {name} of query {query!r} is {found:g}, expected {least} to "
+                    f"{'1' if least == 0 else 'the number of candidates'}: the run is damaged, make it anew"
+                )
 
     def _number(self, name: str) -> Floats:
         if name not in self.table.column_names:  # a run of an earlier version

@@ -58,8 +58,7 @@ def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.fl
     children = Lookup(trie.parent)
 
     def pack(start: int) -> tuple[_Packed, int]:
-        size = min(BLOCK, budget.tokens)
-        blocks, after = blocks_from(trie, start, size, max(1, budget.tokens // size))
+        blocks, after = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
         return _Packed(blocks, *children.of(trie.inner[start:after])), after
 
     for batch, found in budget.batches(len(trie.inner), pack, lambda batch: _run_blocks(model, trie, *batch)):

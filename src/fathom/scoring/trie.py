@@ -130,21 +130,28 @@ class Block(NamedTuple):
     context: int
 
 
-def blocks_from(trie: Trie, start: int, size: int, count: int) -> tuple[list[Block], int]:
-    """The next *count* blocks of at most *size* nodes (more only where a single path is longer).
+def blocks_from(trie: Trie, start: int, size: int, most: int) -> tuple[list[Block], int]:
+    """The next blocks of *size* nodes, which have at least as many new nodes as nodes that are only seen: behind a long
+    beginning they are larger, so that it is not run again for every few nodes.
 
     :param start: how many of ``trie.inner`` earlier blocks have dealt with.
+    :param most: nodes of all blocks together, each as wide as the widest; more only where a single path is longer.
     :returns: the blocks, and *start* for the next call.
     """
     blocks: list[Block] = []
-    while start < len(trie.inner) and len(blocks) < count:
+    width = 0
+    while start < len(trie.inner):
         ancestors: list[int] = []
         above = trie.parent[trie.inner[start]]
         while above >= 0:
             ancestors.append(above)
             above = trie.parent[above]
-        stop = start + max(1, size - len(ancestors))
+        seen = len(ancestors)
+        stop = start + max(1, min(max(size - seen, seen), most - seen))
         nodes = np.concatenate([np.array(ancestors[::-1], dtype=np.int64), trie.inner[start:stop]])
+        width = max(width, len(nodes))
+        if blocks and (len(blocks) + 1) * width > most:
+            break
         blocks.append(Block(nodes, len(ancestors)))
         start = min(stop, len(trie.inner))
     return blocks, start

@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 
 from fathom.errors import BadInput, RunFailed
 
+OURS = ("manifest.json", "link.json", "study.json")
+"""What tells a folder of runs, of a link predictor or of a study from any other."""
 DEEPEST = 200
 """Folders in a path. Much that walks through folders, Python's own library too, fails in a thousand."""
 AT_WORK = ".at-work"
@@ -72,6 +74,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         temporary.rename(path)
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
+    except Exception as error:
+        if "(os error " not in str(error):  # what libraries in Rust, such as safetensors, say of a full disk
+            raise
+        raise RunFailed(f"cannot write {path}: {error}; nothing is left of it") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -93,15 +99,16 @@ def make_folder(folder: Path) -> None:
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Keep other processes from working in *folder* meanwhile; it is made where it is not there, and taken away again
-    where nothing was written. What killed processes have left of their files below it is removed first.
+    where nothing was written. What killed processes have left of their files is removed from a folder of ours.
 
-    :raises BadInput: another is at work there.
+    :raises BadInput: another is at work there, or something else stands in the lock's place.
     """
     with suppress(OSError):  # whoever wants to write there says why it cannot
         make_folder(folder)
     held = _held(folder / AT_WORK)
     try:
-        clear_temporaries(folder)
+        if any((folder / name).is_file() for name in OURS):
+            clear_temporaries(folder)
         yield
     finally:
         if held is not None:
@@ -113,8 +120,10 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def _held(file: Path) -> int | None:
     """A lock that ends with this process; None where there can be none. :raises BadInput: another has it."""
+    if file.is_symlink() or (file.exists() and not file.is_file()):  # a stranger's folder may lead anywhere
+        raise BadInput(f"{file} is no file: remove it, it only says who is at work here")
     try:
-        opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError:
         return None
     try:
@@ -126,12 +135,19 @@ def _held(file: Path) -> int | None:
     except OSError:
         os.close(opened)
         return None
-    if not file.exists() or os.fstat(opened).st_ino != file.stat().st_ino:  # its holder has just ended
+    if not _is_at(opened, file):  # its holder has just ended
         os.close(opened)
         return _held(file)
     os.truncate(opened, 0)
     os.write(opened, f"process {os.getpid()} on {platform.node()}".encode())
     return opened
+
+
+def _is_at(opened: int, file: Path) -> bool:
+    try:
+        return os.fstat(opened).st_ino == file.stat().st_ino
+    except FileNotFoundError:
+        return False
 
 
 def clear_temporaries(folder: Path) -> None:

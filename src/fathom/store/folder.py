@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fathom.errors import BadInput
 from fathom.reading import Missing, as_read_back, json_lines, parquet_file, shown, stands
-from fathom.store.files import AT_WORK, write_json, write_table
+from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import SCHEMA
 
@@ -83,6 +83,7 @@ class RunFolder:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()
         self._refuse_what_is_not_ours()
+        clear_temporaries(self.path)
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}

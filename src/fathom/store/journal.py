@@ -50,7 +50,7 @@ class Journal:
     def _entry(self, number: int, line: bytes) -> tuple[str, Answer]:
         try:
             entry = json_value(line.decode())
-            if not isinstance(entry["answer"], dict):
+            if not isinstance(entry["answer"], dict) or not isinstance(entry["answer"].get("text"), str):
                 raise TypeError("answer")
             return str(entry["key"]), entry["answer"]
         except (ValueError, KeyError, TypeError) as error:

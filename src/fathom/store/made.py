@@ -50,16 +50,27 @@ def in_the_way(out: Path, made: Json) -> list[str]:
     :param made: see :func:`made_by`.
     :raises MadeBefore: the same command has made it.
     """
-    if not stands(out) or (out.is_dir() and not any(out.iterdir())):
+    if out.is_symlink():
+        return [f"{out} is a link: give the folder that is meant"]
+    if not stands(out):
+        above = next(place for place in out.absolute().parents if stands(place))
+        return [] if above.is_dir() else [f"--out {out}: {above} is a file, expected a folder"]
+    if out.is_dir() and not any(out.iterdir()):
         return []
-    if _made(out) == made:
+    if _made(out) == made | {"holds": _holds(out)}:
         raise MadeBefore(f"{out} is there: this very command has made it before: nothing is left to do")
     return [f"{out} is there already: delete it, or choose another --out"]
 
 
 def sign(folder: Path, made: Json) -> None:
-    """Say in *folder* what made it."""
-    write_json(folder / MADE, made)
+    """Say in *folder* what made it, and what it holds, so that a folder that has lost a file is not taken for whole."""
+    write_json(folder / MADE, made | {"holds": _holds(folder)})
+
+
+def _holds(folder: Path) -> Json:
+    """Sizes of its files."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MADE)
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
 
 def _made(folder: Path) -> object:

@@ -53,8 +53,10 @@ class PlantOptions(BaseModel):
         gt=0,
         description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
     )
-    hidden_size: int = Field(128, ge=8, description="Width of the model.", json_schema_extra=Group.MODEL.mark)
-    layers: int = Field(2, ge=1, description="Layers of the model.", json_schema_extra=Group.MODEL.mark)
+    hidden_size: int = Field(
+        128, ge=8, le=65_536, description="Width of the model.", json_schema_extra=Group.MODEL.mark
+    )
+    layers: int = Field(2, ge=1, le=1_000, description="Layers of the model.", json_schema_extra=Group.MODEL.mark)
     heads: int = Field(4, ge=1, description="Attention heads.", json_schema_extra=Group.MODEL.mark)
     vocabulary: int = Field(
         1500,
@@ -98,7 +100,9 @@ class PretrainOptions(BaseModel):
         gt=0,
         description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
     )
-    hidden_size: int = Field(128, ge=8, description="Width of the model.", json_schema_extra=Group.MODEL.mark)
+    hidden_size: int = Field(
+        128, ge=8, le=65_536, description="Width of the model.", json_schema_extra=Group.MODEL.mark
+    )
     layers: int = Field(
         default_factory=lambda given: LAYERS[given["kind"]],
         ge=1,

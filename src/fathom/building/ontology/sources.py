@@ -233,6 +233,17 @@ class _Answer(NamedTuple):
     body: bytes
 
 
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows a server on its own host alone."""
+
+    def redirect_request(self, request: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urllib.parse.urlsplit(newurl).hostname != urllib.parse.urlsplit(request.full_url).hostname:
+            raise BadInput(
+                f"{request.full_url} sends on to {words_of(newurl, 80)}: if that is meant, give it as --endpoint"
+            )
+        return super().redirect_request(request, fp, code, msg, headers, newurl)
+
+
 class Endpoint:
     """A SPARQL 1.1 endpoint, asked page by page, patiently where it is busy.
 
@@ -318,7 +329,7 @@ class Endpoint:
             },
         )
         try:
-            response = urllib.request.urlopen(request, timeout=self.timeout)
+            response = urllib.request.build_opener(_SameHost).open(request, timeout=self.timeout)
         except urllib.error.HTTPError as error:
             response = error
         with response:
