@@ -456,7 +456,7 @@ ALLOWED = {
     "building/cloze/build.py": {"json.loads": OWN, "open": OWN},
     "building/cloze/occurrences.py": {"open": OWN, "np.fromfile": OWN},
     "building/cloze/review.py": {"open": "writes"},
-    "building/ontology/sources.py": {"read_text": RESOURCE},
+    "building/ontology/sources.py": {"read_text": RESOURCE, "open": GUARDED},
     "formats/kg.py": {"open": "writes"},
     "report/page.py": {"read_text": RESOURCE},
     "results/declared.py": {"json.loads": RESOURCE, "read_text": RESOURCE},
