@@ -19,8 +19,9 @@ Options = TypeVar("Options", bound="BaseModel")
 Given = dict[str, Any]
 """Options as typed or read, by name; an options model checks them."""
 
-Seed = Annotated[int, Interval(ge=0, le=2**32 - 1)]
+LARGEST_SEED = 2**32 - 1
 """As large as NumPy's generators of the old kind take, which PyKEEN seeds."""
+Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
 Rate = Annotated[float, Interval(gt=0, le=1e6)]
 """A learning rate: beyond a million nothing learns, and soon no float32 holds it."""
 CIRCUMSTANCE: JsonDict = {"circumstance": True}

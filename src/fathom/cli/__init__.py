@@ -13,6 +13,7 @@ from fathom.cli.options import Commands, option, with_example
 from fathom.errors import FathomError, MadeBefore
 from fathom.options import Group
 from fathom.reading.files import printable
+from fathom.reading.replies import words_of
 
 COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
@@ -39,8 +40,6 @@ TABLES = {
     "fathom.links": "LINKS",
 }
 """Module → what installed packages may have added to."""
-LONGEST_NAME = 200
-"""Signs of a file's name that an error shows."""
 
 
 def make_app() -> typer.Typer:
@@ -112,7 +111,7 @@ def main() -> None:
     except OSError as error:  # a name that is too long, a place that may not be read, a disk that fails
         if debug:
             raise
-        what = f"'{_short(str(error.filename))}': " if error.filename is not None else ""
+        what = f"'{words_of(str(error.filename))}': " if error.filename is not None else ""
         _complain(f"error: {what}{error.strerror or error}")
         raise SystemExit(2) from None
     except Exception as error:
@@ -129,10 +128,6 @@ def faults() -> list[str]:
     """What could not be added to the tables that were looked at: one line per entry point."""
     looked_at = [getattr(sys.modules[name], table, None) for name, table in TABLES.items() if name in sys.modules]
     return [fault for door in looked_at for fault in getattr(door, "faults", ())]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}… ({len(name):,} signs)"
 
 
 def _complain(line: str) -> None:

@@ -9,13 +9,13 @@ import typer
 
 from fathom.cli.formats import TableFormat
 from fathom.cli.options import option
-from fathom.options import Group
+from fathom.options import LARGEST_SEED, Group
 
 Model = Annotated[str, option(Group.MODEL, "Name or folder of a transformers model.")]
 Data = Annotated[str, option(Group.DATA, "Data folder, or the name of an embedded data set (geography).")]
 Graph = Annotated[str, option(Group.DATA, "A knowledge graph: its folder, or a file of triples.", "--data")]
 GraphArgument = Annotated[str, typer.Argument(help="A knowledge graph: its folder, or a file of triples.")]
-Seed = Annotated[int, option(Group.RUN, "Seed of every random choice.", min=0, max=2**32 - 1)]
+Seed = Annotated[int, option(Group.RUN, "Seed of every random choice.", min=0, max=LARGEST_SEED)]
 Device = Annotated[str | None, option(Group.RUN, "cpu, cuda, cuda:1, …; by default a GPU where there is one.")]
 Config = Annotated[Path | None, option(Group.RUN, "YAML file with any of these options; flags win.")]
 NewFolder = Annotated[Path, option(Group.OUTPUT, "Folder to write; must not exist yet.", "--out")]

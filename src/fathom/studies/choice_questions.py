@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
 from fathom.results.names import short_names
@@ -135,7 +135,7 @@ class _Named:
         best = max(scores, default=0.0)
         return [id_ for id_, score in zip(self._at("top_ids", place), scores, strict=True) if score == best]
 
-    def _at(self, name: str, place: int) -> list:  # type: ignore[type-arg]
+    def _at(self, name: str, place: int) -> list[Any]:
         column = self._columns[name]
         return [] if column is None else column[place] or []
 

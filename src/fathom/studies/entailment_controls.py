@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
 from fathom.results.numbers import Number, difference, recipe, untold
@@ -158,13 +159,13 @@ def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> _Gai
     )
 
 
-def _signed(values: Floats, is_best: np.typing.NDArray[np.bool_]) -> Floats:
+def _signed(values: Floats, is_best: NDArray[np.bool_]) -> Floats:
     """So that their mean is the difference of the halves' means."""
     count, best = len(values), int(is_best.sum())
     return np.where(is_best, values * count / best, -values * count / (count - best))
 
 
-def permuted(values: Floats, is_best: np.typing.NDArray[np.bool_], seed: int = 0) -> float:
+def permuted(values: Floats, is_best: NDArray[np.bool_], seed: int = 0) -> float:
     """Two-sided p value of the difference of two halves' means: how often halves drawn by lot differ as much.
 
     The observed halves count as one of the draws, so that the level holds (Phipson and Smyth 2010).
