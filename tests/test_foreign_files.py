@@ -266,6 +266,31 @@ def whole(path: Path) -> None:
     summarise(opened, [], "")
 
 
+def without_a_row(table):
+    return table.slice(1)
+
+
+def without_ranks(table):
+    return table.drop_columns("rank")
+
+
+def with_an_answer_less(table):
+    shorter = [answers[1:] for answers in table.column("top_ids").to_pylist()]
+    return table.set_column(table.column_names.index("top_ids"), "top_ids", pa.array(shorter, pa.list_(pa.string())))
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (without_a_row, r"predictions lacks 1 of \d+ queries, such as '.*', though every part is there"),
+    (without_ranks, "part-00001.parquet: has no column rank"),
+    (with_an_answer_less, "part-00001.parquet: top_ids and top_scores are of unequal length"),
+])  # fmt: skip
+def test_a_part_that_lacks_something_is_not_taken_for_whole(run, change, said):
+    part = run / "predictions" / "part-00001.parquet"
+    pq.write_table(change(pq.read_table(part)), part)
+    with pytest.raises(BadInput, match=said):
+        whole(run)
+
+
 def wheres(content, above=()):
     """Paths of all values."""
     yield above
