@@ -208,7 +208,7 @@ def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
     monkeypatch.setattr("fathom.probes.statement.Probe.ask", interrupted)
     code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
     assert code == 130
-    assert "the same command goes on from there" in err
+    assert "what a run has finished is kept" in err
 
 
 def test_metrics_of_nothing(fathom, tmp_path):
