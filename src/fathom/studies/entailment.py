@@ -158,8 +158,8 @@ def ask(
 
     :param models: names, and what loads them.
     :param data: the folder of the ontology.
-    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, a model without
-        masks; before anything is asked.
+    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, a model that
+        is neither masked nor causal, or causal where tokens are learnt; before anything is asked.
     """
     loaders = dict(zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True))
     plan = planned(data, options)
@@ -194,7 +194,7 @@ def _twins(model: Model, count: int) -> Iterator[Model]:
     from fathom.models.loading import untrained
     from fathom.models.local import LocalModel
 
-    assert isinstance(model, LocalModel)  # masked models are
+    assert isinstance(model, LocalModel)  # all that can be asked are
     return (untrained(model, seed) for seed in range(count))
 
 

@@ -20,6 +20,8 @@ from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
 from fathom.scoring.slots import Masks, Pooling, Way
+from fathom.scoring.statements import Reduction, Score
+from fathom.scoring.statements import Way as StatementWay
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 
@@ -33,6 +35,8 @@ KEYS = (ITEM, PAIR, "rule", "task")
 _OF_ALL = "it is how premises are given, of which nobody drew a sample"
 BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL)
 """Groups of texts that the study has made, and why they are no clusters."""
+STATEMENTS = StatementWay(Reduction.SUM, Score.FULL)
+"""How causal models are asked for P1: by the log-likelihood of whole statements."""
 
 Loader = Callable[[], Model]
 
@@ -68,9 +72,15 @@ class EntailmentPlan(NamedTuple):
         """Whether controls can be asked: they are about a second pair of pseudowords."""
         return self.options.pairs > 1
 
+    def way_of(self, model: Model) -> str:
+        """What memorising runs of the model call its way of scoring."""
+        if model.attention is Attention.CAUSAL:
+            return STATEMENTS.name
+        return self.way
+
     @property
     def way(self) -> str:
-        """What runs call its way of scoring."""
+        """What those of masked models call theirs."""
         return Way(Masks(self.options.masks[0]), Pooling(self.options.reduction[0])).name
 
 
@@ -175,10 +185,7 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
     names: dict[str, list[str]] = {}
     for name, load in models:
         model = load()
-        if model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
-            raise BadInput(
-                f"--model {name}: the entailment study needs a masked model, it is {model.attention}: {INSTEAD}"
-            )
+        check_kind(name, model, plan.wordings)
         names.setdefault(model.identity.content_hash, []).append(name)
     kinds = {wording.templates for wording in plan.wordings}
     found: dict[tuple[str, bool], MemorisingRun] = {}
@@ -196,6 +203,20 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
         found |= {(name, learnt): memory for name in own}
     refuse(faults)
     return found
+
+
+def check_kind(name: str, model: Model, wordings: Sequence[RuleWording]) -> None:
+    """:raises BadInput: a model that cannot be asked in these wordings."""
+    if model.attention is Attention.CAUSAL:
+        if learnt := [wording.name for wording in wordings if wording.templates or wording.conjunction]:
+            raise BadInput(
+                f"--model {name} is causal, and --wordings {','.join(learnt)} are learnt in the place of masks: ask it "
+                "by words, without --soft"
+            )
+    elif model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
+        raise BadInput(
+            f"--model {name}: the entailment study needs a masked or a causal model, it is {model.attention}: {INSTEAD}"
+        )
 
 
 def _how(learnt: bool) -> str:

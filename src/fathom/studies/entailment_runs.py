@@ -1,6 +1,6 @@
 """The runs of the entailment study: of each model a plan, all in one folder, each of which goes on where it stopped.
 
-``memory-…``    the ontology probe's own tasks: how well is P1 remembered?
+``memory-…``    the ontology probe's own tasks (of causal models by the statement probe): how well is P1 remembered?
 ``premises-…``  the same tasks asked about pseudowords: would the model say P2 anyway?
 ``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
                 the hypothesis, with the premises said and not said, in each wording
@@ -25,10 +25,10 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
-from fathom.models.base import Model
+from fathom.models.base import Attention, Model
 from fathom.options import CIRCUMSTANCE
 from fathom.probes import ENTAILMENT
-from fathom.probes.options import OntologyOptions
+from fathom.probes.options import OntologyOptions, ProbeOptions, StatementOptions
 from fathom.prompts.entailment import (
     ABSENT,
     IMPLICIT,
@@ -45,7 +45,7 @@ from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Memories, MemorisingRun, of_task, tasks_of
+from fathom.studies.entailment_plan import LEAST, STATEMENTS, EntailmentPlan, Memories, MemorisingRun, of_task, tasks_of
 
 PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """How the hypothesis asks for a class. Of several templates that asked for P1, its rank is that of this one."""
@@ -94,13 +94,21 @@ def halves(values: Mapping[str, float]) -> Split:
     return Split(of, better, worse, order[half] if len(order) % 2 else "")
 
 
-class _Memorising(OntologyOptions):
-    """The ontology probe's, for queries that are drawn already. A run's identity has a digest of what was asked."""
+class _Drawn(ProbeOptions):
+    """Of queries that are drawn already. A run's identity has a digest of what was asked."""
 
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
     def selection(self) -> Selection:
         return replace(super().selection(), ids=self.ids, limit=None)
+
+
+class _Memorising(_Drawn, OntologyOptions):
+    """How masked models are asked for P1."""
+
+
+class _Stating(_Drawn, StatementOptions):
+    """How causal models are."""
 
 
 class ModelRuns:
@@ -120,6 +128,7 @@ class ModelRuns:
         :param given: memorising runs that need not be made."""
         self.name, self.model, self.plan, self.tested, self.given = name, model, plan, tested, given
         self.out, self.announce = out / name, announce
+        self.way = plan.way_of(model)
         self.runs: list[RunFolder] = []
         self.notes: list[str] = []
         self.remembered: list[Remembered] = []
@@ -164,11 +173,24 @@ class ModelRuns:
         tasks = tasks_of(self.plan.rules, wordings)
         asks_first = {query.relation for query in self.tested.queries}
         lent = {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
-        said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
-        own = {"relations": tuple(tasks), "soft": learnt, "ids": lent.union(query.id for query in self.tested.queries)}
+        own = {"relations": tuple(tasks), "ids": lent.union(query.id for query in self.tested.queries)}
         where = self._where(f"memory-{RuleWording(templates=learnt).name}")
-        made = run("ontology", self.model, self.plan.data, _Memorising(**said | own), *where)
+        made = run(*self._asking_memory(own | {"soft": learnt}), *where)
         return MemorisingRun(made, Rows(made, with_scores=False), learnt)
+
+    def _asking_memory(self, own: dict[str, Any]) -> tuple[str, Model, QuerySet, ProbeOptions]:
+        """What asks for P1: the ontology probe, or the statement probe, which gives causal models the same candidates.
+
+        :param own: options that are not the plan's.
+        """
+        options, data = self.plan.options, self.plan.data
+        if self.model.attention is not Attention.CAUSAL:
+            said = options.model_dump(include=set(OntologyOptions.model_fields))
+            return "ontology", self.model, data, _Memorising(**said | own)
+        own = {name: value for name, value in own.items() if name in _Stating.model_fields}
+        said = options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
+        counted = {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
+        return "statement", self.model, data, _Stating(**said | counted | own)
 
     def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
         """Which items are asked is decided by the memorising run."""
@@ -186,7 +208,7 @@ class ModelRuns:
 
     def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
         """Of each rule how well P1 of each item is remembered. :raises BadInput: of too few items."""
-        every = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
+        every = _memory_ranks(memory.rows, self.way, {query.id for query in self.tested.queries})
         found = {}
         for rule in self.plan.rules:
             own = {id_: value for id_, value in every.items() if id_.rpartition("/")[0] == RULES[rule]}
@@ -233,7 +255,7 @@ class ModelRuns:
         middle: Iterable[str],
     ) -> None:
         """:param asked: ids of the items. :param splits: of P2 one for each pair, whose means are averaged."""
-        made = recipe(rows, "mrr", self.plan.way)
+        made = recipe(rows, "mrr", self.way)
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
         better, worse = (
             untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(asked) // 2)
