@@ -15,8 +15,9 @@ rdfs9 Singer is a person .                      <x> is a singer .    <x> is a pa
 11    as rdfs9, but <x> is a class              <x> is a singer .    <x> is a particular [Y] .
 ===== ========================================= ==================== ============================
 
-Right answers are all that the rule entails: of rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. rdfs7
-chooses among sentence patterns ("'s parent is"), the others among classes or properties.
+Right answers are all that the rule entails: of rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. A
+domain or range that is one of several classes (a union) entails none of them, so that it is left out. rdfs7 chooses
+among sentence patterns ("'s parent is"), the others among classes or properties.
 
 Learnt tokens, ``<s1>``, ``<s2>``, … in their order in the text, may stand for the words "is a", "implies", … and for
 the conjunctions (section 3.2.1); :func:`sources` says what each of them begins with. Unlike in the reference code, a
@@ -33,7 +34,7 @@ from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
-from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, with_article
+from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, one_of, with_article
 
 X, Y = "<x>", "<y>"
 """Pseudowords in a text."""
@@ -138,7 +139,7 @@ def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) 
         gold = query.gold
         if rule == "rdfs7":
             gold = tuple(dict.fromkeys(phrase for name in query.gold if (phrase := phrase_of(of_task.get(name, "")))))
-        reason = query.unscored
+        reason = query.unscored or one_of(query) or None
         if reason is None and rule in _OF_PATTERN and not phrase_of(pattern):
             reason = f"{pattern!r} has words before {SUBJECT} or behind {ANSWER}"
         if reason is None and not gold:
