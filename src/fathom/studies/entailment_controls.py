@@ -97,7 +97,7 @@ def _contrast(
 ) -> Contrast:
     own = _gains(model, wording, rule, conclusion, text)
     theirs = [_gains(twin, wording, rule, conclusion, text) for twin in twins]
-    made = f"MRR{recipe(model.controls[wording], '', model.controls[wording].scorings[0])}|rule:{rule}"
+    made = f"{model.measure}{recipe(model.controls[wording], '', model.controls[wording].scorings[0])}|rule:{rule}"
     made += f"|{conclusion}:{control}"
     told = [one for one in theirs if len(one.values)]
     beyond = None
@@ -118,7 +118,7 @@ def _gains(model: ModelRuns, wording: str, rule: str, conclusion: str, text: str
 
 def by_text(rows: Rows, rule: str) -> dict[str, dict[tuple[str, int], float]]:
     """Of each way of giving premises 1 / rank by item and pair; without what is unscored."""
-    values = rows.reciprocal()
+    values = rows.reciprocal_or_credit()
     asked = ((rows.groups[query], place) for place, query in enumerate(rows.query.tolist()) if rows.scored[place])
     told = grouped(
         (about["given"], ((about["item"], int(about["pair"])), float(values[place])))
@@ -134,11 +134,19 @@ def gains_over(said: Mapping[tuple[str, int], float], control: Mapping[tuple[str
     return {item: float(np.mean(own)) for item, own in pairs.items()}
 
 
+def _parted(order: Sequence[str], remembered: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Items before and behind the change of memory that is nearest to the middle; nothing where there is none."""
+    changes = [place for place in range(1, len(order)) if remembered[order[place - 1]] != remembered[order[place]]]
+    at = min(changes, key=lambda place: abs(place - len(order) / 2), default=0)
+    return list(order[:at]), list(order[at:])
+
+
 def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> _Gains:
     """The gain of items that are remembered better, less that of the others.
 
     :param remembered: of each item how well. What equals the value on both sides of the border is left out, since
-        nothing but the order of the data puts it into a half.
+        nothing but the order of the data puts it into a half. Where that leaves too few, as of a chat model whose every
+        answer is right or wrong, the border is moved to where memory changes next to the middle.
     """
     order = sorted((item for item in remembered if item in gains), key=lambda item: -remembered[item])
     half = len(order) // 2
@@ -146,6 +154,8 @@ def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> _Gai
     if half and remembered[best[-1]] == remembered[worst[0]]:
         border = remembered[worst[0]]
         best, worst = ([item for item in own if remembered[item] != border] for own in (best, worst))
+    if min(len(best), len(worst)) < FEWEST:
+        best, worst = _parted(order, remembered)
     if min(len(best), len(worst)) < FEWEST:
         return _Gains(np.empty(0), [])
     values = np.array([gains[item] for item in (*best, *worst)])

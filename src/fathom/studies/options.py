@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from fathom.options import CIRCUMSTANCE, CLUSTER, KEYS, SAMPLE, SCORING, Group, Seed, separated
+from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -127,8 +128,8 @@ def _is_run(folder: Path) -> Path:
         raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
 
 
-class EntailmentStudyOptions(EntailmentOptions):
-    """Options of the study of entailment: its runs' own, and the plan."""
+class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
+    """Options of the study of entailment: its runs' own, the choice probe's for chat models, and the plan."""
 
     group: ClassVar = Group.SELECTION
 
@@ -143,6 +144,13 @@ class EntailmentStudyOptions(EntailmentOptions):
         (),
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",
+    )
+    options: int | None = Field(
+        None,
+        ge=2,
+        le=26,
+        description="Chat models: options of each question, the right one and others; 20 unless said.",
+        json_schema_extra=Group.PROMPTS.mark,
     )
     untrained: int = Field(
         1,
@@ -163,6 +171,6 @@ class EntailmentStudyOptions(EntailmentOptions):
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
-    "soft_conjunction", "learnt",
+    "soft_conjunction", "learnt", "score", "bos",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
