@@ -174,7 +174,7 @@ def ask(
         made.append(ModelRuns(name, model, plan, items, known, out, announce))
         twins[name] = [
             ModelRuns(f"{name}-untrained-{seed}", twin, plan, items, {}, out, announce)
-            for seed, twin in enumerate(_twins(model, options.untrained if plan.controlled else 0))
+            for seed, twin in enumerate(untrained_twins(model, options.untrained if plan.controlled else 0))
         ]
     asked = [(one.name, wording, rows) for one in made for wording, rows in one.of_wording.items()]
     lines = [line for about in asked for line in _lines(*about, plan.rules)]
@@ -190,7 +190,8 @@ def ask(
     )
 
 
-def _twins(model: Model, count: int) -> Iterator[Model]:
+def untrained_twins(model: Model, count: int) -> Iterator[Model]:
+    """Models of the same shape and tokenizer; none of one behind a server."""
     from fathom.models.loading import untrained
     from fathom.models.local import LocalModel
 
