@@ -827,7 +827,8 @@ class TestInput:
         model = copy(done.model)
         model.attention = Attention.SEQ2SEQ
         with pytest.raises(
-            BadInput, match=r"needs a masked or a causal model, it is seq2seq: .*fathom build choices, then fathom pro"
+            BadInput,
+            match=r"needs a masked, a causal or a chat model, it is seq2seq: .*fathom build choices, then fathom pro",
         ):
             asked(model, folder, tmp_path, ["rdfs9"])
 

@@ -9,8 +9,9 @@ better than its untrained twins: the verdict and its numbers are those of :mod:`
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +20,12 @@ import numpy as np
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
+from fathom.formats import locate
+from fathom.formats.axioms import AXIOM_FILE, Axioms, read_axioms
 from fathom.models.base import Model
 from fathom.probes import ENTAILMENT
 from fathom.prompts.arguments import BROKEN, DISTRACTORS, WHOLE, argument_queries
+from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.results.names import folder_names
 from fathom.results.numbers import NOTHING, Number, difference, mean, recipe, untold
 from fathom.results.plots import Plot
@@ -38,6 +42,10 @@ from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Loader, check_
 from fathom.studies.options import ChainStudyOptions
 
 FOLLOWS = "follows what is said"
+_OF_DISJOINT = (
+    "disjoint: how far below the best the class is that must not follow, from 0 (first) to 1 (last); the higher the "
+    "better, and of chat models the share of other choices"
+)
 _NOTES = (
     f"{FOLLOWS}: 1 / rank of what follows from all facts, less that of the control; what follows from fewer or more "
     "facts is right, too, and taken out of the ranking (chat models: share of right choices)",
@@ -119,8 +127,7 @@ def ask(
     :raises BadInput: data that is no ontology or has too few chains of a rule, or a model that cannot be asked; before
         anything is.
     """
-    plan = planned(data, options)
-    queries = _queries(plan, options)
+    plan, queries = _planned(data, options)
     made: list[_Model] = []
     contrasts: list[Contrast] = []
     for name, load in zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True):
@@ -132,18 +139,29 @@ def ask(
             for seed, twin in enumerate(untrained_twins(model, options.untrained))
         ]
         made += [own, *twins]
-        contrasts += [found for place in _places(own, plan, options) for found in _contrasts(place, own, twins)]
+        contrasts += [found for place in _places(own, options) for found in _contrasts(place, own, twins)]
     lines = [
         _line(place, one, options.forms[0])
         for one in made
         if "-untrained-" not in one.name
-        for place in _places(one, plan, options)
+        for place in _places(one, options)
     ]
     notes = list(queries.notes[len(plan.data.notes) :])
     return Chains(lines, contrasts, [one.run for one in made], notes)
 
 
-def _queries(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
+def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPlan, QuerySet]:
+    """:raises BadInput: see :func:`ask`."""
+    any_rule = options.rules or ("rdfs9",) * bool(options.axioms)  # axioms can be asked alone
+    plan = planned(data, options.model_copy(update={"rules": any_rule}))._replace(rules=options.rules)
+    asked = [_chains(plan, options)] if options.rules else []
+    if options.axioms:
+        asked.append(_axioms(plan, read_axioms(locate(data)), options))
+    queries = asked[0] if len(asked) == 1 else _together(*asked)
+    return plan._replace(rules=(*options.rules, *options.axioms)), queries
+
+
+def _chains(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
     """:raises BadInput: fewer than two items of a rule."""
     asked = (plan.patterns, plan.rules, options.depth, options.forms, options.pairs, options.seed)
     queries = argument_queries(tested(plan, []), *asked)
@@ -155,6 +173,31 @@ def _queries(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
                 "--depth, or leave the rule out of --rules"
             )
     return queries
+
+
+def _axioms(plan: EntailmentPlan, axioms: Axioms, options: ChainStudyOptions) -> QuerySet:
+    """At most --limit items of each kind, drawn by the seed. :raises BadInput: fewer than two of a kind."""
+    items: dict[str, list[AxiomItem]] = {}
+    for kind in options.axioms:
+        found = axiom_items(plan.data, plan.patterns, kind, getattr(axioms, kind))
+        if len(found) < LEAST:
+            raise BadInput(
+                f"--axioms {kind}: {plan.data.name} has {len(found)} items of it, {LEAST} are needed; fathom build "
+                f"ontology writes {AXIOM_FILE} where an ontology states some"
+            )
+        drawn = random.Random(f"{options.seed} {kind}").sample(found, min(options.limit or len(found), len(found)))
+        items[kind] = [item for item in found if item in drawn]
+    return axiom_queries(plan.data, plan.patterns, items, options.forms, options.pairs, options.seed)
+
+
+def _together(one: QuerySet, other: QuerySet) -> QuerySet:
+    """Queries of one ontology."""
+    return replace(
+        one,
+        queries=(*one.queries, *other.queries),
+        candidates={**one.candidates, **other.candidates},
+        relations={**one.relations, **other.relations},
+    )
 
 
 def _asked(name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out: Path, announce: Announce) -> _Model:
@@ -171,23 +214,29 @@ def _asked(name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out
 
 
 def _values(rows: Rows) -> _Values:
-    values = rows.reciprocal_or_credit().tolist()
-    asked = (
-        (rows.groups[query], query, place) for place, query in enumerate(rows.query.tolist()) if rows.scored[place]
-    )
-    found = grouped(
-        (
-            (about["rule"], about["form"], int(about["depth"]), about["given"]),
-            ((about["item"], int(about["pair"])), _Value(values[place], rows.origin(query))),
-        )
-        for about, query, place in asked
-    )
+    values, below = rows.reciprocal_or_credit().tolist(), _below(rows)
+    found: dict[tuple[str, str, int, str], list[tuple[tuple[str, int], _Value]]] = {}
+    for place, query in enumerate(rows.query.tolist()):
+        about = rows.groups[query]
+        if rows.scored[place]:
+            key = about["rule"], about["form"], int(about["depth"]), about["given"]
+            value = (below if about["rule"] == DISJOINT else values)[place]
+            item = about["item"], int(about["pair"])
+            found.setdefault(key, []).append((item, _Value(value, rows.origin(query))))
     return {key: dict(own) for key, own in found.items()}
 
 
-def _places(model: _Model, plan: EntailmentPlan, options: ChainStudyOptions) -> list[ChainPlace]:
+def _below(rows: Rows) -> list[float]:
+    """How far below the best the answer is that must not follow: 0 is first, 1 is last, or not chosen."""
+    others = rows.number_of_candidates - np.array(rows.filtered)[rows.query] - 1
+    ranked = np.clip((rows.rank - 1) / np.maximum(others, 1), 0, 1)
+    return np.where(np.isnan(rows.rank), 1 - rows.correct, ranked).tolist()  # type: ignore[no-any-return]
+
+
+def _places(model: _Model, options: ChainStudyOptions) -> list[ChainPlace]:
     depths = range(1, options.depth + 1)
-    return [ChainPlace(model.name, *one) for one in product(plan.rules, options.forms, depths)]
+    chains = product(options.rules, options.forms, depths)
+    return [ChainPlace(model.name, *one) for one in (*chains, *product(options.axioms, options.forms, (1,)))]
 
 
 def _contrasts(place: ChainPlace, model: _Model, twins: Sequence[_Model]) -> list[Contrast]:
@@ -267,7 +316,9 @@ def tables(found: Chains) -> list[Table]:
         for place in [line.place]
     ]
     columns = ("model", "rule", "form", "depth", "verdict", "whole", *BROKEN, "less the first form", "items")
-    notes = ("MRR of the same items at all depths (chat models: share of right choices)", *found.notes)
+    notes = ["MRR of the same items at all depths (chat models: share of right choices)", *found.notes]
+    if any(line.place.rule == DISJOINT for line in found.lines):
+        notes.append(_OF_DISJOINT)
     by_depth = Table.of_numbers(columns, rows, "how far it follows", _ENDS, formats, notes, _OUT_OF_SIGHT)
     return [by_depth, table(found.contrasts, "does it follow? The controls", _NOTES)]
 
@@ -275,7 +326,7 @@ def tables(found: Chains) -> list[Table]:
 def plots(found: Chains) -> list[Plot]:
     """Of each model and rule a curve over depth: the whole argument in each form, and the best broken one."""
     lines = grouped(((one.place.model, one.place.rule), one) for one in found.lines)
-    return [_curve(model, rule, own) for (model, rule), own in lines.items()]
+    return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1].place.depth > 1]
 
 
 def _curve(model: str, rule: str, lines: Sequence[ChainLine]) -> Plot:

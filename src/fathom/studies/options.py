@@ -179,6 +179,13 @@ class ChainStudyOptions(EntailmentStudyOptions):
         "sub-classes, of rdfs5 and rdfs7 sub-properties.",
     )
     depth: int = Field(3, ge=1, le=10, description="Steps of the longest chains; items with shorter ones are left out.")
+    axioms: Annotated[
+        tuple[Literal["inverse", "symmetric", "transitive", "disjoint"], ...], BeforeValidator(separated)
+    ] = Field(
+        (),
+        description="Also ask what follows from inverse, symmetric and transitive properties, and what must not from "
+        "disjoint classes; separated by commas.",
+    )
     forms: Annotated[tuple[Literal["plain", "paraphrased", "shuffled"], ...], BeforeValidator(separated)] = Field(
         ("plain", "paraphrased", "shuffled"),
         min_length=1,
