@@ -503,7 +503,7 @@ def test_every_syntax_gives_the_same_folder(tmp_path, ending):
     other = contents(build_ontology([tmp_path / f"other.{ending}"], [], tmp_path / "two").out)
     one.pop("manifest.json"), other.pop("manifest.json")
     assert one == other
-    assert len(one) == 7  # classes, properties, and all tasks but sub-properties
+    assert len(one) == 7  # classes, properties, axioms, and all tasks but sub-properties
 
 
 def test_an_endpoint_gives_the_same_folder(tmp_path):
