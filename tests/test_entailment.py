@@ -209,6 +209,7 @@ def flat(rows: list[list[float]], tokens: int | None = None) -> SimpleNamespace:
 
     return SimpleNamespace(
         tokenizer=Tokenizer(),
+        attention=Attention.BIDIRECTIONAL,
         embed=lambda ids: table[ids],
         vocabulary_size=len(rows),
         device=table.device,
@@ -822,18 +823,20 @@ class TestInput:
         with pytest.raises(BadInput, match=r"rdfs2 needs the task domain: .* has 1 items of it to test on"):
             asked(done.model, data, tmp_path / "o", ["rdfs2", "rdfs9"])
 
-    def test_causal_models(self, folder, tmp_path):
-        model = make_local(build("GPT2LMHeadModel", vocab_size=600, n_embd=16, n_layer=1, n_head=2))
+    def test_models_that_are_neither_masked_nor_causal(self, folder, tmp_path, done):
+        model = copy(done.model)
+        model.attention = Attention.SEQ2SEQ
         with pytest.raises(
-            BadInput, match=r"needs a masked model, it is causal: .*fathom build choices, then fathom pro"
+            BadInput,
+            match=r"needs a masked, a causal or a chat model, it is seq2seq: .*fathom build choices, then fathom pro",
         ):
             asked(model, folder, tmp_path, ["rdfs9"])
 
     def test_every_model_is_looked_at_before_the_first_is_asked(self, done, tmp_path):
         causal = make_local(build("GPT2LMHeadModel", vocab_size=600, n_embd=16, n_layer=1, n_head=2))
         models = {"first": lambda: done.model, "second": lambda: causal}
-        with pytest.raises(BadInput, match="--model second: the entailment study needs a masked model"):
-            asked_several(models, done.folder, tmp_path / "o", ["rdfs9"], pairs=1)
+        with pytest.raises(BadInput, match="--model second is causal, and --wordings learnt are learnt in the place"):
+            asked_several(models, done.folder, tmp_path / "o", ["rdfs9"], ["learnt"], pairs=1)
         assert not (tmp_path / "o").exists()
 
     def test_nothing_to_ask(self, folder, tmp_path, fathom):

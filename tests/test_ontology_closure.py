@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from fathom.building.choices import build_choices
 from fathom.building.ontology import Endpoint, Naming, build_ontology
 from fathom.building.ontology.labels import words_in_name
 from fathom.errors import BadInput
 from fathom.formats import read
+from fathom.prompts.entailment import items
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
@@ -84,6 +86,39 @@ def test_domains(tmp_path, said, right):
     assert {written} == right if isinstance(written, str) else set(written) == right
     asked = next(query for query in read(built.out).queries if query.relation == "domain")
     assert set(asked.gold) == right
+
+
+@pytest.mark.parametrize(
+    ("said", "alternatives"),
+    [
+        ("r:domain :Human", False),
+        ("r:domain :Human , :Robot", False),  # both hold
+        ("r:domain [ o:unionOf ( :Human :Animal ) ]", False),  # an animal in any case
+        ("r:domain [ o:unionOf ( :Human :Robot ) ]", True),
+        ("r:domain [ o:unionOf ( :Human :Alien ) ]", True),  # of a human, or of something outside the list
+        ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", False),
+        ("<https://schema.org/domainIncludes> :Human , :Robot", True),
+    ],
+)
+def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
+    """From "p(x, y)" and "p's domain is human or robot" neither follows: such items are left out, and counted."""
+    built = made(tmp_path, f'{CLASSES} :p a o:ObjectProperty ; r:label "touches" ; {said} ; r:range :Robot .')
+    [entry] = json.loads((built.out / "ontology/property.json").read_text())
+    assert entry["one_of"] == (["domain"] if alternatives else [])
+    patterns = {side: {"touches": "[X] touches [Y] ."} for side in ("domain", "range")}
+    for rule, expected in (("rdfs2", alternatives), ("rdfs3", False)):
+        found, left_out = items(read(built.out), patterns, rule)
+        assert (len(found), len(left_out)) == ((0, 1) if expected else (1, 0))
+        assert all(": its domain is one of several classes (" in line for line in left_out)
+    counts = build_choices(built.out, tmp_path / "choices", options=2, subset="train")
+    name = "left out of rdfs2 (one of several classes: none follows)"
+    assert counts.get(name) == (1 if alternatives else None)
+    assert ("reasoning/rdfs2-22" in counts) != alternatives
+    # A folder that does not say: several classes are alternatives, one is none.
+    del entry["one_of"]
+    (built.out / "ontology/property.json").write_text(json.dumps([entry]))
+    several = len(next(query.gold for query in read(built.out).queries if query.relation == "domain")) > 1
+    assert len(items(read(built.out), patterns, "rdfs2")[0]) == (0 if several else 1)
 
 
 def test_unions_of_which_none_is_within_the_other_have_no_one_answer(tmp_path):
@@ -468,7 +503,7 @@ def test_every_syntax_gives_the_same_folder(tmp_path, ending):
     other = contents(build_ontology([tmp_path / f"other.{ending}"], [], tmp_path / "two").out)
     one.pop("manifest.json"), other.pop("manifest.json")
     assert one == other
-    assert len(one) == 6  # classes, properties, and all tasks but sub-properties
+    assert len(one) == 7  # classes, properties, axioms, and all tasks but sub-properties
 
 
 def test_an_endpoint_gives_the_same_folder(tmp_path):

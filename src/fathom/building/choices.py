@@ -26,7 +26,7 @@ from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question
 from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, right_answers
-from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS
+from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
 from fathom.reading import Json
 from fathom.store.files import whole_folder
 from fathom.store.made import in_the_way, made_by, sign
@@ -39,7 +39,8 @@ SAID, UNSAID = "22", "02"
 def build_choices(
     data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str = "test"
 ) -> dict[str, int]:
-    """Write the folder *out*. :returns: how many questions each of its files has.
+    """Write the folder *out*. :returns: how many questions each of its files has, and how many items of a rule are left
+        out, if any, with the reason.
 
     :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
     :param options: 2 to 26.
@@ -60,7 +61,14 @@ def build_choices(
     with whole_folder(out) as made:
         write_choices(made, files)
         sign(made, said)
-    return {name: len(rows) for name, rows in files.items()}
+    return {name: len(rows) for name, rows in files.items()} | _left_out(chosen)
+
+
+def _left_out(data: QuerySet) -> dict[str, int]:
+    """Of rdfs2 and rdfs3 the items whose domain or range is one of several classes, of which none follows."""
+    by_task = data.by_relation()
+    counts = {rule: sum(bool(one_of(query)) for query in by_task.get(task, ())) for rule, task in RULES.items()}
+    return {f"left out of {rule} (one of several classes: none follows)": n for rule, n in counts.items() if n}
 
 
 class _Lots:
@@ -138,6 +146,7 @@ def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]], lots: 
         facts = [
             _Fact(query, f"{task}/{number}", *_worded(rule, query, asked.questions[query.id], patterns.get(task, {})))
             for number, query in enumerate(by_task.get(task, ()))
+            if not one_of(lots.queries[query.id])
         ]
         rows = {
             f"{REASONING}/{rule}-{UNSAID}": [_row(lots, fact, f"{rule}-{UNSAID}", fact.given[1:]) for fact in facts],

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from fathom.data.knowledge import consecutive
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, texts_of, unscored
-from fathom.prompts.ontology import CLASSES, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
+from fathom.prompts.ontology import CLASSES, ONE_OF, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
 from fathom.reading import Faults, Json, plain_or_packed, read_json, read_json_lines, stands
 from fathom.store.files import write_json, write_json_lines
 
@@ -54,6 +55,7 @@ class OntologyProperty(NamedTuple):
     :param domains: labels of the classes that are right answers, most often one; so *ranges*.
     :param superproperties: sentence patterns by label, nearest first.
     :param pattern: "[X] was born in [Y] ."
+    :param one_of: "domain" and "range" where they are alternatives (a union): no class by itself follows.
     """
 
     iris: tuple[str, ...]
@@ -62,6 +64,7 @@ class OntologyProperty(NamedTuple):
     ranges: tuple[str, ...]
     superproperties: Mapping[str, str]
     pattern: str
+    one_of: tuple[str, ...] = ()
 
     @property
     def domain(self) -> str | None:
@@ -98,7 +101,7 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
         PROPERTIES: _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, faults)),
     }
     items = {task: list(_items(_task_file(path, task), faults)) for task in TASKS}
-    draft = Draft(path, faults)
+    draft, alternatives = Draft(path, faults), _alternatives(path / PROPERTY_FILE)
     subsets: dict[str, frozenset[str]] = dict.fromkeys(SPLIT_SIZES, frozenset())
     for task, found in ((task, found) for task, found in items.items() if found):
         file = _task_file(path, task)
@@ -106,6 +109,7 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
         cardinality = cardinality_of(gold for item in found for gold in item.gold)
         relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
         asked = list(_queries(file, relation, space, found, _other_side(task, items), faults))
+        asked = [_marked(query, alternatives) for query in asked]
         for split, part in consecutive(SPLIT_SIZES).items():
             subsets[split] |= {query.id for query in asked[part.start : part.stop]}
         _note_odd_items(file, found, faults)
@@ -156,6 +160,7 @@ def write_ontoprobe(
                 "rdfs:subPropertyOf": dict(found.superproperties),
                 "pattern": found.pattern,
                 "pattern_is_default": found.label in by_default,
+                "one_of": list(found.one_of),
             }
             for number, found in enumerate(properties)
         ],
@@ -240,6 +245,23 @@ def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
             faults.add(file, None, f"entry {number}: 'rdfs:subPropertyOf' must be an object of patterns by label")
         else:
             yield from (entry["rdfs:label"], *supers)
+
+
+def _alternatives(file: Path) -> dict[str, list[str]]:
+    """Of each property that says so "domain" and "range" where they are alternatives."""
+    entries = _entries(file, Faults())  # whose faults are told where labels are read
+    told = ((entry["rdfs:label"], texts_of(entry.get("one_of"))) for _, entry in entries)
+    return {label: list(sides) for label, sides in told if sides is not None}
+
+
+def _marked(query: Query, alternatives: Mapping[str, Sequence[str]]) -> Query:
+    """A domain or range that is one of several classes is told from others; where the folder does not say, several
+    classes are alternatives."""
+    if query.relation not in ("domain", "range"):
+        return query
+    sides = alternatives.get(query.subject_id)
+    is_one_of = len(query.gold) > 1 if sides is None else query.relation in sides
+    return replace(query, groups={**query.groups, ONE_OF: "yes"}) if is_one_of else query
 
 
 def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:

@@ -135,7 +135,7 @@ PROBES: Door[Entry] = Door(
 ENTAILMENT = Entry(
     "entailment",
     f"{_OPTIONS}:EntailmentOptions",
-    "fathom.probes.entailment:Probe",
+    "fathom.probes.entailment:probe",
     "Rank what follows from premises about pseudowords.",
     "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",
 )

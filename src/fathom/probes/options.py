@@ -405,7 +405,7 @@ class EntailmentOptions(OntologyOptions):
         gt=0,
         lt=1,
         description="Distance of pseudowords from the mask token, as a share of the distance of its nearest other"
-        " token.",
+        " token; of causal models from the mean embedding, as a share of the median distance of tokens.",
     )
     soft_conjunction: bool = Field(
         False,

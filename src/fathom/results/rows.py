@@ -203,6 +203,10 @@ class Rows:
         values[ranked] = reciprocal_rank(self.rank[ranked])
         return values
 
+    def reciprocal_or_credit(self) -> Floats:
+        """1 / realistic rank, or the credit given to an answer without a rank (choice, generation)."""
+        return np.where(np.isnan(self.rank), self.correct, self.reciprocal())
+
     def reciprocal_of_all(self) -> Floats:
         """1 / mean rank of all gold answers (MRRₐ), NaN where their ranks were not recorded."""
         values = np.full(len(self.rank), np.nan)

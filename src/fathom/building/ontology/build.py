@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
+from fathom.building.ontology.axioms import gather_axioms
 from fathom.building.ontology.gathering import (
     Classes,
     Properties,
@@ -31,6 +32,7 @@ from fathom.building.ontology.omissions import (
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
+from fathom.formats.axioms import Axioms, write_axioms
 from fathom.formats.ontoprobe import (
     LEAST_ITEMS,
     SPLIT_SIZES,
@@ -101,7 +103,9 @@ def build_ontology(
     notes = Notes()
     notes.add_all(not_read(inputs), "files in folders are in a syntax that is not read")
     sampling = Sampling(instances, seed)
-    classes, properties, triples = _gather(files, endpoints, out.parent, given, sampling, naming, notes, progress)
+    classes, properties, axioms, triples = _gather(
+        files, endpoints, out.parent, given, sampling, naming, notes, progress
+    )
     notes.add_all(unknown_patterns(given, properties.found), f"names in {patterns} are of no property")
     tasks = _tasks(classes, properties, seed)
     enough = _large_enough(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
@@ -110,6 +114,7 @@ def build_ontology(
     built = Built(out, classes.found, properties.found, counts, properties.defaults, notes, called)
     with whole_folder(out) as folder:
         write_ontoprobe(folder, built.classes, built.properties, built.defaults, enough)
+        write_axioms(folder, axioms)
         about = _manifest(built, files, endpoints, triples, instances, seed)
         write_json(folder / "manifest.json", about | _labels_read(built, naming))
         sign(folder, made)
@@ -125,7 +130,7 @@ def _gather(
     naming: Naming,
     notes: Notes,
     progress: Progress,
-) -> tuple[Classes, Properties, int]:
+) -> tuple[Classes, Properties, Axioms, int]:
     """What all sources together hold, and how many triples of the files are kept.
 
     :param place: where a large store may lie meanwhile.
@@ -141,10 +146,11 @@ def _gather(
             intake.tell(notes)
         classes = gather_classes(sources, sampling, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
+        axioms = gather_axioms(sources, classes.found, properties.found, notes)
         if classes.bare or properties.bare:
             intake.tell_languages(notes)
         _note_omissions(sources, files, notes)
-    return classes, properties, triples
+    return classes, properties, axioms, triples
 
 
 def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Notes) -> None:

@@ -11,7 +11,7 @@ from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, name_of, one_line
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
-from fathom.building.ontology.sides import gather_sides
+from fathom.building.ontology.sides import SIDES, gather_sides
 from fathom.building.ontology.sources import Progress, Source, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
@@ -153,18 +153,19 @@ def gather_properties(
     inverses = _inverses(sources, home)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
     edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes)
-    answers, named = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, naming, notes)
+    sides = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, naming, notes)
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
-        domains, ranges = answers.get((iri, "domain"), ()), answers.get((iri, "range"), ())
+        domains, ranges = (sides.answers.get((iri, side), ()) for side in SIDES)
         if above or domains or ranges:
-            found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label]))
+            own = tuple(side for side in SIDES if (iri, side) in sides.one_of)
+            found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
-    _note_outside(sources, outside((*named, *(iri for step in stated for iri in step)), labels), notes)
+    _note_outside(sources, outside((*sides.named, *(iri for step in stated for iri in step)), labels), notes)
     defaults = {label for label, pattern in written.items() if pattern is None and label in used}
     return Properties(found, defaults, [label for label in from_iris if label in used], bare)
 
