@@ -22,12 +22,6 @@ CLASSES = """
 """
 
 
-@pytest.fixture(autouse=True)
-def few_items(monkeypatch):
-    """Tasks of one item count, so that an ontology can be followed by hand."""
-    monkeypatch.setattr("fathom.building.ontology.build.LEAST_ITEMS", 1)
-
-
 def made(folder: Path, text: str, name: str = "own.ttl", head: str = HEAD, **options):
     (folder / name).write_text(head + text, encoding="utf-8")
     return build_ontology([folder / name], [], folder / "out", **options)
