@@ -12,7 +12,7 @@ from fathom.building.ontology.labels import Naming, best_labels, good_labels, na
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import gather_sides
-from fathom.building.ontology.sources import Progress, Source, query_text, rows_of
+from fathom.building.ontology.sources import Drawn, Progress, Source, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
@@ -71,11 +71,11 @@ def gather_classes(
     edges = _class_edges(sources, holders, label_of, notes)
     found = []
     sample = _Sample(label_of | twins, edges)
-    values = {"seed": sampling.seed, "size": sampling.size, **naming.values()}
+    drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
-        rows = rows_of(holders[iri], "instances", **{"class": iri}, **values)
-        names = sample.of(list(rows)[: sampling.size])
+        rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
+        names = sample.of(rows[: sampling.size])
         found.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     if sample.nameless:
