@@ -166,6 +166,20 @@ def test_tasks_too_small_for_folds(model, tmp_path):  # noqa: F811
     assert not (tmp_path / "r").exists()
 
 
+def test_a_fold_that_teaches_nothing_is_passed_over(model, tmp_path, monkeypatch):  # noqa: F811
+    """Of eight things six have names without a word: the folds of the other two choose and teach for all."""
+    data = town()
+    things = [query for query in data.queries if query.relation == "type"][:8]
+    bare = [replace(query, unscored="no name") if number > 1 else query for number, query in enumerate(things)]
+    two = replace(data, queries=tuple(bare), relations={"type": data.relations["type"]})
+    options = OntologyOptions(soft=True, cross_validate=True, epochs=1, folds=8)
+    with pytest.raises(BadInput, match="--cross-validate: type has 8 items, and none of those that are to train fold"):
+        run("ontology", model, two, options, tmp_path / "no")
+    three = replace(two, queries=(*bare[:2], things[2], *bare[3:]))
+    folder = run("ontology", model, three, options, tmp_path / "r")
+    assert folder.manifest["circumstances"]["trainings"] == 8
+
+
 def test_the_folds_of_a_selection_are_those_of_all():
     data = town()
     some = replace(data, queries=data.queries[3:5], whole=data)

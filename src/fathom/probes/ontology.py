@@ -98,12 +98,12 @@ class Probe(SlotProbe):
         super().__init__(options, model, _reworded(queryset, new))
         self._learnt: dict[Way, Tensor] = {}
         self._trained = 0
-        self._lessons = self._planned() if options.soft else []
-        self._first_learnt = {
-            (lesson.task, lesson.fold): model.vocabulary_size + SOFT_TOKENS * number
-            for number, lesson in enumerate(self._lessons)
-        }
-        """The id of each template's ``<s1>``: learnt tokens are numbered on from the vocabulary."""
+        self._able: dict[str, frozenset[str]] = {}
+        asked = dict.fromkeys((query.relation, _fold(query)) for query in self.queryset.queries)
+        templates = sorted(asked, key=lambda one: (self.tasks.index(one[0]), one[1] or 0))
+        self._first_learnt = {one: model.vocabulary_size + SOFT_TOKENS * at for at, one in enumerate(templates)}
+        """The id of each template's ``<s1>``, by task and fold: learnt tokens are numbered on from the vocabulary."""
+        self._lessons = [self._lesson(*one) for one in templates] if options.soft else []
         self._check_lessons()
 
     @staticmethod
@@ -181,22 +181,29 @@ class Probe(SlotProbe):
         save_learnt(file, learn(self.model, names, way, items, validation, start, plan, self.budget))
         self._trained += 1
 
-    def _planned(self) -> list[_Lesson]:
-        """A lesson for each task, or for each of its folds in which something is asked."""
-        if not self.options.cross_validate:
-            return [_Lesson(task, None, self._subset(task, TRAIN), self._subset(task, DEV)) for task in self.tasks]
-        lessons = []
-        asked = {(query.relation, query.groups[FOLD]) for query in self.queryset.queries}
-        for task, queries in self._whole.items():
-            fold = folds_of_queries(queries, self.options.folds or FOLDS, self.options.seed)
-            number = max(fold.values()) + 1
-            for own in range(number):
-                chooses = (own + 1) % number
-                train = [query for query in queries if fold[query.id] not in (own, chooses)]
-                dev = [query for query in queries if fold[query.id] == chooses != own]
-                if (task, str(own + 1)) in asked:
-                    lessons.append(_Lesson(task, own + 1, train, dev))
-        return lessons
+    def _lesson(self, task: str, fold: int | None) -> _Lesson:
+        """What a template is learnt from; of folds, all but its own and the next one that can choose the epoch."""
+        if fold is None:
+            return _Lesson(task, None, self._subset(task, TRAIN), self._subset(task, DEV))
+        queries = self._whole[task]
+        fold_of = folds_of_queries(queries, self.options.folds or FOLDS, self.options.seed)
+        number = max(fold_of.values()) + 1
+        following = [(fold - 1 + step) % number for step in range(1, number)]
+        able = {fold_of[id_] for id_ in self._learnable(task)}
+        chooses = next((one for one in following if one in able), None)
+        dev = [query for query in queries if fold_of[query.id] == chooses]
+        train = [query for query in queries if fold_of[query.id] not in (fold - 1, chooses)]
+        return _Lesson(task, fold, train, dev)
+
+    def _learnable(self, task: str) -> frozenset[str]:
+        """Ids of the task's items that can be learnt from."""
+        if task not in self._able:
+            name = self._space_of(task)
+            alike = _Lesson(task, next(fold for own, fold in self._first_learnt if own == task), [], [])
+            queries = [_plain(query, name, alike) for query in self._whole[task]]
+            asked, _ = self._sentences(queries, 0, self.queryset.candidates[name])
+            self._able[task] = frozenset(item.query.id for item in asked)
+        return self._able[task]
 
     def _items(self, lesson: _Lesson, queries: Sequence[Query]) -> list[GoldSlot]:
         """Those of the queries that can be learnt from, the learnt tokens numbered as if they were alone."""
