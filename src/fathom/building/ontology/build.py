@@ -141,6 +141,7 @@ def _gather(
             intake.tell(notes)
         classes = gather_classes(sources, sampling, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
+        intake.tell_bare(notes, classes.label_of)
         if classes.bare or properties.bare:
             intake.tell_languages(notes)
         _note_omissions(sources, files, notes)
