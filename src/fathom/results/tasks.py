@@ -128,10 +128,15 @@ def over(name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] 
 
 
 def items_drawn(asked: Sequence[tuple[Rows, int]]) -> Sample:
-    """As the user says, else item by item. :param asked: of each value the query, which may be asked again."""
+    """As the user says, else item by item: of several tasks within each, these being what they are.
+
+    :param asked: of each value the query, which may be asked again.
+    """
     if any(rows.cluster for rows, _ in asked):
         return drawn_from([rows.origin(query) for rows, query in asked])
-    return Sample("item", [rows.query_ids[query] for rows, query in asked])
+    items = [rows.query_ids[query] for rows, query in asked]
+    tasks = [rows.relations[query] for rows, query in asked]
+    return Sample("item within task", items, tasks) if len(set(tasks)) > 1 else Sample("item", items)
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
