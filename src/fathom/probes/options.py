@@ -306,19 +306,6 @@ class EmbeddingOptions(FewShotOptions):
     )
 
 
-class VocabularyOptions(FewShotOptions):
-    """Options of the vocabulary probe (LAMA)."""
-
-    group: ClassVar = Group.PROMPTS
-
-    templates: Numbers = Field(
-        (), description="Masked models: ask only these templates, counted from 0, separated by commas."
-    )
-    capitalize: bool = Field(
-        True, description="Masked models: write the first letter of every statement in upper case."
-    )
-
-
 class ClozeOptions(ProbeOptions):
     """Options of the cloze probe (entity ranking)."""
 
@@ -360,8 +347,7 @@ class OntologyOptions(ClozeOptions):
 
     subset: str | None = Field(
         None,
-        description="A named part of the data to ask, or all. By default all, each item once; with --soft, which "
-        "learns from train and dev, and of OntoProbe's published data: test.",
+        description="A named part of the data, or all; by default all, but test with --soft and of OntoProbe's own data.",
     )
     pool: str | None = Field(
         "relation",
@@ -408,9 +394,7 @@ class OntologyOptions(ClozeOptions):
         """
         if self.folds is not None and not self.cross_validate:
             raise BadInput(f"--folds {self.folds}: they are those of --cross-validate: type it, too")
-        chosen: dict[str, Any] = {}
-        if self.cross_validate:
-            chosen["folds"] = self.folds or FOLDS
+        chosen: dict[str, Any] = {"folds": self.folds or FOLDS} if self.cross_validate else {}
         if self.subset is None:
             held_out = data.usual or ("test" if self.soft else "")
             chosen["subset"] = EVERYTHING if self.cross_validate or not held_out else held_out
@@ -464,33 +448,4 @@ class EntailmentOptions(OntologyOptions):
         None,
         description="Folder of templates learnt by a run of the ontology probe.",
         json_schema_extra=CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
-    )
-
-
-class GenerationOptions(FewShotOptions):
-    """Options of the generation probe (KAMEL)."""
-
-    group: ClassVar = Group.PROMPTS
-
-    shots: int = Field(
-        5,
-        ge=0,
-        description="Answered questions of the relation (or lines, without questions) before the question, drawn "
-        "by --seed.",
-    )
-    questions: Path | None = Field(
-        None,
-        description="File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
-        " [X]; by default the data's own questions, else lines (head, relation, tail).",
-        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
-    )
-    max_new_tokens: int = Field(
-        50, ge=1, description="Maximum tokens of an answer.", json_schema_extra=Group.SCORING.mark
-    )
-    separator: str = Field("; ", pattern=r"\S", description="What separates several answers.")
-    normalise: bool = Field(
-        True,
-        description="Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only "
-        "letter case.",
-        json_schema_extra=Group.SCORING.mark,
     )
