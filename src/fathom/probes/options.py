@@ -347,7 +347,7 @@ class OntologyOptions(ClozeOptions):
 
     subset: str | None = Field(
         None,
-        description="A named part of the data, or all; by default all, but test with --soft and of OntoProbe's own data.",
+        description="A named part of the data, or all; by default all, with --soft and of OntoProbe's data test.",
     )
     pool: str | None = Field(
         "relation",
@@ -388,10 +388,7 @@ class OntologyOptions(ClozeOptions):
     batch_size: int = Field(8, ge=1, description="Training items per step.")
 
     def of(self, data: QuerySet) -> Self:
-        """With the subset and the number of folds that are asked.
-
-        :raises BadInput: folds of nothing, or nothing to test on what is learnt.
-        """
+        """With subset and folds. :raises BadInput: folds of nothing, or nothing to test on what is learnt."""
         if self.folds is not None and not self.cross_validate:
             raise BadInput(f"--folds {self.folds}: they are those of --cross-validate: type it, too")
         chosen: dict[str, Any] = {"folds": self.folds or FOLDS} if self.cross_validate else {}
