@@ -24,12 +24,6 @@ CLASSES = """
 """
 
 
-@pytest.fixture(autouse=True)
-def few_items(monkeypatch):
-    """Tasks of one item count, so that an ontology can be followed by hand."""
-    monkeypatch.setattr("fathom.building.ontology.build.LEAST_ITEMS", 1)
-
-
 def made(folder: Path, text: str, name: str = "own.ttl", head: str = HEAD, **options):
     (folder / name).write_text(head + text, encoding="utf-8")
     return build_ontology([folder / name], [], folder / "out", **options)
@@ -635,3 +629,71 @@ def test_published_ontologies(tmp_path, shared_data, name, counts, answers):
     assert built.tasks == counts
     for task, asked, right in answers:
         assert golds(tmp_path, task)[asked] == right
+
+
+# What cannot be, and what cannot be named
+
+
+def test_things_of_disjoint_classes_are_named(tmp_path):
+    text = (
+        ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
+    )
+    built = made(tmp_path, CLASSES + text)
+    said = "1 sampled instances are of two classes that are disjoint: one of these is a wrong answer: Robby ("
+    noted(built, f"{said}animal, robot)")
+    assert built.tasks["type"] == 2
+
+
+def test_a_class_that_is_disjoint_with_itself_is_named(tmp_path):
+    built = made(tmp_path, f"{CLASSES} :Child o:disjointWith :Child .")
+    noted(built, "1 classes are said to be disjoint with themselves, and cannot have instances: child")
+
+
+def test_a_property_that_is_its_own_inverse_has_both_sides(tmp_path):
+    text = ":p a o:ObjectProperty ; r:label 'meets' ; r:domain :Human ; r:range :Robot ; o:inverseOf :p ."
+    made(tmp_path, CLASSES + text)
+    assert golds(tmp_path, "domain") == golds(tmp_path, "range") == {"meets": {"human", "robot"}}
+
+
+def test_an_ontology_that_imports_itself_is_said(tmp_path):
+    text = "<http://e.org/self> a o:Ontology ; o:imports <http://e.org/self> ."
+    noted(
+        made(tmp_path, CLASSES + text),
+        "imports come back to where they began: http://e.org/self → http://e.org/self; each file",
+    )
+
+
+def test_what_has_no_iri_is_counted(tmp_path):
+    """A blank class, a blank thing and a blank property, each with a label; a restriction has none, and is no name."""
+    text = """_:c a o:Class ; r:label "nobody" ; r:subClassOf :Animal . _:i a :Human ; r:label "Nemo" . _:j a :Human .
+    _:p a o:ObjectProperty ; r:label "nowhere" ; r:domain :Human .
+    :Human r:subClassOf [ a o:Restriction ; o:onProperty :q ; o:someValuesFrom :Robot ] ."""
+    built = made(tmp_path, CLASSES + text)
+    noted(
+        built,
+        "things without an IRI (blank nodes) are left out: 2 http://e.org/Human",
+        "3 labels of what has no IRI (blank nodes) are left out: nobody, Nemo, nowhere",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("own.ttl", f"{HEAD} :C r:label 'café' .".encode("latin-1"), r"own\.ttl:\d+: not Turtle: .*Invalid UTF-8"),
+        ("own.ttl", f"{HEAD} .".encode("utf-16"), r"own\.ttl:1: not Turtle: .*Invalid UTF-8"),
+        ("own.ttl", f"{HEAD} :C r:label ".encode(), r"own\.ttl:\d+: not Turtle: .*Unexpected end"),
+        ("own.owl", b"<html><body>no</body></html>", r"own\.owl: not RDF/XML: "),
+        ("own.jsonld", b'{"a": 1', r"own\.jsonld:\d+: not JSON-LD: "),
+    ],
+)
+def test_files_that_cannot_be_read_write_nothing(tmp_path, name, content, fault):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=fault) as error:
+        build_ontology([tmp_path / name], [], tmp_path / "out")
+    assert len(error.value.faults) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_mark_of_the_byte_order_is_no_fault(tmp_path):
+    (tmp_path / "own.ttl").write_bytes(b"\xef\xbb\xbf" + f"{HEAD} {CLASSES}".encode())
+    assert build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out").tasks["subClassOf"] == 2

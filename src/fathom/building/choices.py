@@ -25,6 +25,7 @@ from fathom.formats import locate, read
 from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question_line, write_choices
 from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
+from fathom.options import EVERYTHING
 from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, right_answers
 from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
 from fathom.reading import Json
@@ -37,13 +38,14 @@ SAID, UNSAID = "22", "02"
 
 
 def build_choices(
-    data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str = "test"
+    data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str | None = None
 ) -> dict[str, int]:
     """Write the folder *out*. :returns: how many questions each of its files has, and how many items of a rule are left
         out, if any, with the reason.
 
     :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
     :param options: 2 to 26.
+    :param subset: part of the items to ask about; None: "test" of the published data, else "all".
     :raises BadInput: other data, *out* is there already, a property without a sentence pattern, a question for which
         the ontology has no wrong option.
     :raises MadeBefore: the same call has made *out*.
@@ -54,7 +56,9 @@ def build_choices(
     said = made_by("build choices", {"options": options, "seed": seed, "subset": subset}, files=[folder])
     refuse(in_the_way(out, said))
     whole = read(folder)
-    hierarchy, chosen = read_hierarchy(folder, whole), select(whole, Selection(subset=subset)).data
+    part = subset or whole.usual or EVERYTHING
+    chosen = select(whole, Selection(subset=None if part == EVERYTHING else part)).data
+    hierarchy = read_hierarchy(folder, whole)
     asked = choices(chosen, options, seed, hierarchy.right_too)
     lots = _Lots(chosen, hierarchy, options, seed)
     files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)

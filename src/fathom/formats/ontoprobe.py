@@ -13,7 +13,6 @@ letters behind the first of an instance's name keep their case: "Little League",
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,12 +30,17 @@ from fathom.store.files import write_json, write_json_lines
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
 """Items of a task, in the order of its file."""
 LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
-"""With fewer, nothing is left to test on."""
+"""With fewer, nothing is left to test on what the others have taught."""
 CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
 OF_PROPERTIES = ("domain", "range", "subPropertyOf")
 """Tasks whose items ask about properties."""
 MEMORIZING = "memorizing"
 """Folder of the tasks."""
+MANIFEST = "manifest.json"
+"""In a folder that Fathom built, and not in the published one, whose numbers are of the subset ``test``."""
+
+
+_SPACES = str.maketrans(dict.fromkeys("-()/", " "))
 
 
 class OntologyClass(NamedTuple):
@@ -120,7 +124,8 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
     if not draft.queries and not faults.found:
         faults.add(path / MEMORIZING, None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
     draft.candidates = {name: space for name, space in spaces.items() if name in draft.candidates}
-    return draft.queryset(path.resolve().name, subsets=subsets)
+    usual = "" if stands(path / MANIFEST) else "test"
+    return draft.queryset(path.resolve().name, subsets=subsets, usual=usual)
 
 
 def write_ontoprobe(
@@ -202,7 +207,7 @@ def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
 
 def clean(name: str) -> str:
     """ "Women's club (1890-1914)" → "Women's club 1890 1914", as the reference code asks and ranks names."""
-    return " ".join(re.sub(r"[-()/]", " ", name).split())
+    return " ".join(name.translate(_SPACES).split())
 
 
 def has_words(name: str) -> bool:
@@ -353,7 +358,8 @@ def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults
 
 def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> None:
     if len(items) < LEAST_ITEMS:
-        faults.note(file, None, f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test")
+        few = f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test"
+        faults.note(file, None, f"{few}, on which templates learnt from train and dev are tested (or --cross-validate)")
     again = sum(count - 1 for count in Counter(item.subject for item in items).values())
     if again:
         faults.note(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, KEYS, SAMPLE, SCORING, Group, Seed, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, SAMPLE, SCORING, Group, Seed, separated
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.options import (
     EmbeddingOptions,
@@ -76,7 +76,15 @@ class OntologyStudyOptions(StudyOptions):
     examples: Words = Field(
         (), description="Ids of queries to show, such as type/23; by default one of each task; separated by commas."
     )
-    seed: Seed = Field(0, description="Seed of the order in which the frequency baseline lists what it has not seen.")
+    seed: Seed = Field(
+        0, description="Seed of the order in which the frequency baseline lists what it has not seen, and of folds."
+    )
+    cross_validate: bool = Field(
+        False,
+        description="Choose each model's best setting, for each fold of the items, on the others: the best of many is "
+        "then not flattered.",
+    )
+    folds: int | None = Field(None, ge=2, description=f"Of --cross-validate; by default {FOLDS}.")
     cluster: str = Field(
         "", description=f"{KEYS}; by default the items of each task.", json_schema_extra=Group.OUTPUT.mark
     )
@@ -204,7 +212,7 @@ class ChainStudyOptions(EntailmentStudyOptions):
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
-    "soft_conjunction", "learnt", "score", "bos",
+    "soft_conjunction", "learnt", "score", "bos", "cross_validate", "folds",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
 DECIDED_BY_CHAINS = (

@@ -1,8 +1,8 @@
 """Domains and ranges: which classes are the right answers, by what vocabularies state, include or constrain.
 
 Several ``rdfs:domain`` hold together (rdfs2): the finest of them are right. The parts of an ``owl:unionOf``, and all
-that schema.org includes, are alternatives: each is right, but for those within another. Wikidata's constraints are
-alternatives, too, and as in the paper there is a domain where one of them holds the others.
+that schema.org includes or Wikidata's type constraints name, are alternatives: each is right, but for those within
+another.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ def gather_sides(
     ambiguous: dict[str, None] = {}
     for property_, side in product(properties, SIDES):
         ways = _ways((property_, side), stated, included, constrained, inverses)
-        by_constraint = ways is constrained.get((property_, side))
-        right = () if by_constraint and len(widest(ways[0], above)) > 1 else holding_together(ways, above)
-        if right:
+        if right := holding_together(ways, above):
             answers[property_, side] = right
             one_of |= {(property_, side)} if is_one_of(ways, above) else set()
         elif names := dict.fromkeys(name for way in ways for name in way if name != _ANOTHER):
