@@ -271,7 +271,7 @@ def _queryset(
     pairs: int,
     questions: _Questions,
 ) -> QuerySet:
-    """Test items by all pairs, training items by one each."""
+    """Items that are asked by all pairs, training items by one each."""
     whole = data.whole or data
     ids = {subset: whole.subsets.get(subset, frozenset()) for subset in SUBSETS}
     asked = {query.id for query in data.queries}
@@ -282,7 +282,8 @@ def _queryset(
         found, left_out = items(whole, patterns, rule)
         notes += left_out
         for subset in SUBSETS:
-            chosen = [item for item in found if item.query.id in (asked if subset == "test" else ids[subset])]
+            own = asked if subset == "test" else ids[subset] - asked
+            chosen = [item for item in found if item.query.id in own]
             drawn = [
                 (item, pair)
                 for pair in range(pairs)

@@ -16,6 +16,7 @@ from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
 from fathom.models.options import ServerOptions
 from fathom.models.server import ChatServer
+from fathom.options import EVERYTHING
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import INSTEAD
 from fathom.probes.options import EntailmentOptions
@@ -117,9 +118,10 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
     all_of(partial(check_key, options.cluster, KEYS, BY_DESIGN), partial(refuse, faults))
     # The runs' own numbers are not the study's, and memorising runs lack its keys.
     of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft", "cluster"})
-    asked = EntailmentOptions(**of_runs)
     chat = ChoiceOptions(**options.model_dump(include=OF_CHAT))
     whole, cluster = read(folder), options.cluster or ITEM
+    learns = any(wording.templates or wording.conjunction for wording in wordings)
+    asked = EntailmentOptions(**of_runs | {"subset": SUBSETS[-1] if learns else whole.usual or EVERYTHING})
     patterns, hierarchy = read_patterns(folder), read_hierarchy(folder, whole)
     return EntailmentPlan(whole, patterns, options.rules, wordings, asked, cluster, chat, hierarchy)
 
@@ -153,23 +155,22 @@ def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRu
 
 
 def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
-    """The test items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
+    """The items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
     given runs have asked.
 
     :raises BadInput: too few of a rule.
     """
     options = plan.options
-    there = {task: of_task(plan.data, task) for task in tasks_of(plan.rules, plan.wordings)}
+    there = {task: of_task(plan, task) for task in tasks_of(plan.rules, plan.wordings)}
     refuse(
-        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to test on; leave it out"
+        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to ask; leave it out"
         for rule in dict.fromkeys(plan.rules)
         for task in tasks_of([rule], plan.wordings)
         if len(there[task]) < (LEAST if task == RULES[rule] else 1)
     )
     asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
-    drawn = select(
-        plan.data, Selection(relations=asks_first, subset=SUBSETS[-1], limit=options.limit, seed=options.seed)
-    ).data
+    about = Selection(relations=asks_first, subset=_part(plan), limit=options.limit, seed=options.seed)
+    drawn = select(plan.data, about).data
     ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
     how = "asked by all --memory runs" if given else "whose pattern fits"
     how = f"after --limit {options.limit}" if options.limit is not None else how
@@ -181,9 +182,15 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
     return select(plan.data, Selection(ids=ids)).data
 
 
-def of_task(data: QuerySet, task: str) -> list[str]:
-    """Ids of its test items."""
-    return [query.id for query in data.queries if query.relation == task and query.id in data.subsets[SUBSETS[-1]]]
+def of_task(plan: EntailmentPlan, task: str) -> list[str]:
+    """Ids of its items that may be asked: nothing is held back where nothing is learnt."""
+    part = _part(plan)
+    ids = None if part is None else plan.data.subsets[part]
+    return [query.id for query in plan.data.queries if query.relation == task and (ids is None or query.id in ids)]
+
+
+def _part(plan: EntailmentPlan) -> str | None:
+    return None if plan.options.subset == EVERYTHING else plan.options.subset
 
 
 def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]:

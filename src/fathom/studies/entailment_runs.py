@@ -203,7 +203,7 @@ class ModelRuns:
             return self.given[self.name, learnt]
         tasks = tasks_of(self.plan.rules, wordings)
         asks_first = {query.relation for query in self.tested.queries}
-        lent = {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
+        lent = {of_task(self.plan, task)[0] for task in tasks if task not in asks_first}
         own = {"relations": tuple(tasks), "ids": lent.union(query.id for query in self.tested.queries)}
         where = self._where(f"memory-{RuleWording(templates=learnt).name}")
         made = run(*self._asking_memory(own | {"soft": learnt}), *where)
