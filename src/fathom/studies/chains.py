@@ -23,6 +23,7 @@ from fathom.errors import BadInput
 from fathom.formats import locate
 from fathom.formats.axioms import AXIOM_FILE, Axioms, read_axioms
 from fathom.models.base import Model
+from fathom.options import EVERYTHING
 from fathom.probes import ENTAILMENT
 from fathom.prompts.arguments import BROKEN, DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
@@ -205,7 +206,8 @@ def _asked(name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out
     if is_chat(model):
         made = run(*ChatQuestions(model, plan).about(queries), *where)
     else:
-        options = plan.options.model_copy(update={"relations": (), "subset": None, "limit": None, "templates": ()})
+        own = {"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()}
+        options = plan.options.model_copy(update=own)
         made = run(ENTAILMENT, model, queries, options, *where)
     if not made.is_complete():
         raise BadInput(f"{made.path} is unfinished: type its command again, it goes on where it stopped")
