@@ -134,12 +134,12 @@ class Evidence:
         self.groups: list[dict[str, int]] = []
         self._parts: list[Predictions] = []
 
-    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[str]:
-        """One view for each of its scorings. :returns: those by which something was scored."""
+    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[Outcome]:
+        """One view for each of its scorings. :returns: these."""
         outcomes = [Outcome(folder, rows, scoring, model) for scoring in rows.scorings]
         for outcome in outcomes:
             self._add(outcome)
-        return [outcome.scoring for outcome in outcomes if outcome.told()]
+        return outcomes
 
     def _add(self, outcome: Outcome) -> None:
         """One view. :param outcome: with prompts and answers."""
