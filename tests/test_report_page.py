@@ -84,7 +84,7 @@ def test_a_prediction_by_hand(made):
     assert found.rank.tolist() == [1, 2, 3, 4] * 2
     assert found.hit.tolist() == [1, 0, 0, 0] * 2
     assert found.confidence == pytest.approx([1 / total] * 8)
-    assert found.values[2] == pytest.approx([math.exp(-place) / total for place in range(5)])
+    assert found.values[2].tolist() == [round(1000 * math.exp(-place) / total) for place in range(5)]
     assert [texts[number] for number in found.answers[2]][:3] == ["w0", "w1 w1", "w2 w2 w2"]
     assert [texts[number] for number in evidence.gold[2]] == ["w2 w2 w2"]
     assert found.length.tolist() == [1, 2, 3, 4] * 2
@@ -99,7 +99,8 @@ def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
     (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     _, found = gathered(run)
     assert np.isnan(found.confidence).all()
-    assert found.values[0].tolist() == [0, -1, -2, -3, -4]
+    assert found.values[0].tolist() == [0, -1000, -2000, -3000, -4000]
+    assert found.score.tolist() == [0] * 8
 
 
 def test_scores_that_are_no_probabilities_have_classes_of_equal_width(made):

@@ -7,12 +7,13 @@ numbers into one pool.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,10 @@ from fathom.results.outcomes import Outcome, names_of
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
+Array = npt.NDArray[Any]
+_WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
+UNTOLD = -(2**31)
+"""Among thousandths: there is no number."""
 ANSWERS = 5
 """So many of the best answers are shown of each prediction."""
 SUBJECT, CAPITAL = "\ufdd0", "\ufdd1"
@@ -93,7 +98,7 @@ class Pool:
 
 
 class Predictions(NamedTuple):
-    """Of one view, or of all end to end; each [n].
+    """Of one view, or of all end to end, each [n], in as few bytes as hold it: many runs are held at once.
 
     :param view: number of the view. :param fact: number of the fact.
     :param hit: credit, or expected Hits@1; NaN where it is not known or not scored.
@@ -104,21 +109,43 @@ class Predictions(NamedTuple):
     :param reason: why it is unscored, in the pool; 0 where it is not.
     :param answers: the best ones in the pool, 0 beyond their end, [n, ANSWERS].
     :param right: which of these are: 1 for the best, 2 for the second, 4 for the third … together.
-    :param values: of these: probabilities where the unit is nats and all scores were kept, else scores; NaN.
+    :param values: of these, in thousandths: probabilities where the unit is nats and all scores were kept, else scores;
+        :data:`UNTOLD` where there is none.
+    :param score: of the best answer where it is no probability, such as a cosine; NaN.
     """
 
-    view: Ints
-    fact: Ints
-    template: Ints
-    hit: Floats
-    rank: Floats
-    confidence: Floats
-    length: Ints
-    prompt: Ints
-    reason: Ints
-    answers: Ints
-    right: Ints
-    values: Floats
+    view: Array
+    fact: Array
+    template: Array
+    hit: Array
+    rank: Array
+    confidence: Array
+    length: Array
+    prompt: Array
+    reason: Array
+    answers: Array
+    right: Array
+    values: Array
+    score: Array
+
+    def each_view(self) -> Iterator[Predictions]:
+        """Its part of each."""
+        ends = [*np.flatnonzero(np.diff(self.view)) + 1, len(self.view)]
+        for begin, end in pairwise([0, *ends]) if len(self.view) else ():
+            yield Predictions(*(own[begin:end] for own in self))
+
+
+def narrow(numbers: Array) -> Array:
+    """The same in as few bytes as hold them: unsigned, signed where one is below 0, or of single precision where that
+    is exact."""
+    if numbers.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            single = numbers.astype("<f4")
+        return single if np.array_equal(single, numbers, equal_nan=True) else numbers
+    signed = bool(numbers.min(initial=0) < 0)
+    most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)) - 1)
+    kind = next(kind for kind in _WIDTHS[signed] if most <= np.iinfo(kind).max)
+    return numbers.astype(f"<{kind}", copy=False)
 
 
 class Evidence:
@@ -132,7 +159,7 @@ class Evidence:
         self.subject: list[int] = []
         self.gold: list[list[int]] = []
         self.groups: list[dict[str, int]] = []
-        self._parts: list[Predictions] = []
+        self._parts: dict[str, list[Array]] = {name: [] for name in Predictions._fields}
 
     def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[Outcome]:
         """One view for each of its scorings. :returns: these."""
@@ -151,7 +178,9 @@ class Evidence:
         fact = self._facts_of(outcome)[outcome.fact_of]
         texts = self.pool.texts
         subjects = [texts[self.subject[own]] for own in fact.tolist()]
-        self._parts.append(_predictions(outcome, len(self.views) - 1, fact, subjects, self.pool, unit))
+        part = _predictions(outcome, len(self.views) - 1, fact, subjects, self.pool, unit)
+        for own, column in zip(self._parts.values(), part, strict=True):
+            own.append(narrow(column))
 
     def finish(self) -> Predictions:
         """Of all views, in their order, which get their names."""
@@ -159,7 +188,9 @@ class Evidence:
             view._replace(name=showable(name))
             for view, name in zip(self.views, told_apart([view[1:7] for view in self.views]), strict=True)
         ]
-        return Predictions(*(np.concatenate(own) for own in zip(*self._parts, strict=True)))
+        for own in self._parts.values():
+            own[:] = [np.concatenate(own)]  # one column after the other, so that none is held twice
+        return Predictions(*(own for [own] in self._parts.values()))
 
     @property
     def keys(self) -> list[str]:
@@ -200,20 +231,28 @@ def _predictions(
     sums = _log_sums(rows, places) if unit == NATS else np.full(len(places), np.nan)
     answers, values = _answers(rows, table, pool)
     values = np.where(np.isnan(sums)[:, None], values, np.exp(values - sums[:, None]))
+    confidence = np.where(scored & ~np.isnan(sums), values[:, 0], np.nan)
     return Predictions(
         np.full(len(places), view),
         fact,
         rows.template[places],
         np.where(scored, rows.hits(1)[places], np.nan),
         np.where(scored, rank, np.nan),
-        np.where(scored & ~np.isnan(sums), values[:, 0], np.nan),
+        confidence,
         _lengths(table),
         pool.add_all(_patterns(table, subjects)),
         pool.add_all([showable(rows.reason[place] or "") for place in places.tolist()]),
         answers,
         _right(table, [rows.gold[query] for query in rows.query[places].tolist()]),
-        values,
+        _thousandths(values),
+        np.where(np.isnan(confidence) & np.isfinite(values[:, 0]), values[:, 0], np.nan),
     )
+
+
+def _thousandths(values: Floats) -> Ints:
+    """In four bytes each."""
+    told = np.where(np.isfinite(values), np.round(values * 1000), 0)
+    return np.where(np.isfinite(values), np.clip(told, UNTOLD + 2, -UNTOLD - 2), UNTOLD).astype(np.int64)
 
 
 def _log_sums(rows: Rows, places: Ints) -> Floats:
@@ -294,41 +333,51 @@ class Dimension(NamedTuple):
     """
 
     labels: Sequence[str]
-    codes: Ints
+    codes: Array
 
 
 def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension]:
     """All by name: run, relation, template, rank, confidence, length, score."""
-    relations = sorted(set(evidence.relation), key=lambda number: evidence.pool.texts[number])
-    place = {number: at for at, number in enumerate(relations)}
-    of_fact = np.array([place[number] for number in evidence.relation], dtype=np.int64)
     texts = evidence.pool.texts
+    named = sorted(set(evidence.relation), key=texts.__getitem__)
+    place = {number: at for at, number in enumerate(named)}
+    of_fact = narrow(np.array([place[number] for number in evidence.relation], dtype=np.int64))
     templates = np.unique(found.template).tolist()
+    lengths = np.minimum(found.length, LENGTHS).astype(np.int8) - np.int8(1)  # 0 tokens are no class
     return {
         "run": Dimension([view.name for view in evidence.views], found.view),
-        "relation": Dimension([texts[number] for number in relations], of_fact[found.fact]),
+        "relation": Dimension([texts[number] for number in named], of_fact[found.fact]),
         "template": Dimension(
-            [str(own) if own >= 0 else NONE for own in templates], np.searchsorted(templates, found.template)
+            [str(own) if own >= 0 else NONE for own in templates],
+            _coded(found, lambda own: np.searchsorted(templates, own.template)),
         ),
-        "rank": Dimension(_rank_labels(), _rank_codes(found.rank)),
-        "confidence": Dimension([f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], _tenths(found.confidence)),
+        "rank": Dimension(_rank_labels(), _coded(found, lambda own: _rank_codes(own.rank))),
+        "confidence": Dimension(
+            [f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)],
+            _coded(found, lambda own: _tenths(own.confidence)),
+        ),
         "score": _scores(found),
-        "length": Dimension(
-            [*map(str, range(1, LENGTHS)), f"{LENGTHS}+"],
-            np.where(found.length > 0, np.minimum(found.length, LENGTHS), 0) - 1,
-        ),
+        "length": Dimension([*map(str, range(1, LENGTHS)), f"{LENGTHS}+"], lengths),
     }
+
+
+def _coded(found: Predictions, codes: Callable[[Predictions], Array]) -> Array:
+    """Made of one view after the other, since what it takes on the way is larger than what it gives; so below."""
+    return np.concatenate([narrow(codes(own)) for own in found.each_view()])
 
 
 def _scores(found: Predictions) -> Dimension:
     """Of best answers whose scores are no probabilities, such as cosines: ten classes of equal width."""
-    best = np.where(np.isnan(found.confidence) & np.isfinite(found.values[:, 0]), found.values[:, 0], np.nan)
-    told = ~np.isnan(best)
-    if not told.any():
-        return Dimension([], np.full(len(best), -1))
-    edges = np.linspace(best[told].min(), best[told].max(), TENTHS + 1)
-    codes = np.clip(np.searchsorted(edges, best, side="right") - 1, 0, TENTHS - 1)
-    return Dimension([f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)], np.where(told, codes, -1))
+    told = found.score[~np.isnan(found.score)].astype(np.float64)
+    if not told.size:
+        return Dimension([], np.full(len(found.score), -1, dtype=np.int8))
+    edges = np.linspace(told.min(), told.max(), TENTHS + 1)
+
+    def codes(own: Predictions) -> Array:
+        within = np.clip(np.searchsorted(edges, own.score, side="right") - 1, 0, TENTHS - 1)
+        return np.where(np.isnan(own.score), -1, within)
+
+    return Dimension([f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)], _coded(found, codes))
 
 
 def _rank_labels() -> list[str]:
@@ -352,26 +401,34 @@ def _tenths(confidence: Floats) -> Ints:
 def weights(found: Predictions) -> Floats:
     """1 / number of predictions that a view has of the fact, so that it counts once, whatever its templates; 0 where
     one of them is unscored, as in every comparison; [n]."""
-    scored = ~np.isnan(found.hit)
-    key = found.view * (int(found.fact.max(initial=0)) + 1) + found.fact
-    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-    whole = np.bincount(place, scored) == counts
-    return np.where(whole, 1 / counts, 0.0)[place]
+    return np.concatenate([_weights(own) for own in found.each_view()])
+
+
+def _weights(of_view: Predictions) -> Floats:
+    counts = np.bincount(of_view.fact)
+    whole = np.bincount(of_view.fact, ~np.isnan(of_view.hit)) == counts
+    return np.where(whole, 1 / np.maximum(counts, 1), 0.0)[of_view.fact]
 
 
 def weights_alone(found: Predictions) -> Floats:
     """The same among the predictions of one template; [n]."""
-    facts, templates = int(found.fact.max(initial=0)) + 1, np.unique(found.template, return_inverse=True)[1]
-    key = (templates * (int(found.view.max(initial=0)) + 1) + found.view) * facts + found.fact
+    return np.concatenate([_weights_alone(own) for own in found.each_view()])
+
+
+def _weights_alone(of_view: Predictions) -> Floats:
+    key = of_view.template.astype(np.int64) * (int(of_view.fact.max(initial=0)) + 1) + of_view.fact
     _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-    return np.where(weights(found) > 0, (1 / counts)[place], 0.0)
+    return np.where(_weights(of_view) > 0, (1 / counts)[place], 0.0)
 
 
 def hits_of(found: Predictions, views: int, facts: int) -> Floats:
     """Mean hit of each fact in each view, NaN where nothing was scored; [views, facts]."""
-    weight, place = weights(found), found.view * facts + found.fact
-    total, sums = (np.bincount(place, own, views * facts) for own in (weight, weight * np.nan_to_num(found.hit)))
-    return np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan).reshape(views, facts)
+    hits = np.full((views, facts), np.nan)
+    for own in found.each_view():
+        weight = _weights(own)
+        total, sums = (np.bincount(own.fact, each, facts) for each in (weight, weight * np.nan_to_num(own.hit)))
+        hits[own.view[0]] = np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan)
+    return hits
 
 
 class Kinds(NamedTuple):
