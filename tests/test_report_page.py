@@ -19,17 +19,8 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.evidence import (
-    CAPITAL,
-    SUBJECT,
-    Evidence,
-    Predictions,
-    dimensions,
-    hits_of,
-    kinds_of,
-    showable,
-    weights,
-)
+from fathom.report.counting import dimensions, hits_of, kinds_of, weights
+from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, showable
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices

@@ -13,19 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.report.charts import places_of
-from fathom.report.evidence import (
-    ANSWERS,
-    UNTOLD,
-    Array,
-    Dimension,
-    Evidence,
-    Kinds,
-    Predictions,
-    narrow,
-    showable,
-    weights,
-    weights_alone,
-)
+from fathom.report.counting import Dimension, Kinds, weights, weights_alone
+from fathom.report.evidence import ANSWERS, UNTOLD, Array, Evidence, Predictions, narrow, showable
 from fathom.report.slices import Slice
 from fathom.results.numbers import Number
 from fathom.results.rows import Floats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,8 @@ import fathom
 from fathom.errors import BadInput, FathomError, all_of
 from fathom.metrics.table import Metric, metric
 from fathom.report.charts import Drawing, chart, classes_of, library, there, whole
-from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, showable
+from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
+from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
@@ -100,7 +101,7 @@ def report(
         raise BadInput(notes)
     comparison = _compared(shown, keeper.metrics, notes)
     page = _page(needed, evidence, shown, comparison, notes, title or f"Fathom: {_counted(len(shown), 'run')}")
-    write_text(path, showable(page))  # with names of any kind in it
+    write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
 
@@ -139,7 +140,8 @@ def _page(
     comparison: Comparison | None,
     notes: list[str],
     title: str,
-) -> str:
+) -> Iterator[str]:
+    """In pieces."""
     found = evidence.finish()
     dims = dimensions(evidence, found)
     cut = _slices(comparison, evidence) if comparison else []
@@ -150,7 +152,7 @@ def _page(
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
     page = needed["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).render(  # type: ignore[no-any-return]
+    return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).generate(  # type: ignore[no-any-return]
         title=title,
         version=fathom.__version__,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
