@@ -73,7 +73,7 @@ def places_of(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predict
         places = np.full(len(there), -1, dtype=np.int64)
         places[there] = np.ravel_multi_index([own[there] for own in codes], shape)
         parts.append(narrow(places))
-    return np.concatenate(parts)
+    return narrow(np.concatenate(parts))
 
 
 def counted(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions) -> list[Row]:

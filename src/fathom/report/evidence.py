@@ -143,12 +143,12 @@ class Predictions(NamedTuple):
 
 
 def narrow(numbers: Array) -> Array:
-    """The same in as few bytes as hold them: unsigned, signed where one is below 0, or of single precision where that
-    is exact."""
+    """The same in as few bytes as hold them: unsigned, signed where one is below 0, or of less precision where that is
+    exact."""
     if numbers.dtype.kind == "f":
         with np.errstate(over="ignore"):
-            single = numbers.astype("<f4")
-        return single if np.array_equal(single, numbers, equal_nan=True) else numbers
+            less = (numbers.astype(kind) for kind in ("<f2", "<f4"))
+            return next((own for own in less if np.array_equal(own, numbers, equal_nan=True)), numbers)
     signed = bool(numbers.min(initial=0) < 0)
     most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)) - 1)
     kind = next(kind for kind in _WIDTHS[signed] if most <= np.iinfo(kind).max)

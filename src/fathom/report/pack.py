@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -55,14 +56,15 @@ def packed_evidence(
 ) -> str:
     """All that the script shows and counts. :param drawings: with their specifications and classes."""
     columns = _columns(evidence, found, dims)
-    columns |= {f"of {own['name']}": narrow(places_of(own["keys"], dims, found)) for own in drawings if own["classes"]}
+    columns |= {f"of {own['name']}": partial(places_of, own["keys"], dims, found) for own in drawings if own["classes"]}
+    shapes = {name: _kind_and_length(make()) for name, make in columns.items()}
     header = {
         "columns": [
-            {"name": name, "kind": _KINDS[own.dtype.str[1:]], "length": len(own)} for name, own in columns.items()
+            {"name": name, "kind": _KINDS[kind.str[1:]], "length": length} for name, (kind, length) in shapes.items()
         ],
         "count": len(found.fact),
         "best": ANSWERS,
-        "untold": int(_untold(columns["value"])),
+        "untold": int(np.iinfo(shapes["value"][0]).min),
         "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
         "texts": evidence.pool.texts,
         "facts": list(map(showable, evidence.facts)),
@@ -76,7 +78,7 @@ def packed_evidence(
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
     text += b" " * (-len(text) % 4)
-    return _for_page(chain([struct.pack("<I", len(text)), text], (own.tobytes() for own in columns.values())))
+    return _for_page(chain([struct.pack("<I", len(text)), text], (make().tobytes() for make in columns.values())))
 
 
 def _for_page(contents: Iterable[bytes]) -> str:
@@ -86,32 +88,36 @@ def _for_page(contents: Iterable[bytes]) -> str:
     return base64.b64encode(b"".join(parts)).decode("ascii")
 
 
-def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Array]:
+def _kind_and_length(column: Array) -> tuple[np.dtype[Any], int]:
+    return column.dtype, len(column)
+
+
+def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Callable[[], Array]]:
     """Of facts: relation, subject; of templates together, and of each, × views × facts: hits, meanRanks, first; of
-    predictions: the others."""
+    predictions: the others. Each is made when it is asked for: together they are larger than what they are made of."""
     relations = {label: place for place, label in enumerate(dims["relation"].labels)}
     texts, size = evidence.pool.texts, (len(evidence.views), len(evidence.facts))
     return {
-        "relation": narrow(np.array([relations[texts[own]] for own in evidence.relation])),
-        "subject": narrow(np.array(evidence.subject)),
-        "hits": _by_template(found, lambda own: own.hit, size),
-        "meanRanks": _by_template(found, lambda own: np.where(own.rank < 0, np.inf, own.rank), size),
-        "view": narrow(found.view),
-        "fact": narrow(found.fact),
-        "weight": np.concatenate([weights(own).astype("<f4") for own in found.each_view()]),
-        "alone": np.concatenate([weights_alone(own).astype("<f4") for own in found.each_view()]),
-        "right": found.hit.astype("<f4"),
-        "rank": found.rank.astype("<f4"),
-        "confidence": np.concatenate([_sure(own.confidence) for own in found.each_view()]),
-        "pattern": narrow(found.prompt),
-        "reason": narrow(found.reason),
+        "relation": lambda: narrow(np.array([relations[texts[own]] for own in evidence.relation])),
+        "subject": lambda: narrow(np.array(evidence.subject)),
+        "hits": lambda: _by_template(found, lambda own: own.hit, size),
+        "meanRanks": lambda: _by_template(found, lambda own: np.where(own.rank < 0, np.inf, own.rank), size),
+        "view": lambda: narrow(found.view),
+        "fact": lambda: narrow(found.fact),
+        "weight": lambda: np.concatenate([weights(own).astype("<f4") for own in found.each_view()]),
+        "alone": lambda: np.concatenate([weights_alone(own).astype("<f4") for own in found.each_view()]),
+        "right": lambda: found.hit.astype("<f4"),
+        "rank": lambda: found.rank.astype("<f4"),
+        "confidence": lambda: np.concatenate([_sure(own.confidence) for own in found.each_view()]),
+        "pattern": lambda: narrow(found.prompt),
+        "reason": lambda: narrow(found.reason),
         # Best answers of all predictions, then second best ones: what is alike stands together.
-        "answer": narrow(found.answers.T.ravel()),
-        "golden": narrow(found.right),
-        "value": _with_least_untold(found.values.T.ravel()),
-        "template": narrow(dims["template"].codes),
-        **{f"{name}Class": narrow(dims[name].codes) for name in ("rank", "confidence", "score", "length")},
-        "first": narrow(_first_answers(found, size)),
+        "answer": lambda: narrow(found.answers.T.ravel()),
+        "golden": lambda: narrow(found.right),
+        "value": lambda: _with_least_untold(found.values.T.ravel()),
+        "template": lambda: narrow(dims["template"].codes),
+        **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "score", "length")},
+        "first": lambda: narrow(_first_answers(found, size)),
     }
 
 
@@ -161,10 +167,6 @@ def _with_least_untold(thousandths: Array) -> Array:
     most, least = int(thousandths.max(where=told, initial=0)), int(thousandths.min(where=told, initial=0))
     kind = narrow(np.array([most + 1, min(least - 1, -1)])).dtype
     return np.where(told, thousandths, np.iinfo(kind).min).astype(kind)
-
-
-def _untold(column: Array) -> Any:
-    return np.iinfo(column.dtype).min
 
 
 def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[str, Any]]]:
