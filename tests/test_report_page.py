@@ -28,7 +28,7 @@ from fathom.results.compared import compare, holm_of
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from tests.answerers import answered, at_rank, constant, knowing, never, short_names_first, world
+from tests.answerers import answered, at_random, at_rank, constant, grown, knowing, never, short_names_first, world
 
 vl_convert = pytest.importorskip("vl_convert")
 
@@ -255,7 +255,8 @@ def test_what_is_packed_is_what_was_found(made):
 
     evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(by_the_first, data, model="b"))
     dims = dimensions(evidence, found)
-    told = unpacked(packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {})))
+    pieces = packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {}))
+    told = unpacked("".join(pieces))
     assert told["fact"].tolist() == [0, 0, 1, 1] * 2
     # Over both templates, by the first, by the second; the second fact of the first run does not count.
     alone = [1, math.nan]
@@ -280,6 +281,24 @@ def test_halves_of_characters_and_control_characters_do_not_break_the_page(made,
     assert showable("half \ud800 of one,\x00\x1b[31m") == "half \ufffd of one,\ufffd\ufffd[31m"
     made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
     assert "a \ufffd title\ufffd" in made_of.path.read_text("utf-8")
+
+
+# --- many runs
+
+
+def test_of_each_prediction_less_than_a_hundred_bytes_are_held(made):
+    data = world([[number % 20] for number in range(300)], relations=5, templates=3)
+    runs = [made(at_random(number), data, model=f"m{number}") for number in range(5)]
+    evidence = Evidence()
+    assert grown(lambda run: evidence.add_run(run, Rows(run), "m"), runs) < 100 * 3 * len(data.queries)
+
+
+def test_each_run_is_read_once(made, tmp_path, monkeypatch):
+    read, predictions = [], RunFolder.predictions
+    monkeypatch.setattr(RunFolder, "predictions", lambda run, **more: read.append(run.path) or predictions(run, **more))
+    runs = [made(constant, model="a"), made(never, model="b"), made(at_rank(1), model="c")]
+    assert report(runs, tmp_path / "r.html").runs == 3
+    assert read == [run.path for run in runs]
 
 
 # --- charts

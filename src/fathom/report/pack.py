@@ -6,7 +6,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ class OfPairs(NamedTuple):
 
 def packed(text: str) -> str:
     """Compressed, for a text element of a page."""
-    return _for_page([text.encode("utf-8")])
+    return "".join(_for_page([text.encode("utf-8")]))
 
 
 def packed_evidence(
@@ -53,8 +53,8 @@ def packed_evidence(
     drawings: Sequence[Mapping[str, Any]],
     cut: Sequence[Slice],
     of_pairs: OfPairs,
-) -> str:
-    """All that the script shows and counts. :param drawings: with their specifications and classes."""
+) -> Iterator[str]:
+    """All that the script shows and counts, in pieces. :param drawings: with their specifications and classes."""
     columns = _columns(evidence, found, dims)
     columns |= {f"of {own['name']}": partial(places_of, own["keys"], dims, found) for own in drawings if own["classes"]}
     shapes = {name: _kind_and_length(make()) for name, make in columns.items()}
@@ -81,11 +81,21 @@ def packed_evidence(
     return _for_page(chain([struct.pack("<I", len(text)), text], (make().tobytes() for make in columns.values())))
 
 
-def _for_page(contents: Iterable[bytes]) -> str:
-    """One after the other, compressed by gzip."""
+def _for_page(contents: Iterable[bytes]) -> Iterator[str]:
+    """One after the other, compressed by gzip, in base64."""
+    waiting = b""
+    for own in _compressed(contents):
+        waiting += own
+        whole = len(waiting) - len(waiting) % 3  # of which base64 makes whole characters
+        yield base64.b64encode(waiting[:whole]).decode("ascii")
+        waiting = waiting[whole:]
+    yield base64.b64encode(waiting).decode("ascii")
+
+
+def _compressed(contents: Iterable[bytes]) -> Iterator[bytes]:
     compressor = zlib.compressobj(9, wbits=31)
-    parts = [*map(compressor.compress, contents), compressor.flush()]
-    return base64.b64encode(b"".join(parts)).decode("ascii")
+    yield from map(compressor.compress, contents)
+    yield compressor.flush()
 
 
 def _kind_and_length(column: Array) -> tuple[np.dtype[Any], int]:
