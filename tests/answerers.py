@@ -3,8 +3,10 @@ without a model. An answerer gives every candidate of a query a score."""
 
 from __future__ import annotations
 
+import gc
 import math
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
@@ -60,6 +62,20 @@ def world(
     wordings = tuple(Template(f"[X] is{' so' * number} [Y].") for number in range(templates))
     kinds = {relation: Relation(relation, relation, wordings, "1:N") for relation in dict.fromkeys(of_fact)}
     return QuerySet(name, queries, {"all": space}, kinds)
+
+
+def grown(add: Callable[[RunFolder], object], runs: Sequence[RunFolder]) -> float:
+    """Bytes that remain of each further run, once the second was added."""
+    sizes = []
+    tracemalloc.start()
+    try:
+        for run in runs:
+            add(run)
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    return (sizes[-1] - sizes[1]) / (len(runs) - 2)
 
 
 EVEN = [[number % 20] for number in range(100)]

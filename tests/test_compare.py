@@ -16,7 +16,9 @@ from scipy import stats
 
 import fathom as library
 from fathom.errors import BadInput
-from fathom.results.compared import cells_of, compare
+from fathom.metrics.table import metric
+from fathom.results.compared import COMPARED, cells_of, compare
+from fathom.results.outcomes import Keeper, wanted_of
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -26,6 +28,7 @@ from tests.answerers import (
     at_random,
     at_rank,
     constant,
+    grown,
     knowing,
     never,
     short_names_first,
@@ -278,6 +281,14 @@ def test_scorings_of_one_run(made, tmp_path):
     assert [line.outcome.scoring for line in one.runs] == ["mean/full", "sum/full"]
     with pytest.raises(BadInput, match="--scoring x: no run has it"):
         compare([knows(made, FIRST, "b"), knows(made, SECOND, "c")], ["x"])
+
+
+def test_of_each_run_less_than_a_hundred_bytes_a_fact_are_held(made):
+    """Eight numbers and a truth value are 65 bytes; the run's predictions were ten times as much."""
+    data = world([[number % 20] for number in range(1000)], relations=5, templates=3)
+    runs = [made(at_random(number), data, model=f"m{number}") for number in range(5)]
+    keeper, kept = Keeper([metric(name) for name in COMPARED]), []
+    assert grown(lambda run: kept.extend(map(keeper.keep, wanted_of(run, (), "m"))), runs) < 100 * len(data.queries)
 
 
 def test_a_search_that_stopped_tells_what_it_can(made, tmp_path):

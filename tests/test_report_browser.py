@@ -16,7 +16,8 @@ import pytest
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.report import charts as drawn
-from fathom.report.evidence import Evidence, dimensions
+from fathom.report.counting import dimensions
+from fathom.report.evidence import Evidence
 from fathom.report.page import report
 from fathom.results.compared import compare
 from fathom.results.names import short_names

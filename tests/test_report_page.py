@@ -19,17 +19,8 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.evidence import (
-    CAPITAL,
-    SUBJECT,
-    Evidence,
-    Predictions,
-    dimensions,
-    hits_of,
-    kinds_of,
-    showable,
-    weights,
-)
+from fathom.report.counting import dimensions, hits_of, kinds_of, weights
+from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, showable
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
@@ -37,7 +28,7 @@ from fathom.results.compared import compare, holm_of
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from tests.answerers import answered, at_rank, constant, knowing, never, short_names_first, world
+from tests.answerers import answered, at_random, at_rank, constant, grown, knowing, never, short_names_first, world
 
 vl_convert = pytest.importorskip("vl_convert")
 
@@ -84,7 +75,7 @@ def test_a_prediction_by_hand(made):
     assert found.rank.tolist() == [1, 2, 3, 4] * 2
     assert found.hit.tolist() == [1, 0, 0, 0] * 2
     assert found.confidence == pytest.approx([1 / total] * 8)
-    assert found.values[2] == pytest.approx([math.exp(-place) / total for place in range(5)])
+    assert found.values[2].tolist() == [round(1000 * math.exp(-place) / total) for place in range(5)]
     assert [texts[number] for number in found.answers[2]][:3] == ["w0", "w1 w1", "w2 w2 w2"]
     assert [texts[number] for number in evidence.gold[2]] == ["w2 w2 w2"]
     assert found.length.tolist() == [1, 2, 3, 4] * 2
@@ -99,7 +90,8 @@ def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
     (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     _, found = gathered(run)
     assert np.isnan(found.confidence).all()
-    assert found.values[0].tolist() == [0, -1, -2, -3, -4]
+    assert found.values[0].tolist() == [0, -1000, -2000, -3000, -4000]
+    assert found.score.tolist() == [0] * 8
 
 
 def test_scores_that_are_no_probabilities_have_classes_of_equal_width(made):
@@ -263,7 +255,8 @@ def test_what_is_packed_is_what_was_found(made):
 
     evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(by_the_first, data, model="b"))
     dims = dimensions(evidence, found)
-    told = unpacked(packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {})))
+    pieces = packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {}))
+    told = unpacked("".join(pieces))
     assert told["fact"].tolist() == [0, 0, 1, 1] * 2
     # Over both templates, by the first, by the second; the second fact of the first run does not count.
     alone = [1, math.nan]
@@ -288,6 +281,24 @@ def test_halves_of_characters_and_control_characters_do_not_break_the_page(made,
     assert showable("half \ud800 of one,\x00\x1b[31m") == "half \ufffd of one,\ufffd\ufffd[31m"
     made_of = report([made(constant)], tmp_path / "r.html", title="a \ud800 title\x00")
     assert "a \ufffd title\ufffd" in made_of.path.read_text("utf-8")
+
+
+# --- many runs
+
+
+def test_of_each_prediction_less_than_a_hundred_bytes_are_held(made):
+    data = world([[number % 20] for number in range(300)], relations=5, templates=3)
+    runs = [made(at_random(number), data, model=f"m{number}") for number in range(5)]
+    evidence = Evidence()
+    assert grown(lambda run: evidence.add_run(run, Rows(run), "m"), runs) < 100 * 3 * len(data.queries)
+
+
+def test_each_run_is_read_once(made, tmp_path, monkeypatch):
+    read, predictions = [], RunFolder.predictions
+    monkeypatch.setattr(RunFolder, "predictions", lambda run, **more: read.append(run.path) or predictions(run, **more))
+    runs = [made(constant, model="a"), made(never, model="b"), made(at_rank(1), model="c")]
+    assert report(runs, tmp_path / "r.html").runs == 3
+    assert read == [run.path for run in runs]
 
 
 # --- charts

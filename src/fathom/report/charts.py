@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, MissingExtra
-from fathom.report.evidence import Dimension, Evidence, Predictions, View, dimensions, hits_of, weights
+from fathom.report.counting import Dimension, dimensions, hits_of, weights
+from fathom.report.evidence import Array, Evidence, Predictions, View, narrow
 from fathom.results.names import short_names
-from fathom.results.rows import Floats, Ints, Rows
+from fathom.results.rows import Floats, Rows
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -62,39 +63,44 @@ def classes_of(keys: Sequence[str], dims: Mapping[str, Dimension]) -> list[Row]:
     return [dict(zip(keys, labels, strict=True)) for labels in product(*(dims[key].labels for key in keys))]
 
 
-def places_of(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions) -> Ints:
+def places_of(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions) -> Array:
     """Of each prediction the number of its combination, −1 where it counts in none; [n]."""
-    codes = [dims[key].codes for key in keys]
-    there = (weights(found) > 0) & np.all([own >= 0 for own in codes], axis=0)
     shape = [len(dims[key].labels) for key in keys]
-    places = np.full(len(there), -1, dtype=np.int64)
-    places[there] = np.ravel_multi_index([own[there] for own in codes], shape)
-    return places
+    parts = []
+    for at in found.places_of_views():
+        codes = [dims[key].codes[at] for key in keys]
+        there = (weights(found.only(at)) > 0) & np.all([own >= 0 for own in codes], axis=0)
+        places = np.full(len(there), -1, dtype=np.int64)
+        places[there] = np.ravel_multi_index([own[there] for own in codes], shape)
+        parts.append(narrow(places))
+    return narrow(np.concatenate(parts))
 
 
 def counted(keys: Sequence[str], dims: Mapping[str, Dimension], found: Predictions) -> list[Row]:
     """Of each combination of classes that occurs: its labels, ``facts`` (each counts once in a run, whatever its
     templates), ``hit`` and ``sure`` (the means of these and of confidence), and ``share`` of the run's facts."""
     classes, places = classes_of(keys, dims), places_of(keys, dims, found)
-    there = places >= 0
-    place, weight, size = places[there], weights(found)[there], len(classes)
-    facts, hits = (np.bincount(place, own, size) for own in (weight, weight * found.hit[there]))
-    sure = _mean(place, weight, found.confidence[there], size)
+    sums = np.zeros((4, len(classes)))
+    for at in found.places_of_views():
+        sums += _sums(found.only(at), places[at], len(classes))
+    facts, hits, told, sure = sums.tolist()
     of_run: dict[str, float] = {}
-    for own, count in zip(classes, facts.tolist(), strict=True):
+    for own, count in zip(classes, facts, strict=True):
         of_run[own["run"]] = of_run.get(own["run"], 0.0) + count
     return [
-        {**classes[at], "facts": float(facts[at]), "hit": float(hits[at] / facts[at])}
-        | {"sure": sure[at], "share": float(facts[at] / of_run[classes[at]["run"]])}
-        for at in np.flatnonzero(facts).tolist()
+        {**classes[at], "facts": facts[at], "hit": hits[at] / facts[at]}
+        | {"sure": sure[at] / told[at] if told[at] else None, "share": facts[at] / of_run[classes[at]["run"]]}
+        for at in np.flatnonzero(sums[0]).tolist()
     ]
 
 
-def _mean(code: Ints, weight: Floats, values: Floats, size: int) -> list[float | None]:
-    """Of the values that are numbers; None where there are none."""
-    told = ~np.isnan(values)
-    total, sums = (np.bincount(code[told], own[told], size) for own in (weight, weight * np.nan_to_num(values)))
-    return [float(value / count) if count else None for value, count in zip(sums, total, strict=True)]
+def _sums(found: Predictions, places: Array, size: int) -> Floats:
+    """Of each class: facts, hits, facts whose confidence can be told, and these confidences; [4, size]."""
+    there = places >= 0
+    place, weight, sure = places[there], weights(found)[there], found.confidence[there]
+    told = weight * ~np.isnan(sure)
+    values = (weight, weight * found.hit[there], told, told * np.nan_to_num(sure))
+    return np.stack([np.bincount(place, own, size) for own in values])
 
 
 def agreeing(found: Predictions, names: Sequence[str], facts: int) -> list[Row]:

@@ -7,12 +7,13 @@ numbers into one pool.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,10 @@ from fathom.results.outcomes import Outcome, names_of
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
+Array = npt.NDArray[Any]
+_WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
+UNTOLD = -(2**31)
+"""Among thousandths: there is no number."""
 ANSWERS = 5
 """So many of the best answers are shown of each prediction."""
 SUBJECT, CAPITAL = "\ufdd0", "\ufdd1"
@@ -34,11 +39,6 @@ _INHERITED = re.compile(
     "|propertyIsEnumerable"
 )
 """What every object of a script has, which Vega takes for its own entries."""
-RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
-"""Last rank of each class but one, which has all further ones."""
-TENTHS = 10
-LENGTHS = 8
-"""Answers of so many tokens and more are one class."""
 MANY = 200
 """A group with more values than that tells queries apart, such as a document: it is no slice."""
 
@@ -46,7 +46,12 @@ MANY = 200
 def showable(text: str) -> str:
     """What a page can hold of it: "\ufffd" stands for each control character and half of a character, and names that a
     script's objects have end in an invisible character."""
-    return _NOT_SHOWN.sub("\ufffd", text) + "\u2060" * bool(_INHERITED.fullmatch(text))
+    return without_controls(text) + "\u2060" * bool(_INHERITED.fullmatch(text))
+
+
+def without_controls(text: str) -> str:
+    """What a page can hold of a text of its own."""
+    return _NOT_SHOWN.sub("\ufffd", text)
 
 
 class View(NamedTuple):
@@ -93,7 +98,7 @@ class Pool:
 
 
 class Predictions(NamedTuple):
-    """Of one view, or of all end to end; each [n].
+    """Of one view, or of all end to end, each [n], in as few bytes as hold it: many runs are held at once.
 
     :param view: number of the view. :param fact: number of the fact.
     :param hit: credit, or expected Hits@1; NaN where it is not known or not scored.
@@ -104,21 +109,50 @@ class Predictions(NamedTuple):
     :param reason: why it is unscored, in the pool; 0 where it is not.
     :param answers: the best ones in the pool, 0 beyond their end, [n, ANSWERS].
     :param right: which of these are: 1 for the best, 2 for the second, 4 for the third … together.
-    :param values: of these: probabilities where the unit is nats and all scores were kept, else scores; NaN.
+    :param values: of these, in thousandths: probabilities where the unit is nats and all scores were kept, else scores;
+        :data:`UNTOLD` where there is none.
+    :param score: of the best answer where it is no probability, such as a cosine; NaN.
     """
 
-    view: Ints
-    fact: Ints
-    template: Ints
-    hit: Floats
-    rank: Floats
-    confidence: Floats
-    length: Ints
-    prompt: Ints
-    reason: Ints
-    answers: Ints
-    right: Ints
-    values: Floats
+    view: Array
+    fact: Array
+    template: Array
+    hit: Array
+    rank: Array
+    confidence: Array
+    length: Array
+    prompt: Array
+    reason: Array
+    answers: Array
+    right: Array
+    values: Array
+    score: Array
+
+    def places_of_views(self) -> list[slice]:
+        """Where the predictions of each stand."""
+        ends = [*np.flatnonzero(np.diff(self.view)) + 1, len(self.view)]
+        return [slice(begin, end) for begin, end in pairwise([0, *ends]) if end > begin]
+
+    def only(self, places: slice) -> Predictions:
+        """Those that stand there."""
+        return Predictions(*(own[places] for own in self))
+
+    def each_view(self) -> Iterator[Predictions]:
+        """The predictions of each."""
+        return map(self.only, self.places_of_views())
+
+
+def narrow(numbers: Array) -> Array:
+    """The same in as few bytes as hold them: unsigned, signed where one is below 0, or of less precision where that is
+    exact."""
+    if numbers.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            less = (numbers.astype(kind) for kind in ("<f2", "<f4"))
+            return next((own for own in less if np.array_equal(own, numbers, equal_nan=True)), numbers)
+    signed = bool(numbers.min(initial=0) < 0)
+    most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)) - 1)
+    kind = next(kind for kind in _WIDTHS[signed] if most <= np.iinfo(kind).max)
+    return numbers.astype(f"<{kind}", copy=False)
 
 
 class Evidence:
@@ -132,14 +166,14 @@ class Evidence:
         self.subject: list[int] = []
         self.gold: list[list[int]] = []
         self.groups: list[dict[str, int]] = []
-        self._parts: list[Predictions] = []
+        self._parts: dict[str, list[Array]] = {name: [] for name in Predictions._fields}
 
-    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[str]:
-        """One view for each of its scorings. :returns: those by which something was scored."""
+    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[Outcome]:
+        """One view for each of its scorings. :returns: these."""
         outcomes = [Outcome(folder, rows, scoring, model) for scoring in rows.scorings]
         for outcome in outcomes:
             self._add(outcome)
-        return [outcome.scoring for outcome in outcomes if outcome.told()]
+        return outcomes
 
     def _add(self, outcome: Outcome) -> None:
         """One view. :param outcome: with prompts and answers."""
@@ -151,7 +185,9 @@ class Evidence:
         fact = self._facts_of(outcome)[outcome.fact_of]
         texts = self.pool.texts
         subjects = [texts[self.subject[own]] for own in fact.tolist()]
-        self._parts.append(_predictions(outcome, len(self.views) - 1, fact, subjects, self.pool, unit))
+        part = _predictions(outcome, len(self.views) - 1, fact, subjects, self.pool, unit)
+        for own, column in zip(self._parts.values(), part, strict=True):
+            own.append(narrow(column))
 
     def finish(self) -> Predictions:
         """Of all views, in their order, which get their names."""
@@ -159,7 +195,9 @@ class Evidence:
             view._replace(name=showable(name))
             for view, name in zip(self.views, told_apart([view[1:7] for view in self.views]), strict=True)
         ]
-        return Predictions(*(np.concatenate(own) for own in zip(*self._parts, strict=True)))
+        for own in self._parts.values():
+            own[:] = [np.concatenate(own)]  # one column after the other, so that none is held twice
+        return Predictions(*(own for [own] in self._parts.values()))
 
     @property
     def keys(self) -> list[str]:
@@ -200,20 +238,28 @@ def _predictions(
     sums = _log_sums(rows, places) if unit == NATS else np.full(len(places), np.nan)
     answers, values = _answers(rows, table, pool)
     values = np.where(np.isnan(sums)[:, None], values, np.exp(values - sums[:, None]))
+    confidence = np.where(scored & ~np.isnan(sums), values[:, 0], np.nan)
     return Predictions(
         np.full(len(places), view),
         fact,
         rows.template[places],
         np.where(scored, rows.hits(1)[places], np.nan),
         np.where(scored, rank, np.nan),
-        np.where(scored & ~np.isnan(sums), values[:, 0], np.nan),
+        confidence,
         _lengths(table),
         pool.add_all(_patterns(table, subjects)),
         pool.add_all([showable(rows.reason[place] or "") for place in places.tolist()]),
         answers,
         _right(table, [rows.gold[query] for query in rows.query[places].tolist()]),
-        values,
+        _thousandths(values),
+        np.where(np.isnan(confidence) & np.isfinite(values[:, 0]), values[:, 0], np.nan),
     )
+
+
+def _thousandths(values: Floats) -> Ints:
+    """In four bytes each."""
+    told = np.where(np.isfinite(values), np.round(values * 1000), 0)
+    return np.where(np.isfinite(values), np.clip(told, UNTOLD + 2, -UNTOLD - 2), UNTOLD).astype(np.int64)
 
 
 def _log_sums(rows: Rows, places: Ints) -> Floats:
@@ -282,127 +328,3 @@ def _pattern(prompt: str, subject: str) -> str:
     if subject and capitalized(subject) in prompt:
         return prompt.replace(capitalized(subject), CAPITAL, 1)
     return prompt
-
-
-# --- classes
-
-
-class Dimension(NamedTuple):
-    """What predictions are counted by.
-
-    :param labels: of its classes, in order. :param codes: class of each prediction, −1 for none, [n].
-    """
-
-    labels: Sequence[str]
-    codes: Ints
-
-
-def dimensions(evidence: Evidence, found: Predictions) -> Mapping[str, Dimension]:
-    """All by name: run, relation, template, rank, confidence, length, score."""
-    relations = sorted(set(evidence.relation), key=lambda number: evidence.pool.texts[number])
-    place = {number: at for at, number in enumerate(relations)}
-    of_fact = np.array([place[number] for number in evidence.relation], dtype=np.int64)
-    texts = evidence.pool.texts
-    templates = np.unique(found.template).tolist()
-    return {
-        "run": Dimension([view.name for view in evidence.views], found.view),
-        "relation": Dimension([texts[number] for number in relations], of_fact[found.fact]),
-        "template": Dimension(
-            [str(own) if own >= 0 else NONE for own in templates], np.searchsorted(templates, found.template)
-        ),
-        "rank": Dimension(_rank_labels(), _rank_codes(found.rank)),
-        "confidence": Dimension([f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], _tenths(found.confidence)),
-        "score": _scores(found),
-        "length": Dimension(
-            [*map(str, range(1, LENGTHS)), f"{LENGTHS}+"],
-            np.where(found.length > 0, np.minimum(found.length, LENGTHS), 0) - 1,
-        ),
-    }
-
-
-def _scores(found: Predictions) -> Dimension:
-    """Of best answers whose scores are no probabilities, such as cosines: ten classes of equal width."""
-    best = np.where(np.isnan(found.confidence) & np.isfinite(found.values[:, 0]), found.values[:, 0], np.nan)
-    told = ~np.isnan(best)
-    if not told.any():
-        return Dimension([], np.full(len(best), -1))
-    edges = np.linspace(best[told].min(), best[told].max(), TENTHS + 1)
-    codes = np.clip(np.searchsorted(edges, best, side="right") - 1, 0, TENTHS - 1)
-    return Dimension([f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)], np.where(told, codes, -1))
-
-
-def _rank_labels() -> list[str]:
-    edges = [*RANKS, None]
-    ends = zip([0, *RANKS], edges, strict=True)
-    return [f">{low}" if high is None else str(high) if low + 1 == high else f"{low + 1}–{high}" for low, high in ends]
-
-
-def _rank_codes(rank: Floats) -> Ints:
-    """A rank beyond k is in the class of k + 1."""
-    told = np.where(rank < 0, 1 - rank, rank)
-    return np.where(np.isnan(told), -1, np.searchsorted(np.array(RANKS, float), told, side="left"))
-
-
-def _tenths(confidence: Floats) -> Ints:
-    """As the calibration error has them: (low, high], and 0 in the first."""
-    place = np.maximum(np.searchsorted(np.arange(TENTHS + 1) / TENTHS, confidence, side="left") - 1, 0)
-    return np.where(np.isnan(confidence), -1, np.minimum(place, TENTHS - 1))
-
-
-def weights(found: Predictions) -> Floats:
-    """1 / number of predictions that a view has of the fact, so that it counts once, whatever its templates; 0 where
-    one of them is unscored, as in every comparison; [n]."""
-    scored = ~np.isnan(found.hit)
-    key = found.view * (int(found.fact.max(initial=0)) + 1) + found.fact
-    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-    whole = np.bincount(place, scored) == counts
-    return np.where(whole, 1 / counts, 0.0)[place]
-
-
-def weights_alone(found: Predictions) -> Floats:
-    """The same among the predictions of one template; [n]."""
-    facts, templates = int(found.fact.max(initial=0)) + 1, np.unique(found.template, return_inverse=True)[1]
-    key = (templates * (int(found.view.max(initial=0)) + 1) + found.view) * facts + found.fact
-    _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
-    return np.where(weights(found) > 0, (1 / counts)[place], 0.0)
-
-
-def hits_of(found: Predictions, views: int, facts: int) -> Floats:
-    """Mean hit of each fact in each view, NaN where nothing was scored; [views, facts]."""
-    weight, place = weights(found), found.view * facts + found.fact
-    total, sums = (np.bincount(place, own, views * facts) for own in (weight, weight * np.nan_to_num(found.hit)))
-    return np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan).reshape(views, facts)
-
-
-class Kinds(NamedTuple):
-    """Parts of the facts that a reader may choose, besides relations.
-
-    :param labels: such as "cardinality: 1:1". :param of_facts: numbers of those that each fact is in.
-    """
-
-    labels: list[str]
-    of_facts: list[list[int]]
-
-
-def kinds_of(evidence: Evidence, found: Predictions) -> Kinds:
-    """The groups of the queries, and what all runs scored, all or none has right, or some run left unscored."""
-    labels: dict[str, int] = {}
-    of_facts: list[list[int]] = [[] for _ in evidence.facts]
-    texts = evidence.pool.texts
-    for key in evidence.keys:
-        for fact, groups in enumerate(evidence.groups):
-            values = filter(None, map(str.strip, texts[groups.get(key, 0)].split(";")))
-            for value in dict.fromkeys(values) or (NONE,):
-                of_facts[fact].append(labels.setdefault(f"{key}: {value}", len(labels)))
-    hits = hits_of(found, len(evidence.views), len(evidence.facts))
-    told = ~np.isnan(hits).any(axis=0)
-    unscored = np.isin(np.arange(len(evidence.facts)), found.fact[found.reason > 0])
-    for label, own in (
-        ("scored by all runs", told),
-        ("right by all runs", told & (hits == 1).all(axis=0)),
-        ("right by no run", told & (hits == 0).all(axis=0)),
-        ("a prediction unscored", unscored),
-    ):
-        for fact in np.flatnonzero(own).tolist():
-            of_facts[fact].append(labels.setdefault(label, len(labels)))
-    return Kinds(list(labels), of_facts)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import struct
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.report.charts import places_of
-from fathom.report.evidence import ANSWERS, Dimension, Evidence, Kinds, Predictions, showable, weights, weights_alone
+from fathom.report.counting import Dimension, Kinds, weights, weights_alone
+from fathom.report.evidence import ANSWERS, UNTOLD, Array, Evidence, Predictions, narrow, showable
 from fathom.report.slices import Slice
 from fathom.results.numbers import Number
 from fathom.results.rows import Floats
 
-Array = npt.NDArray[Any]
 UNSURE = 65535
 """In the column of confidences: it cannot be told. The script has the same number."""
 _KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "Float32Array"}
@@ -26,7 +27,6 @@ _KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
 """The script's names of columns of each kind."""
 MOST = 3_000_000
 """Facts × runs × templates of which a page holds hits and ranks."""
-_WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
 
 
 class OfPairs(NamedTuple):
@@ -42,7 +42,7 @@ class OfPairs(NamedTuple):
 
 def packed(text: str) -> str:
     """Compressed, for a text element of a page."""
-    return _for_page(text.encode("utf-8"))
+    return "".join(_for_page([text.encode("utf-8")]))
 
 
 def packed_evidence(
@@ -53,17 +53,18 @@ def packed_evidence(
     drawings: Sequence[Mapping[str, Any]],
     cut: Sequence[Slice],
     of_pairs: OfPairs,
-) -> str:
-    """All that the script shows and counts. :param drawings: with their specifications and classes."""
+) -> Iterator[str]:
+    """All that the script shows and counts, in pieces. :param drawings: with their specifications and classes."""
     columns = _columns(evidence, found, dims)
-    columns |= {f"of {own['name']}": _narrow(places_of(own["keys"], dims, found)) for own in drawings if own["classes"]}
+    columns |= {f"of {own['name']}": partial(places_of, own["keys"], dims, found) for own in drawings if own["classes"]}
+    shapes = {name: _kind_and_length(make()) for name, make in columns.items()}
     header = {
         "columns": [
-            {"name": name, "kind": _KINDS[own.dtype.str[1:]], "length": len(own)} for name, own in columns.items()
+            {"name": name, "kind": _KINDS[kind.str[1:]], "length": length} for name, (kind, length) in shapes.items()
         ],
         "count": len(found.fact),
         "best": ANSWERS,
-        "untold": int(_untold(columns["value"])),
+        "untold": int(np.iinfo(shapes["value"][0]).min),
         "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
         "texts": evidence.pool.texts,
         "facts": list(map(showable, evidence.facts)),
@@ -77,41 +78,56 @@ def packed_evidence(
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
     text += b" " * (-len(text) % 4)
-    return _for_page(struct.pack("<I", len(text)) + text + b"".join(own.tobytes() for own in columns.values()))
+    return _for_page(chain([struct.pack("<I", len(text)), text], (make().tobytes() for make in columns.values())))
 
 
-def _for_page(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
+def _for_page(contents: Iterable[bytes]) -> Iterator[str]:
+    """One after the other, compressed by gzip, in base64."""
+    waiting = b""
+    for own in _compressed(contents):
+        waiting += own
+        whole = len(waiting) - len(waiting) % 3  # of which base64 makes whole characters
+        yield base64.b64encode(waiting[:whole]).decode("ascii")
+        waiting = waiting[whole:]
+    yield base64.b64encode(waiting).decode("ascii")
 
 
-def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Array]:
+def _compressed(contents: Iterable[bytes]) -> Iterator[bytes]:
+    compressor = zlib.compressobj(9, wbits=31)
+    yield from map(compressor.compress, contents)
+    yield compressor.flush()
+
+
+def _kind_and_length(column: Array) -> tuple[np.dtype[Any], int]:
+    return column.dtype, len(column)
+
+
+def _columns(evidence: Evidence, found: Predictions, dims: Mapping[str, Dimension]) -> dict[str, Callable[[], Array]]:
     """Of facts: relation, subject; of templates together, and of each, × views × facts: hits, meanRanks, first; of
-    predictions: the others."""
+    predictions: the others. Each is made when it is asked for: together they are larger than what they are made of."""
     relations = {label: place for place, label in enumerate(dims["relation"].labels)}
     texts, size = evidence.pool.texts, (len(evidence.views), len(evidence.facts))
-    sure = np.where(np.isnan(found.confidence), UNSURE, np.round(found.confidence * (UNSURE - 1)))
-    ranks = np.where(found.rank < 0, np.inf, found.rank)
     return {
-        "relation": _narrow(np.array([relations[texts[own]] for own in evidence.relation])),
-        "subject": _narrow(np.array(evidence.subject)),
-        "hits": _by_template(found, found.hit, size),
-        "meanRanks": _by_template(found, ranks, size),
-        "view": _narrow(found.view),
-        "fact": _narrow(found.fact),
-        "weight": weights(found).astype("<f4"),
-        "alone": weights_alone(found).astype("<f4"),
-        "right": found.hit.astype("<f4"),
-        "rank": found.rank.astype("<f4"),
-        "confidence": sure.astype("<u2"),
-        "pattern": _narrow(found.prompt),
-        "reason": _narrow(found.reason),
+        "relation": lambda: narrow(np.array([relations[texts[own]] for own in evidence.relation])),
+        "subject": lambda: narrow(np.array(evidence.subject)),
+        "hits": lambda: _by_template(found, lambda own: own.hit, size),
+        "meanRanks": lambda: _by_template(found, lambda own: np.where(own.rank < 0, np.inf, own.rank), size),
+        "view": lambda: narrow(found.view),
+        "fact": lambda: narrow(found.fact),
+        "weight": lambda: np.concatenate([weights(own).astype("<f4") for own in found.each_view()]),
+        "alone": lambda: np.concatenate([weights_alone(own).astype("<f4") for own in found.each_view()]),
+        "right": lambda: found.hit.astype("<f4"),
+        "rank": lambda: found.rank.astype("<f4"),
+        "confidence": lambda: np.concatenate([_sure(own.confidence) for own in found.each_view()]),
+        "pattern": lambda: narrow(found.prompt),
+        "reason": lambda: narrow(found.reason),
         # Best answers of all predictions, then second best ones: what is alike stands together.
-        "answer": _narrow(found.answers.T.ravel()),
-        "golden": _narrow(found.right),
-        "value": _thousandths(found.values.T.ravel()),
-        "template": _narrow(dims["template"].codes),
-        **{f"{name}Class": _narrow(dims[name].codes) for name in ("rank", "confidence", "score", "length")},
-        "first": _narrow(_first_answers(found, size)),
+        "answer": lambda: narrow(found.answers.T.ravel()),
+        "golden": lambda: narrow(found.right),
+        "value": lambda: _with_least_untold(found.values.T.ravel()),
+        "template": lambda: narrow(dims["template"].codes),
+        **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "score", "length")},
+        "first": lambda: narrow(_first_answers(found, size)),
     }
 
 
@@ -121,54 +137,46 @@ def templates_of(found: Predictions, size: tuple[int, int]) -> list[int]:
     return templates if len(templates) * size[0] * size[1] <= MOST else []
 
 
-def _first_answers(found: Predictions, size: tuple[int, int]) -> npt.NDArray[np.int64]:
+def _first_answers(found: Predictions, size: tuple[int, int]) -> Array:
     """Of each fact in each view the best answer by its first template, then by each template; why there is none where
     it is unscored."""
-    told = np.where(found.answers[:, 0] > 0, found.answers[:, 0], found.reason)
-    place, every = found.view * size[1] + found.fact, np.ones(len(told), dtype=bool)
-    parts = []
-    for asked in (every, *(found.template == template for template in templates_of(found, size))):
-        answers = np.zeros(size[0] * size[1], dtype=np.int64)
-        answers[place[asked][::-1]] = told[asked][::-1]
-        parts.append(answers)
-    return np.concatenate(parts)
+    templates = templates_of(found, size)
+    answers = np.zeros((1 + len(templates), *size), dtype=np.uint32)
+    for own in found.each_view():
+        told = np.where(own.answers[:, 0] > 0, own.answers[:, 0], own.reason)
+        every = np.ones(len(told), dtype=bool)
+        for part, asked in enumerate((every, *(own.template == template for template in templates))):
+            answers[part, own.view[0], own.fact[asked][::-1]] = told[asked][::-1]
+    return answers.ravel()
 
 
-def _by_template(found: Predictions, values: Floats, size: tuple[int, int]) -> Array:
+def _by_template(found: Predictions, of: Callable[[Predictions], Floats], size: tuple[int, int]) -> Array:
     """Means of each fact in each view, over all templates and by each, NaN where it does not count."""
-    place, alone = found.view * size[1] + found.fact, weights_alone(found)
-    each = (alone * (found.template == template) for template in templates_of(found, size))
-    parts = []
-    for weight in (weights(found), *each):
-        told = weight > 0
-        sums = np.full(size[0] * size[1], np.nan)
-        sums[place[told]] = 0
-        np.add.at(sums, place[told], weight[told] * values[told])
-        parts.append(sums)
-    return np.concatenate(parts).astype("<f4")
+    templates = templates_of(found, size)
+    means = np.full((1 + len(templates), *size), np.nan, dtype="<f4")
+    for own in found.each_view():
+        values, alone = of(own), weights_alone(own)
+        each = (weights(own), *(alone * (own.template == template) for template in templates))
+        for part, weight in enumerate(each):
+            told = weight > 0
+            sums = np.full(size[1], np.nan)
+            sums[own.fact[told]] = 0
+            np.add.at(sums, own.fact[told], weight[told] * values[told])
+            means[part, own.view[0]] = sums
+    return means.ravel()
 
 
-def _narrow(numbers: npt.NDArray[np.int64]) -> Array:
-    """In as few bytes as hold them."""
-    signed = bool(numbers.min(initial=0) < 0)
-    most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)) - 1)
-    kind = next(kind for kind in _WIDTHS[signed] if most <= np.iinfo(kind).max)
-    return numbers.astype(f"<{kind}")
+def _sure(confidence: Array) -> Array:
+    told = ~np.isnan(confidence)
+    return np.where(told, np.round(np.where(told, confidence, 0) * np.float64(UNSURE - 1)), UNSURE).astype("<u2")
 
 
-def _thousandths(values: Floats) -> Array:
-    """In the least width that holds them; the least number of that width where there is none."""
-    told = ~np.isnan(values) & ~np.isinf(values)
-    numbers = np.zeros(len(values), dtype=np.int64)
-    numbers[told] = np.clip(np.round(values[told] * 1000), -(2**31) + 2, 2**31 - 2).astype(np.int64)
-    spread = np.append(numbers, [numbers.max(initial=0) + 1, min(numbers.min(initial=0) - 1, -1)])
-    narrow = _narrow(spread)[:-2]
-    narrow[~told] = _untold(narrow)
-    return narrow
-
-
-def _untold(column: Array) -> Any:
-    return np.iinfo(column.dtype).min
+def _with_least_untold(thousandths: Array) -> Array:
+    """In the least width that holds them and a number below them all, which stands where there is none."""
+    told = thousandths != UNTOLD
+    most, least = int(thousandths.max(where=told, initial=0)), int(thousandths.min(where=told, initial=0))
+    kind = narrow(np.array([most + 1, min(least - 1, -1)])).dtype
+    return np.where(told, thousandths, np.iinfo(kind).min).astype(kind)
 
 
 def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[str, Any]]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import resources
 from itertools import permutations
 from math import isnan
@@ -12,14 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fathom
-from fathom.errors import BadInput, FathomError
+from fathom.errors import BadInput, FathomError, all_of
+from fathom.metrics.table import Metric, metric
 from fathom.report.charts import Drawing, chart, classes_of, library, there, whole
-from fathom.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, showable
+from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
+from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
-from fathom.results.compared import Comparison, Pair, compare
+from fathom.results.compared import COMPARED, Comparison, Pair, compared
 from fathom.results.names import short_names
+from fathom.results.outcomes import Keeper, Kept, check_scored
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
@@ -50,11 +54,16 @@ class Report(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One that is shown. :param scorings: of which something was scored."""
+    """One that is shown. :param sides: in each of its scorings."""
 
     folder: RunFolder
-    scorings: tuple[str, ...]
+    sides: tuple[Kept, ...]
     summary: Summary
+
+    @property
+    def scorings(self) -> list[str]:
+        """Those in which something was scored."""
+        return [side.scoring for side in self.sides if side.told()]
 
 
 def report(
@@ -82,15 +91,17 @@ def report(
     if groups is not None:
         folders = [folder.grouped_by(Path(groups)) for folder in folders]
     evidence, shown = Evidence(), []
+    keeper = Keeper([metric(name) for name in COMPARED])
     for folder, model in zip(folders, short_names(folders), strict=True):
         try:
-            shown.append(_add(evidence, folder, model, cluster))
+            shown.append(_add(evidence, keeper, folder, model, cluster))
         except FathomError as error:  # the rest of the report is made
             notes += str(error).splitlines()
     if not shown:
         raise BadInput(notes)
-    page = _page(needed, evidence, shown, notes, cluster, title or f"Fathom: {_counted(len(shown), 'run')}")
-    write_text(path, showable(page))  # with names of any kind in it
+    comparison = _compared(shown, keeper.metrics, notes)
+    page = _page(needed, evidence, shown, comparison, notes, title or f"Fathom: {_counted(len(shown), 'run')}")
+    write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
 
@@ -112,21 +123,27 @@ def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], li
     return list(folders.values()), notes
 
 
-def _add(evidence: Evidence, folder: RunFolder, model: str, cluster: str) -> _Run:
+def _add(evidence: Evidence, keeper: Keeper, folder: RunFolder, model: str, cluster: str) -> _Run:
     """:raises BadInput: its files are damaged, or it has no predictions."""
     numbers = RunNumbers(folder, cluster)
     if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
     summary = numbers.summary()
-    return _Run(folder, tuple(evidence.add_run(folder, numbers.rows, model)), summary)
+    outcomes = evidence.add_run(folder, numbers.rows, model)
+    return _Run(folder, tuple(map(keeper.keep, outcomes)), summary)
 
 
 def _page(
-    needed: Mapping[str, Any], evidence: Evidence, shown: Sequence[_Run], notes: list[str], cluster: str, title: str
-) -> str:
+    needed: Mapping[str, Any],
+    evidence: Evidence,
+    shown: Sequence[_Run],
+    comparison: Comparison | None,
+    notes: list[str],
+    title: str,
+) -> Iterator[str]:
+    """In pieces."""
     found = evidence.finish()
     dims = dimensions(evidence, found)
-    comparison = _compared(shown, notes, cluster)
     cut = _slices(comparison, evidence) if comparison else []
     kinds, told = kinds_of(evidence, found), whole(evidence.views)
     drawn = there(evidence, dims, found)
@@ -135,7 +152,7 @@ def _page(
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
     page = needed["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).render(  # type: ignore[no-any-return]
+    return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).generate(  # type: ignore[no-any-return]
         title=title,
         version=fathom.__version__,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -238,14 +255,22 @@ def _choices(dims: Mapping[str, Dimension], kinds: Kinds, by_template: bool) -> 
     ]
 
 
-def _compared(shown: Sequence[_Run], notes: list[str], cluster: str) -> Comparison | None:
+def _compared(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
     """All runs of which something was scored; None where there are no two, or none that can be compared."""
-    runs = [run.folder for run in shown if run.scorings]
-    scorings = list(dict.fromkeys(name for run in shown for name in run.scorings))
-    if sum(len(run.scorings) for run in shown) < 2:
+    runs = [run for run in shown if run.scorings]
+    scorings = dict.fromkeys(name for run in runs for name in run.scorings)
+    if sum(len(run.scorings) for run in runs) < 2:
         return None
+    sides = [
+        side.called(model)
+        for run, model in zip(runs, short_names([run.folder for run in runs]), strict=True)
+        for scoring in scorings
+        for side in run.sides
+        if side.scoring == scoring
+    ]
     try:
-        return compare(runs, scorings, cluster=cluster)
+        all_of(*(partial(check_scored, side) for side in sides))
+        return compared(sides, metrics)
     except BadInput as error:
         notes += [f"not compared: {fault}" for fault in error.faults]
         return None

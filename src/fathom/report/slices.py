@@ -11,8 +11,9 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.results.compared import Comparison, holm_of
 from fathom.results.numbers import Number
-from fathom.results.outcomes import Outcome, common_facts, difference
-from fathom.results.rows import Floats, grouped
+from fathom.results.outcomes import Kept
+from fathom.results.rows import grouped
+from fathom.results.sides import common_facts, difference
 
 PAIRS = 66
 """Of more pairs than those of twelve runs only the pairs with the first run are cut into slices."""
@@ -47,19 +48,16 @@ def slices(found: Comparison, keys: Sequence[str]) -> list[Slice]:
     pairs = list(combinations(sides, 2))
     if len(pairs) > PAIRS:
         pairs = [(sides[0], other) for other in sides[1:]]
-    hits = {name: outcome.hits(1) for name, outcome in sides}
-    return [own for one, other in pairs for own in _of_pair(one, other, keys, [hits[one[0]], hits[other[0]]])]
+    return [own for one, other in pairs for own in _of_pair(one, other, keys)]
 
 
-def _of_pair(
-    one: tuple[str, Outcome], other: tuple[str, Outcome], keys: Sequence[str], hits: Sequence[Floats]
-) -> list[Slice]:
+def _of_pair(one: tuple[str, Kept], other: tuple[str, Kept], keys: Sequence[str]) -> list[Slice]:
     (name, first), (second_name, second) = one, other
     try:
         facts = common_facts([first, second])
     except BadInput:  # the comparison's own table says why
         return []
-    cut = []
+    cut, hits = [], [first.right, second.right]
     for key in keys:
         parts = grouped(_labelled(first, facts, key))
         for value, own in parts.items() if len(parts) > 1 else ():
@@ -75,8 +73,9 @@ def _of_pair(
     return sorted(told, key=lambda own: -abs(own.number.value))
 
 
-def _labelled(side: Outcome, facts: Iterable[str], key: str) -> Iterable[tuple[str, str]]:
-    for fact in facts:
-        query = side.queries[side.place[fact]]
-        for value in side.rows.values_of(query, key) if key in side.rows.keys else ():
-            yield value, fact
+def _labelled(side: Kept, facts: Sequence[str], key: str) -> Iterable[tuple[str, str]]:
+    if key in side.groups:
+        of_fact = side.groups[key]
+        for fact, place in zip(facts, side.at(facts).tolist(), strict=True):
+            for value in of_fact[place]:
+                yield value, fact

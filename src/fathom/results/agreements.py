@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.results.numbers import Number, combined, correlation, mean, untold
-from fathom.results.outcomes import Outcome, common_facts
 from fathom.results.rows import Floats
+from fathom.results.sides import Side, common_facts
 
 WITHIN = "log10 rank, within relations"
 
@@ -50,7 +50,7 @@ class Agreement(NamedTuple):
     points: list[tuple[str, float, float]]
 
 
-def agreement(one: Outcome, other: Outcome, k: int) -> Agreement:
+def agreement(one: Side, other: Side, k: int) -> Agreement:
     """Of the facts that both ranked, or stopped at no rank below *k*.
 
     :raises BadInput: there are none, or they were ranked among other candidates.
@@ -64,8 +64,8 @@ def agreement(one: Outcome, other: Outcome, k: int) -> Agreement:
     if not facts:
         raise BadInput(f"no fact is ranked as far as {k} by both runs: give a smaller --k, or a greater --max-rank")
     stopped = (one.stopped | other.stopped).intersection(facts)
-    ranks = [side.per_fact(side.ranks)[side.at(facts)] for side in (one, other)]
-    logs = [side.per_fact(np.log10(side.ranks))[side.at(facts)] for side in (one, other)]
+    ranks = [side.mean_ranks[side.at(facts)] for side in (one, other)]
+    logs = [side.mean_log_ranks[side.at(facts)] for side in (one, other)]
     centred = logs if stopped else _less_their_means(one, facts, logs)
     return Agreement(
         first,
@@ -82,7 +82,7 @@ def agreement(one: Outcome, other: Outcome, k: int) -> Agreement:
 
 
 def _correlation(
-    name: str, sides: Sequence[Outcome], facts: Sequence[str], values: Sequence[Floats], stopped: int
+    name: str, sides: Sequence[Side], facts: Sequence[str], values: Sequence[Floats], stopped: int
 ) -> Number:
     made = combined(name, [side.recipe("") for side in sides], " and ")
     if stopped:
@@ -90,7 +90,7 @@ def _correlation(
     return correlation(values[0], values[1], sides[0].sample(facts), made)
 
 
-def _less_their_means(side: Outcome, facts: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
+def _less_their_means(side: Side, facts: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
     """Values less the mean of their relation, [facts] each."""
     _, relation = np.unique(side.relations_of(facts), return_inverse=True)
     count = np.bincount(relation)
@@ -99,7 +99,7 @@ def _less_their_means(side: Outcome, facts: Sequence[str], values: Sequence[Floa
 
 
 def _quadrants(
-    sides: Sequence[Outcome], facts: Sequence[str], first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], k: int
+    sides: Sequence[Side], facts: Sequence[str], first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], k: int
 ) -> tuple[Number, Number, Number, Number]:
     """Both hit, both miss, only the first, only the second. :param first: whether it hits, [facts]."""
     sample, recipes = sides[0].sample(facts), [side.recipe("") for side in sides]

@@ -21,9 +21,10 @@ from fathom.results import numbers
 from fathom.results.baselines import Beside, ByLot, Ranked, verdict_of, without_scores
 from fathom.results.compared import SMALLEST, NotCompared, holm_of, outcomes_to_compare, refusals_table
 from fathom.results.numbers import MINUS, Number, combined
-from fathom.results.outcomes import Outcome, check_depth, common_facts, difference, names_of
+from fathom.results.outcomes import Outcome, check_depth, names_of
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
+from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Cell, Table, Tabled
 from fathom.store.folder import RunFolder, differences
 
@@ -142,7 +143,7 @@ def diff(
     """
     if len(scoring) > 1:
         raise BadInput(f"--scoring {','.join(scoring)}: expected one")
-    outcomes = outcomes_to_compare([before, after], scoring, cluster)
+    outcomes = outcomes_to_compare([before, after], scoring, cluster, lambda outcome: outcome)
     all_of(*(partial(_check_cut, side, k) for side in outcomes))
     first, second = outcomes
     baselines = without_scores(second.rows)
@@ -226,7 +227,7 @@ def _became(before: Floats, after: Floats, sample: Sample, made: str) -> dict[st
 
 def _each(first: Outcome, second: Outcome, facts: Sequence[str], before: Floats, after: Floats) -> list[OfFact]:
     names = names_of(second.rows.candidates)
-    ranks = [side.per_fact(side.ranks)[side.at(facts)].tolist() for side in (first, second)]
+    ranks = [side.mean_ranks[side.at(facts)].tolist() for side in (first, second)]
     changes = np.select([after > before, after < before, before > 0], [LEARNT, FORGOTTEN, KEPT], NEVER).tolist()
     answers = [", ".join(names.get(gold, gold) for gold in golds) for golds in second.golds_of(facts)]
     of_relation, subjects = second.relations_of(facts), second.asked_about(facts)

@@ -7,10 +7,10 @@ compared is told with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from fathom.metrics.table import METRICS, Metric, metric
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.names import short_names
 from fathom.results.numbers import Number
-from fathom.results.outcomes import WRITTEN, Outcome, common_facts, difference, unknown_scorings, wanted_of
+from fathom.results.outcomes import WRITTEN, Keeper, Kept, Outcome, unknown_scorings, wanted_of
 from fathom.results.rows import Floats, grouped
 from fathom.results.samples import Sample
+from fathom.results.sides import Side, common_facts, difference
 from fathom.results.tables import Cell, Table, Tabled
 from fathom.store.folder import RunFolder
 
+Held = TypeVar("Held")
 AGREE_AT = 10
 """Two probes of one model agree on a fact where both rank its answer so far, or neither does."""
 COMPARED = ("accuracy", "hits@10", "mrr")
@@ -45,7 +47,7 @@ class OfRun(NamedTuple):
     """
 
     name: str
-    outcome: Outcome
+    outcome: Kept
     facts: int
     left_out: int
     numbers: tuple[Number, ...]
@@ -151,39 +153,62 @@ def compare(
     :raises BadInput: unfinished runs, one given twice, scorings not chosen, metrics that are no mean over facts; no
         pair that can be compared.
     """
-    wanted, outcomes = all_of(
-        lambda: tuple(map(_metric, dict.fromkeys(metrics))),
-        lambda: outcomes_to_compare(runs, scoring, cluster),
+    wanted: list[Metric] = []
+    _, kept = all_of(
+        lambda: wanted.extend(map(_metric, dict.fromkeys(metrics))),
+        lambda: outcomes_to_compare(runs, scoring, cluster, Keeper(wanted).keep),
     )
+    return compared(kept, wanted, to_first)
+
+
+def compared(kept: Sequence[Kept], metrics: Sequence[Metric], to_first: bool = False) -> Comparison:
+    """Runs that were read.
+
+    :param metrics: whose values each of them has.
+    :param to_first: only the pairs with the first run.
+    :raises BadInput: no pair can be compared.
+    """
     samples = _Samples()
-    names = names_of_runs(outcomes)
-    lines = tuple(_of_run(*own, wanted, samples) for own in zip(names, outcomes, strict=True))
-    sides = list(zip(names, outcomes, strict=True))
+    sides = list(zip(names_of_runs(kept), kept, strict=True))
+    lines = tuple(_of_run(*own, metrics, samples) for own in sides)
     found = [
-        _pair(one, other, wanted, samples) for one, other in combinations(sides, 2) if not to_first or one is sides[0]
+        _pair(one, other, metrics, samples) for one, other in combinations(sides, 2) if not to_first or one is sides[0]
     ]
     pairs = [one for one in found if isinstance(one, Pair)]
     refused = [one for one in found if isinstance(one, NotCompared)]
     if not pairs:
         raise BadInput(dict.fromkeys(one.why for one in refused))
-    return Comparison(lines, wanted, tuple(_adjusted(pairs)), tuple(refused))
+    return Comparison(lines, tuple(metrics), tuple(_adjusted(pairs)), tuple(refused))
 
 
-def outcomes_to_compare(runs: Sequence[RunFolder], scoring: Sequence[str], cluster: str) -> list[Outcome]:
-    """Each run in each scoring that is wanted of it. :raises BadInput: with the faults of all runs."""
+def outcomes_to_compare(
+    runs: Sequence[RunFolder], scoring: Sequence[str], cluster: str, kept: Callable[[Outcome], Held]
+) -> list[Held]:
+    """Each run in each scoring that is wanted of it.
+
+    :param kept: what is held of each while the next run is read.
+    :raises BadInput: with the faults of all runs.
+    """
     faults = _given_twice(runs)
-    outcomes: list[Outcome] = []
+    found: list[Held] = []
     there: set[str] = set()
     for run, model in zip(runs, short_names(runs), strict=True):
         try:
-            outcomes += wanted_of(run, scoring, model, cluster)
-            there |= set(outcomes[-1].rows.scorings)
+            for outcome in wanted_of(run, scoring, model, cluster):
+                there |= set(outcome.rows.scorings)
+                found.append(kept(outcome))
+            del outcome  # with its rows, before those of the next run
         except BadInput as error:
             faults += error.faults
     refuse([*faults, *(unknown_scorings(scoring, there) if there else ())])
-    if len(outcomes) < 2:
+    check_several(found)
+    return found
+
+
+def check_several(found: Sequence[object]) -> None:
+    """:raises BadInput: there are no two to compare."""
+    if len(found) < 2:
         raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
-    return outcomes
 
 
 def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
@@ -205,7 +230,7 @@ def _metric(name: str) -> Metric:
     return found
 
 
-def names_of_runs(outcomes: Sequence[Outcome]) -> list[str]:
+def names_of_runs(outcomes: Sequence[Side]) -> list[str]:
     """The model of each, with probe, scoring, data, reading and folder where these tell apart what is alike so far."""
     return told_apart([(one.model, one.probe, one.scoring, one.data, one.reading, one.path) for one in outcomes])
 
@@ -222,33 +247,33 @@ def told_apart(parts: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 class _Samples:
-    """How facts were drawn, told once for all pairs that share them."""
+    """How facts were drawn, told once for the pairs that share them."""
+
+    _MOST = 8
+    """So many are remembered: where each run has facts of its own, there are as many as pairs."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], Sample] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], Sample] = {}
 
-    def of(self, outcome: Outcome, facts: Sequence[str]) -> Sample:
+    def of(self, outcome: Kept, facts: Sequence[str]) -> Sample:
         # By a key of their own, the queries of each run may be in clusters of their own.
-        key = (outcome.path if outcome.rows.cluster else "", *facts)
+        key = (outcome.path if outcome.cluster else "", tuple(facts))
         if key not in self._known:
+            if len(self._known) == self._MOST:
+                self._known.pop(next(iter(self._known)))
             self._known[key] = outcome.two_way_sample(facts).numbered()
         return self._known[key]
 
 
-def _values(outcome: Outcome, wanted: Metric) -> Floats:
-    """Of each fact."""
-    return outcome.per_fact(outcome.rows.columns(wanted)[0])
-
-
-def _of_run(name: str, outcome: Outcome, wanted: Sequence[Metric], samples: _Samples) -> OfRun:
+def _of_run(name: str, outcome: Kept, wanted: Sequence[Metric], samples: _Samples) -> OfRun:
     facts = outcome.told()
     sample = samples.of(outcome, facts)
-    told = (outcome.mean(one.name, _values(outcome, one), facts, sample) for one in wanted)
+    told = (outcome.mean(one.name, outcome.values[one.name], facts, sample) for one in wanted)
     return OfRun(name, outcome, len(facts), len(outcome.left_out), tuple(told))
 
 
 def _pair(
-    one: tuple[str, Outcome], other: tuple[str, Outcome], wanted: Sequence[Metric], samples: _Samples
+    one: tuple[str, Kept], other: tuple[str, Kept], wanted: Sequence[Metric], samples: _Samples
 ) -> Pair | NotCompared:
     (name, first), (second_name, second) = one, other
     try:
@@ -258,7 +283,7 @@ def _pair(
     sample = samples.of(first, facts)
 
     def differing(own: Metric) -> Difference:
-        values = [_values(side, own) for side in (first, second)]
+        values = [side.values[own.name] for side in (first, second)]
         one_mean, other_mean = (
             float(value[side.at(facts)].mean()) for side, value in zip((first, second), values, strict=True)
         )
@@ -272,17 +297,17 @@ def _pair(
         len(first.told()) - len(facts),
         len(second.told()) - len(facts),
         tuple(map(differing, wanted)),
-        cells_of(*(side.hits(1)[side.at(facts)] for side in (first, second))),
+        cells_of(*(side.right[side.at(facts)] for side in (first, second))),
         _agreement(first, second),
     )
 
 
-def _agreement(first: Outcome, second: Outcome) -> Agreement | None:
+def _agreement(first: Kept, second: Kept) -> Agreement | None:
     another = (first.probe, first.scoring) != (second.probe, second.scoring)
     if first.model != second.model or not another or WRITTEN in (first.why_untold, second.why_untold):
         return None
     try:
-        return agreement(first, second, AGREE_AT)
+        return agreement(first, second, AGREE_AT)._replace(points=[])  # which no table here shows
     except BadInput:  # both searches stopped too early
         return None
 

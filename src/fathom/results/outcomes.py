@@ -1,24 +1,23 @@
-"""What a run says of each fact: the form in which studies lay runs side by side.
-
-Templates or sentences of a fact are averaged; a fact one of whose predictions was not scored is left out, and counted.
-"""
+"""Runs by their facts: each with its predictions, or with what :mod:`fathom.results.sides` needs of them alone."""
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fathom.errors import BadInput, refuse
-from fathom.results import numbers
+from fathom.metrics.table import Metric
 from fathom.results.names import short_names
-from fathom.results.numbers import MINUS, NOTHING, Number, combined, recipe, untold
-from fathom.results.rows import Floats, Ints, Rows, grouped
-from fathom.results.samples import Sample, and_by_subject
+from fathom.results.numbers import recipe
+from fathom.results.rows import Floats, Ints, Rows, grouped, values_in
+from fathom.results.sides import Side
 from fathom.store.folder import RunFolder
 
 CUTS = (1, 5, 10)
@@ -27,12 +26,11 @@ BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "w
 READINGS = (BY_TEMPLATE, FREE)
 STOPPED = "a search stopped too early to tell"
 WRITTEN = "written or chosen answers have no rank"
+Value = TypeVar("Value")
 
 
-class Outcome:
-    """One run in one scoring.
-
-    Its arrays have an entry per prediction of that scoring (``places``) or per fact (``facts``), as their names say.
+class Outcome(Side):
+    """A side with its predictions: further arrays have an entry per prediction of that scoring (``places``).
 
     :param model: what tables call its model.
     :param places: of predictions of that scoring among the rows; all of them where not given.
@@ -44,7 +42,7 @@ class Outcome:
     ) -> None:
         identity = rows.identity
         self.run, self.rows, self.scoring, self.model, self.part = run, rows, scoring, model, part
-        self.path = str(run.path)
+        self.path, self.cluster = str(run.path), rows.cluster
         self.full_name = str(identity["model"]["name"])
         self.data = str(identity.get("data", {}).get("name"))
         self.probe = str(identity["probe"])
@@ -54,25 +52,13 @@ class Outcome:
         of_query = [fact or query for fact, query in zip(rows.fact_ids, rows.query_ids, strict=True)]
         asked = [of_query[query] for query in rows.query[self.places].tolist()]
         self.facts = list(dict.fromkeys(asked))
-        """``fact_id``, else ``query_id`` of a sentence without a known subject; in order of appearance."""
         self.place = {fact: number for number, fact in enumerate(self.facts)}
         self.fact_of: Ints = np.array([self.place[fact] for fact in asked], dtype=np.int64)
         """Of each prediction the number of its fact."""
         _, self._first = np.unique(self.fact_of, return_index=True)
         told = zip(asked, self.places.tolist(), strict=True)
         self.left_out = {fact: reason for fact, place in told if (reason := rows.reason[place]) is not None}
-        """Facts with an unscored prediction, and why."""
-        self._at: tuple[Iterable[str], Ints] | None = None
-
-    @property
-    def name(self) -> str:
-        """Probe, scoring and model."""
-        return f"{self.probe} {self.scoring} {self.model}"
-
-    @cached_property
-    def scored(self) -> npt.NDArray[np.bool_]:
-        """Of each fact: whether all its predictions are."""
-        return np.array([fact not in self.left_out for fact in self.facts], dtype=bool)
+        self.scored = np.array([fact not in self.left_out for fact in self.facts], dtype=bool)
 
     def per_fact(self, values: Floats) -> Floats:
         """Mean over each fact's predictions, [facts]; NaN where one of them is, or is unscored.
@@ -87,7 +73,17 @@ class Outcome:
         return self.per_fact(self.rows.hits(k))
 
     @cached_property
-    def ranks(self) -> Floats:
+    def mean_ranks(self) -> Floats:
+        """Of each fact, see :class:`Side`."""
+        return self.per_fact(self._ranks)
+
+    @cached_property
+    def mean_log_ranks(self) -> Floats:
+        """Of each fact, see :class:`Side`."""
+        return self.per_fact(np.log10(self._ranks))
+
+    @property
+    def _ranks(self) -> Floats:
         """Realistic rank of each prediction of the run; infinite where it is only known to be greater than some."""
         return np.where(np.isnan(self.rows.rank) & ~np.isnan(self.rows.above), np.inf, self.rows.rank)
 
@@ -99,19 +95,22 @@ class Outcome:
         return found
 
     @cached_property
-    def stopped(self) -> set[str]:
-        """Facts whose rank is only known to be greater than some number."""
-        return {
-            fact for fact, known in zip(self.facts, (self.beyond == np.inf) | ~self.scored, strict=True) if not known
-        }
-
-    @cached_property
-    def relations(self) -> list[str]:
+    def relations(self) -> Sequence[str]:
         """Of each fact."""
         return [self.rows.relations[query] for query in self.queries]
 
     @cached_property
-    def spaces(self) -> list[str]:
+    def subjects(self) -> Sequence[str | None]:
+        """Of each fact its id; None where it has none."""
+        return [self.rows.subjects[query] for query in self.queries]
+
+    @cached_property
+    def labels(self) -> Sequence[str | None]:
+        """Of each fact by the key of clusters."""
+        return [self.rows.cluster_label(query) if self.cluster else None for query in self.queries]
+
+    @cached_property
+    def spaces(self) -> Sequence[str]:
         """Digest of the candidates of each fact that were ranked, whatever their order."""
         digests = {
             name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
@@ -143,20 +142,6 @@ class Outcome:
         # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
         return FREE if natural[self.rows.scored[self.places]].all() else BOTH
 
-    def at(self, facts: Iterable[str]) -> Ints:
-        """Where these facts stand in the arrays of facts."""
-        if self._at is None or self._at[0] is not facts:  # the same list is asked for again and again
-            self._at = facts, np.array([self.place[fact] for fact in facts], dtype=np.int64)
-        return self._at[1]
-
-    def relations_of(self, facts: Iterable[str]) -> list[str]:
-        """Of these facts."""
-        return [self.relations[place] for place in self.at(facts).tolist()]
-
-    def subjects_of(self, facts: Iterable[str]) -> list[str | None]:
-        """Ids; None where a fact has none."""
-        return [self.rows.subjects[self.queries[place]] for place in self.at(facts).tolist()]
-
     def asked_about(self, facts: Iterable[str]) -> list[str]:
         """Names of the subjects, as the prompt has them; "" where a fact has none."""
         named = self.rows.table.column("subject").take(self.places[self._first[self.at(facts)]]).to_pylist()
@@ -178,57 +163,15 @@ class Outcome:
             for value, own in each.items()
         }
 
-    def cluster_label(self, fact: str) -> str | None:
-        """Of one fact by the key of clusters; None where it has none."""
-        return self.rows.cluster_label(self.queries[self.place[fact]])
-
-    def sample(self, facts: Iterable[str]) -> Sample:
-        """How these facts were drawn."""
-        return self.rows.sample([self.queries[place] for place in self.at(facts).tolist()])
-
-    @property
+    @cached_property
     def why_untold(self) -> str:
         """Of facts that are scored and whose value cannot be told: why."""
         return STOPPED if np.isnan(self.rows.correct[self.places]).all() else WRITTEN
 
-    def two_way_sample(self, facts: Sequence[str]) -> Sample:
-        """How these facts were drawn; by default by subject as well as by relation, see :func:`and_by_subject`."""
-        own = self.sample(facts)
-        return own if self.rows.cluster else and_by_subject(own, self.subjects_of(facts))
-
-    def told(self) -> list[str]:
-        """The facts that are not left out."""
-        return list(self._told)
-
-    def recipe(self, name: str) -> str:
-        """Of a number of this run's facts: templates or sentences are averaged within each, and facts count alike."""
-        return f"{name}{self._recipe}|mean:facts{f'|{self.part}' if self.part else ''}"
-
-    def mean(
-        self, name: str, values: Floats, facts: Sequence[str] | None = None, sample: Sample | None = None
-    ) -> Number:
-        """Mean of shares over facts, by default those that are not left out, with its interval; without a value where
-        there are no facts, or the share of one cannot be told.
-
-        :param name: of the number, for its recipe.
-        :param values: of each fact, as :meth:`hits` gives them.
-        :param sample: how the facts were drawn, where it is known already.
-        """
-        chosen = self.told() if facts is None else facts
-        told, made = values[self.at(chosen)], self.recipe(name)
-        if not len(told) or np.isnan(told).any():
-            return untold(self.why_untold if len(told) else NOTHING, made)
-        return numbers.mean(told, sample or self.sample(chosen), made)
-
     @cached_property
-    def _recipe(self) -> str:
-        """Without a name."""
+    def recipe_without_name(self) -> str:
+        """How its numbers were made; see :func:`fathom.results.numbers.recipe`."""
         return recipe(self.rows, "", self.scoring)
-
-    @cached_property
-    def _told(self) -> dict[str, None]:
-        """Facts that are not left out, in order."""
-        return dict.fromkeys(fact for fact in self.facts if fact not in self.left_out)
 
     @cached_property
     def queries(self) -> list[int]:
@@ -236,33 +179,66 @@ class Outcome:
         return self.rows.query[self.places][self._first].tolist()  # type: ignore[no-any-return]
 
 
-def difference(
-    name: str,
-    signed: Sequence[tuple[int, Outcome]],
-    values: Sequence[Floats],
-    facts: Sequence[str],
-    sample: Sample | None = None,
-) -> Number:
-    """Σ sign · value over facts that all have, paired by fact, with interval and p value; without a value where that of
-    one cannot be told.
+_KEPT = (
+    *("path", "model", "probe", "scoring", "data", "reading", "part", "cluster", "why_untold", "recipe_without_name"),
+    *("facts", "relations", "subjects", "labels", "spaces", "_told"),
+    *("scored", "sizes", "beyond", "mean_ranks", "mean_log_ranks"),
+)
+"""Of a side, besides the places of its facts and why some are left out."""
 
-    :param name: of the number, for its recipe.
-    :param signed: +1 or −1 and the outcome.
-    :param values: of each outcome's facts.
-    :param facts: in common.
-    :param sample: how these were drawn, where it is known already.
+
+class Kept(Side):
+    """What is left of an outcome when its run has been read: half a megabyte for BEAR's 7,731 facts, so that many runs
+    can be laid side by side.
+
+    :param values: of each metric, NaN where a fact is left out or has none. :param right: expected Hits@1.
+    :param groups: of each key of the queries the values of each fact, see :meth:`Rows.values_of`.
     """
-    terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
-    plus = sum(sign > 0 for sign, _ in signed)
-    between = MINUS if (len(signed), plus) == (2, 1) else " and "
-    made = combined(name, [outcome.recipe("") for _, outcome in signed], between)
-    if np.isnan(terms).any():
-        return untold(
-            next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any()), made
-        )
-    limits = (float(plus - len(signed)), float(plus))
-    drawn = sample or signed[0][1].sample(facts)
-    return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), drawn, made, limits)
+
+    values: Mapping[str, Floats]
+    right: Floats
+    groups: Mapping[str, Sequence[Sequence[str]]]
+
+    def called(self, model: str) -> Kept:
+        """The same by another name of its model."""
+        other = copy(self)
+        other.model = model
+        return other
+
+
+class Keeper:
+    """Keeps what a comparison needs of runs that are read one by one, what they have in common once.
+
+    :param metrics: whose values are kept; they may be told as late as the first run.
+    """
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.metrics = metrics
+        self._known: dict[Sequence[Any], Sequence[Any]] = {}
+        self._places: dict[Sequence[str], Mapping[str, int]] = {}
+
+    def keep(self, outcome: Outcome) -> Kept:
+        """Nothing of its rows."""
+        kept, rows = Kept(), outcome.rows
+        for name in _KEPT:
+            own = getattr(outcome, name)
+            setattr(kept, name, self._shared(own) if isinstance(own, list) else own)
+        kept.place = self._places.setdefault(kept.facts, outcome.place)
+        kept.left_out = {fact: sys.intern(reason) for fact, reason in outcome.left_out.items()}
+        kept.values = {one.name: outcome.per_fact(rows.columns(one)[0]) for one in self.metrics}
+        kept.right = outcome.hits(1)
+        kept.groups = {key: self._values(outcome, key) for key in rows.keys}
+        return kept
+
+    def _values(self, outcome: Outcome, key: str) -> Sequence[Sequence[str]]:
+        """Of each fact, as its first query says."""
+        said = [outcome.rows.said_of(query, key) for query in outcome.queries]
+        told = {text: tuple(values_in(key, text)) for text in set(said)}
+        return self._shared(map(told.__getitem__, said))
+
+    def _shared(self, values: Iterable[Value]) -> Sequence[Value]:
+        own = tuple(values)
+        return self._known.setdefault(own, own)
 
 
 def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> Outcome:
@@ -280,7 +256,7 @@ def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
     outcome = Outcome(run, rows, scoring, model or short_names([run])[0])
     if not np.isnan(rows.correct[outcome.places]).all():
         raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
-    _check_scored(outcome)
+    check_scored(outcome)
     return outcome
 
 
@@ -293,7 +269,7 @@ def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str 
     rows = _finished(run, cluster, _NOT_COMPARED)
     found = [Outcome(run, rows, scoring, model) for scoring in _wanted(run, rows.scorings, scorings)]
     for outcome in found:
-        _check_scored(outcome)
+        check_scored(outcome)
     return found
 
 
@@ -303,7 +279,8 @@ def _finished(run: RunFolder, cluster: str, without: Sequence[str] = ()) -> Rows
     return Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
 
 
-def _check_scored(outcome: Outcome) -> None:
+def check_scored(outcome: Side) -> None:
+    """:raises BadInput: none of its facts has a value."""
     if not outcome.told():
         [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
         raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
@@ -376,38 +353,6 @@ def by_column(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, Ou
         models[outcome.model] = outcome
     refuse(faults)
     return found
-
-
-def common_facts(outcomes: Sequence[Outcome], same_candidates: bool = True) -> list[str]:
-    """Facts that all scored, in the order of the first.
-
-    :param same_candidates: False where other candidates are the question.
-    :raises BadInput: none, or ranked among other candidates.
-    """
-    first, *others = outcomes
-    refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.told())
-    both = first.told()
-    for other in others:
-        if other._told.keys() != first._told.keys():
-            both = [fact for fact in both if fact in other._told]
-    if not both:
-        raise BadInput(
-            f"{', '.join(outcome.path for outcome in outcomes)} have no ranked fact in common: "
-            "they need the same data, or data with the same fact_id"
-        )
-    for other in others if same_candidates else ():
-        if (first.facts, first.spaces) == (other.facts, other.spaces):
-            continue
-        spaces = [list(map(side.spaces.__getitem__, side.at(both).tolist())) for side in (first, other)]
-        for fact, own, its in zip(both, *spaces, strict=True) if spaces[0] != spaces[1] else ():
-            if own != its:
-                mine, theirs = first.place[fact], other.place[fact]
-                raise BadInput(
-                    f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
-                    f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "
-                    "and selection, of names that both can rank (fathom study pools compares answer pools)"
-                )
-    return both
 
 
 def names_of(candidates: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.results.numbers import Number
-from fathom.results.outcomes import CUTS, Outcome, difference
+from fathom.results.outcomes import CUTS, Outcome
+from fathom.results.sides import difference
 from fathom.results.tables import Cell, Table
 
 ACCURACIES = tuple(f"Acc@{k}" for k in CUTS)

@@ -21,6 +21,7 @@ from fathom.store.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+DIRECTION = "direction"
 NONE = "(none)"
 """Under what a query counts that has no value of a key."""
 Key = TypeVar("Key")
@@ -56,6 +57,14 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def values_in(key: str, said: str | None) -> list[str]:
+    """Where a query counts that says so of *key*; see :meth:`Rows.values_of`."""
+    if key in (RELATION, DIRECTION):
+        return [said or NONE]
+    values = [value.strip() for value in (said or "").split(";")]
+    return list(dict.fromkeys(value for value in values if value)) or [NONE]
 
 
 class Rows:
@@ -173,16 +182,17 @@ class Rows:
     @cached_property
     def keys(self) -> list[str]:
         """By what queries can be told apart."""
-        return list(dict.fromkeys((RELATION, "direction", *chain.from_iterable(self.groups))))
+        return list(dict.fromkeys((RELATION, DIRECTION, *chain.from_iterable(self.groups))))
 
     def values_of(self, query: int, key: str) -> list[str]:
         """Where a query counts under *key*; several for "A; B"."""
+        return values_in(key, self.said_of(query, key))
+
+    def said_of(self, query: int, key: str) -> str | None:
+        """What a query has under *key*."""
         if key == RELATION:
-            return [self.relations[query] or NONE]
-        if key == "direction":
-            return [self.directions[query] or NONE]
-        values = [value.strip() for value in (self.groups[query].get(key) or "").split(";")]
-        return list(dict.fromkeys(value for value in values if value)) or [NONE]
+            return self.relations[query]
+        return self.directions[query] if key == DIRECTION else self.groups[query].get(key)
 
     def of(self, scoring: str) -> Ints:
         """Places of all predictions of one scoring."""

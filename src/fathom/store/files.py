@@ -219,10 +219,10 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def write_text(path: Path, text: str) -> None:
-    """UTF-8, whole or not at all. :raises RunFailed: the disk is full."""
-    with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+def write_text(path: Path, text: str | Iterable[str]) -> None:
+    """UTF-8, whole or not at all. :param text: or its pieces. :raises RunFailed: the disk is full."""
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.writelines([text] if isinstance(text, str) else text)
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:

@@ -15,7 +15,8 @@ from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
 from fathom.results.numbers import Number
-from fathom.results.outcomes import Outcome, difference, every_scoring
+from fathom.results.outcomes import Outcome, every_scoring
+from fathom.results.sides import difference
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.scoring.masked import Pll

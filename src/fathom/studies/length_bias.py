@@ -74,7 +74,7 @@ def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
             "--max-rank: the correlation needs every rank, ask again without --max-rank"
         )
     lengths = np.array(_tokens(outcome, facts, count))
-    ranks, sample = outcome.per_fact(outcome.ranks)[outcome.at(facts)], outcome.sample(facts)
+    ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
     return LengthBias(
         outcome.name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),

@@ -26,11 +26,12 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.links.folder import read_curve
 from fathom.metrics.outliers import tukey_fences
-from fathom.results import outcomes
+from fathom.results import sides
 from fathom.results.numbers import Number, combined, untold
-from fathom.results.outcomes import Outcome, common_facts, outcome_of
+from fathom.results.outcomes import Outcome, outcome_of
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, Ints
+from fathom.results.sides import common_facts
 from fathom.results.tables import Cell as TableCell
 from fathom.results.tables import Table
 from fathom.studies.grid import INITS, Cell, CellState, Init, StudyPlan, read_training
@@ -194,7 +195,7 @@ class _Grid:
 def _difference(signed: Sequence[tuple[int, Outcome]]) -> Number:
     """Σ sign · Hits@10 of the facts that all ranked."""
     every = [outcome for _, outcome in signed]
-    return outcomes.difference("hits@10", signed, [outcome.hits(10) for outcome in every], common_facts(every))
+    return sides.difference("hits@10", signed, [outcome.hits(10) for outcome in every], common_facts(every))
 
 
 def _trained(state: CellState, grid: _Grid, out: Path) -> Trained:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.errors import refuse
-from fathom.results.outcomes import common_facts, outcomes_of
+from fathom.results.outcomes import outcomes_of
 from fathom.results.pairs import Paired, paired, paired_table, pool_size
 from fathom.results.rows import grouped
+from fathom.results.sides import common_facts
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 

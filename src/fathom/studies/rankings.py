@@ -21,11 +21,12 @@ from fathom.metrics.ranking import places
 from fathom.metrics.uncertainty import Interval
 from fathom.reading import NotData, Unreadable, json_value, located, read_text
 from fathom.results.numbers import Number, combined, number_of, untold
-from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, common_facts, outcomes_of
+from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, outcomes_of
 from fathom.results.pairs import ACCURACIES
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, grouped
 from fathom.results.samples import Sample, drawn
+from fathom.results.sides import common_facts
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
@@ -92,7 +93,7 @@ class _ColumnHits(NamedTuple):
     data: str
     reading: str
     outcomes: dict[str, Outcome]
-    facts: list[str]
+    facts: Sequence[str]
     hits: Floats
     left_out: int
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.errors import BadInput
-from fathom.results.outcomes import BY_TEMPLATE, FREE, by_column, common_facts, outcomes_of
+from fathom.results.outcomes import BY_TEMPLATE, FREE, by_column, outcomes_of
 from fathom.results.pairs import Paired, paired, paired_table
+from fathom.results.sides import common_facts
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 

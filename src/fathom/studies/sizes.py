@@ -16,9 +16,10 @@ from fathom.probes import PROBES
 from fathom.probes.options import AskingOptions
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number, untold
-from fathom.results.outcomes import Outcome, common_facts, difference, every_scoring
+from fathom.results.outcomes import Outcome, every_scoring
 from fathom.results.pairs import pool_size
 from fathom.results.rows import grouped
+from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
