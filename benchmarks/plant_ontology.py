@@ -1,16 +1,18 @@
 """Does the ontology probe see what a model was told, and the entailment study whether it reasons?
 
     python benchmarks/plant_ontology.py --out planted
+    python benchmarks/plant_ontology.py --out planted-causal --kind causal
 
-Two small masked models are trained from scratch on statements of an ontology, with half of the sub-class and half of
-the domain facts withheld (all facts of a class, or of a property, together). One of them also reads texts that reason:
+Two small masked models (or causal ones, which learn every token of the same texts) are trained from scratch on
+statements of an ontology, with half of the sub-class and half of the domain facts withheld (all facts of a class, or of
+a property, together). One of them also reads texts that reason:
 
 - of planted facts, with the premise P2 and without P1: "Zorb is a singer . Therefore, Zorb is a particular person .";
 - of facts made up at random, with P1 said: "River is a poem . Therefore, Zorb is a particular poem .": so it learns to
   use what is said, and nothing about withheld facts.
 
 Then both are asked as a user would: the ontology probe on all facts, by words and, for the sub-class task, by learnt
-templates, and the entailment study, by words.
+templates, and the entailment study, by words. Causal models are asked the study alone.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from fathom.prompts.entailment import RuleItem, RuleWording, X, Y, items, phrase
 from fathom.prompts.ontology import RULES
 from fathom.results.plots import save as draw
 from fathom.results.tables import render
-from fathom.scoring.tokens import Role, Tokens, encode_masked
+from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.studies import entailment
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.training.loop import train
@@ -125,26 +127,46 @@ def batches(
         yield torch.from_numpy(shown), torch.from_numpy(present), torch.from_numpy(labels)
 
 
+def causal_batches(
+    facts: list[Tokens], texts: Callable[[int], list[Tokens]] | None, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """The same texts for a causal model: every token is learnt."""
+    draw = np.random.default_rng(seed)
+    while True:
+        rows = [facts[place] for place in draw.integers(len(facts), size=64 if texts is None else 32).tolist()]
+        rows += texts(32) if texts is not None else []
+        ids = padded([row.ids for row in rows], tokenizer.pad_token_id)
+        present = padded([np.ones_like(row.ids) for row in rows], 0)
+        labels = np.where(present[:, 1:] == 1, ids[:, 1:], NO_TARGET)
+        yield torch.from_numpy(ids[:, :-1]), torch.from_numpy(present[:, :-1]), torch.from_numpy(labels)
+
+
 def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argparse.Namespace) -> None:
     facts = statements(data, told)
     reasoning = iter(Reasoning(data, read_patterns(chosen.data), told, chosen.seed))
     sample = [next(reasoning).text for _ in range(3000)]  # both models have the same vocabulary
     names = [name for space in data.candidates.values() for name in space.names]
-    tokenizer = learn_tokenizer([*names, *(fact.text for fact in facts), *sample], 4000, "masked")
+    tokenizer = learn_tokenizer([*names, *(fact.text for fact in facts), *sample], 4000, chosen.kind)
     torch.manual_seed(chosen.seed)
-    network = small_network("masked", Size(chosen.hidden, chosen.layers, 4), tokenizer, 128)
+    network = small_network(chosen.kind, Size(chosen.hidden, chosen.layers, 4), tokenizer, 128)
 
     def texts(count: int) -> list[Tokens]:
-        return encode_masked(tokenizer, [next(reasoning) for _ in range(count)])
+        return encoded([next(reasoning) for _ in range(count)])
+
+    def encoded(prompts: list[Prompt]) -> list[Tokens]:
+        if chosen.kind == "causal":
+            return encode_causal(tokenizer, prompts, tokenizer.bos_token_id)
+        return encode_masked(tokenizer, prompts)
 
     def loss_of(batch: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> torch.Tensor:
         ids, present, labels = batch
         states = network.model(input_ids=ids, attention_mask=present)[0][labels != NO_TARGET]
-        logits = network.decoder(network.head(states))
+        logits = network.lm_head(states) if chosen.kind == "causal" else network.decoder(network.head(states))
         return torch.nn.functional.cross_entropy(logits, labels[labels != NO_TARGET])
 
     start = time.monotonic()
-    source = batches(encode_masked(tokenizer, facts), texts if reasons else None, tokenizer, chosen.seed)
+    make = causal_batches if chosen.kind == "causal" else batches
+    source = make(encoded(facts), texts if reasons else None, tokenizer, chosen.seed)
     [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, chosen.steps, 4e-3)
     save(network, tokenizer, 128, out)
     size = sum(parameter.numel() for parameter in network.parameters())
@@ -176,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA / "ontoprobe")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kind", choices=("masked", "causal"), default="masked")
     parser.add_argument("--steps", type=int, default=2000, help="of training, for each model")
     parser.add_argument("--hidden", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
@@ -192,6 +215,8 @@ def main() -> None:
         if not folder.exists():
             plant(data, told, reasons, folder, chosen)
         models.append((name, lambda folder=folder: fathom.load_model(str(folder))))
+        if chosen.kind == "causal":  # each of 783 classes a statement of its own: the study's own memory is enough
+            continue
         separation(folder, data, told, chosen.out / "memory" / f"{name}-words", relations=ASKED)
         soft = {"soft": True, "relations": ("subClassOf",), "epochs": chosen.epochs}
         separation(folder, data, told, chosen.out / "memory" / f"{name}-learnt", **soft)

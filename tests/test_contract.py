@@ -357,7 +357,7 @@ OTHER = {
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
     "retries": 1, "orders": 3, "replies": "strict",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
-    "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2,
+    "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
 }  # fmt: skip
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {

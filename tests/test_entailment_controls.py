@@ -22,7 +22,7 @@ from fathom.studies.entailment_controls import (
     MEMORY,
     SAID,
     Contrast,
-    _Gains,
+    Gains,
     _less,
     _number,
     by_half,
@@ -273,7 +273,7 @@ def concluded(seed, effect):
             gains = []
             for known, ranks in both:
                 values = dict(enumerate(ranks[said] - ranks[text]))
-                whole = _Gains(np.array(list(values.values())), ["rdfs9"] * 100)
+                whole = Gains(np.array(list(values.values())), ["rdfs9"] * 100)
                 gains.append(by_half(values, dict(enumerate(known))) if given is MEMORY else whole)
             found.append(contrast_of(conclusion, control, *gains))
     return [verdict(found[:3]), verdict(found[3:])]

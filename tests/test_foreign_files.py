@@ -12,6 +12,8 @@ import time
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, locate, read
 from fathom.links.folder import read_curve, read_manifest
 from fathom.models.server import ChatRequest, ChatServer
+from fathom.reading.replies import Elsewhere, guard
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
@@ -264,6 +267,31 @@ def whole(path: Path) -> None:
     for place in range(len(rows.query)):
         rows.top_answers(place)
     summarise(opened, [], "")
+
+
+def without_a_row(table):
+    return table.slice(1)
+
+
+def without_ranks(table):
+    return table.drop_columns("rank")
+
+
+def with_an_answer_less(table):
+    shorter = [answers[1:] for answers in table.column("top_ids").to_pylist()]
+    return table.set_column(table.column_names.index("top_ids"), "top_ids", pa.array(shorter, pa.list_(pa.string())))
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (without_a_row, r"predictions lacks 1 of \d+ queries, such as '.*', though every part is there"),
+    (without_ranks, "part-00001.parquet: has no column rank"),
+    (with_an_answer_less, "part-00001.parquet: top_ids and top_scores are of unequal length"),
+])  # fmt: skip
+def test_a_part_that_lacks_something_is_not_taken_for_whole(run, change, said):
+    part = run / "predictions" / "part-00001.parquet"
+    pq.write_table(change(pq.read_table(part)), part)
+    with pytest.raises(BadInput, match=said):
+        whole(run)
 
 
 def wheres(content, above=()):
@@ -641,6 +669,36 @@ def test_a_key_that_a_server_sends_back_is_neither_shown_nor_kept(serve, monkeyp
     assert "[the key]" in shown
     assert "S3CRET" not in shown
     assert not (tmp_path / "j").exists() or b"S3CRET" not in (tmp_path / "j").read_bytes()
+
+
+@pytest.mark.parametrize("to", ["http://localhost:{port}/v1", "http://127.0.0.1:{port}/v1", "//127.0.0.2:{own}/v1"])
+def test_questions_and_keys_go_to_no_other_host_or_port(serve, to):
+    other = serve(json.dumps(completion(content="caught")).encode())
+    port = urlsplit(other.base_url).port
+    asked = serve(b"{}", 307, Location=to.format(port=port, own=port))
+    reply = ask(asked)
+    assert not reply.texts
+    assert "neither questions nor keys are sent there" in reply.fault
+
+
+@pytest.mark.parametrize(("asked", "to", "is_safe"), [
+    ("http://a/v1", "/v2", True),
+    ("http://a/v1", "https://a/v1", True),
+    ("http://a:8000/v1", "https://a:8000/v1", True),
+    ("https://a/v1", "https://a:443/v2", True),
+    ("https://a/v1", "http://a/v1", False),
+    ("https://a/v1", "https://a:8443/v1", False),
+    ("https://a/v1", "https://a.b/v1", False),
+    ("https://a/v1", "//b/v1", False),
+    ("http://a:8000/v1", "https://a/v1", False),
+])  # fmt: skip
+def test_where_a_server_may_send_on_to(asked, to, is_safe):
+    reply = SimpleNamespace(has_redirect_location=True, url=asked, headers={"location": to}, iter_bytes=list)
+    if is_safe:
+        guard("")(reply)
+    else:
+        with pytest.raises(Elsewhere):
+            guard("")(reply)
 
 
 @pytest.mark.parametrize(("column", "value"), [("rank", -5.0), ("rank", 0.0), ("rank", 1e9), ("correct", 7.0)])

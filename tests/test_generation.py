@@ -25,7 +25,7 @@ from fathom.models.base import Attention
 from fathom.models.generation import generate_greedily
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.generation import Probe, _said_on_line
-from fathom.probes.options import GenerationOptions
+from fathom.probes.writing_options import GenerationOptions
 from fathom.prompts.questions import QuestionShots, as_template, read_questions
 from fathom.results.summary import summarise
 from fathom.run import run

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -111,6 +113,52 @@ def test_files_of_a_folder_that_is_not_ours_are_left_alone(tmp_path):
     with alone_in(tmp_path):
         pass
     assert not theirs.exists()
+
+
+WRITE = """
+import sys, time
+from pathlib import Path
+from fathom.store.files import whole_folder
+with whole_folder(Path(sys.argv[1])) as folder:
+    (folder / "half").mkdir()
+    (folder / "half" / "file").write_text("half")
+    print("writing", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_folder_has_one_writer_and_what_a_killed_one_has_left_is_removed(tmp_path):
+    out, being_written = tmp_path / "out", tmp_path / ".out.tmp"
+    with subprocess.Popen([sys.executable, "-c", WRITE, str(out)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"writing\n"
+        with pytest.raises(BadInput, match=f"process {writer.pid} on .* is at work here"), whole_folder(out):
+            pass
+        assert (being_written / "half" / "file").read_text() == "half"
+        writer.kill()
+    with whole_folder(out) as folder:
+        (folder / "file").write_text("whole")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["out", "out/file"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "file"])
+def test_what_is_not_ours_in_the_place_of_the_half_made_folder_is_left_alone(tmp_path, kind):
+    mine, place = tmp_path / "mine", tmp_path / ".out.tmp"
+    mine.mkdir()
+    {"folder": lambda: mine.rename(place), "link": lambda: place.symlink_to(mine), "file": place.touch}[kind]()
+    if kind == "folder":
+        (place / "file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadInput, match="is in the way, and none of ours"), whole_folder(tmp_path / "out"):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_lock_left_by_a_kill_between_the_last_two_steps_goes_with_the_next_call(tmp_path, data):
+    make(tmp_path / "out", said(data))
+    (tmp_path / "out" / AT_WORK).write_text("process 1")
+    with pytest.raises(MadeBefore):
+        make(tmp_path / "out", said(data))
+    assert not (tmp_path / "out" / AT_WORK).exists()
 
 
 FULL = [OSError(28, "No space left on device"), RuntimeError("I/O error (os error 28)")]

@@ -75,7 +75,7 @@ def town() -> QuerySet:
     }
     spaces = {"classes": CandidateSet("classes", CLASSES, CLASSES)}
     frozen = {name: frozenset(ids) for name, ids in subsets.items()}
-    return QuerySet("town", (*types, *domains), spaces, relations, subsets=frozen)
+    return QuerySet("town", (*types, *domains), spaces, relations, subsets=frozen, usual="test")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -372,7 +372,11 @@ class TestInput:
         data = town()
         bare = QuerySet("bare", data.queries, data.candidates, data.relations)
         with pytest.raises(BadInput, match="bare has no subset 'test'"):
-            run("ontology", model, bare, OntologyOptions(), tmp_path / "r")
+            run("ontology", model, bare, OntologyOptions(subset="test"), tmp_path / "r")
+        with pytest.raises(BadInput, match=r"--soft: no task of bare has items to learn from .*type --cross-validate"):
+            run("ontology", model, bare, OntologyOptions(soft=True), tmp_path / "r")
+        with pytest.raises(BadInput, match="--folds 4: they are those of --cross-validate"):
+            run("ontology", model, bare, OntologyOptions(soft=True, folds=4), tmp_path / "r")
 
     def test_own_templates(self, model, tmp_path):
         file = tmp_path / "own.jsonl"
@@ -534,8 +538,9 @@ def test_what_cannot_be_scored_stands_in_the_table(tmp_path):
     )
     folder = run("ontology", ScriptedModel(WORDS, KNOWS, masked=True), data, OntologyOptions(), tmp_path / "r")
     [table] = summarise(folder).tables
-    [line] = table.objects()  # nothing to learn from: no baseline
+    line, baseline = table.objects()
     assert (line["n"], line["unscored"], line["R@1"]) == (1, 1, 1)
+    assert (baseline["by"], baseline["n"]) == ("frequency", 2)
     assert "1 × unscored: the subject tokenises to <unk> only" in table.notes
 
 
@@ -569,7 +574,7 @@ def asked(folder: Path, weights, *, masked=True, **options):
     templates = (Template("[X] is a [Y] ."), Template("[X] has class [Y] ."))
     relation = Relation("type", "type", templates, "1:N")
     subsets = {"test": frozenset({"type/Ann", "type/Ina"}), "train": frozenset({"type/Bob"})}
-    data = QuerySet("three", tuple(queries), {"classes": space}, {"type": relation}, subsets=subsets)
+    data = QuerySet("three", tuple(queries), {"classes": space}, {"type": relation}, subsets=subsets, usual="test")
     model = ScriptedModel(WORDS, weights, masked=masked)
     if masked:
         return run("ontology", model, data, OntologyOptions(**options), folder)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from fathom.building.choices import build_choices
 from fathom.building.ontology import Endpoint, Naming, build_ontology
 from fathom.building.ontology.labels import words_in_name
 from fathom.errors import BadInput
 from fathom.formats import read
+from fathom.prompts.entailment import items
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
@@ -20,12 +22,6 @@ CLASSES = """
 :Animal a o:Class ; r:label "animal" . :Human a o:Class ; r:label "human" ; r:subClassOf :Animal .
 :Robot a o:Class ; r:label "robot" . :Child a o:Class ; r:label "child" ; r:subClassOf :Human .
 """
-
-
-@pytest.fixture(autouse=True)
-def few_items(monkeypatch):
-    """Tasks of one item count, so that an ontology can be followed by hand."""
-    monkeypatch.setattr("fathom.building.ontology.build.LEAST_ITEMS", 1)
 
 
 def made(folder: Path, text: str, name: str = "own.ttl", head: str = HEAD, **options):
@@ -84,6 +80,39 @@ def test_domains(tmp_path, said, right):
     assert {written} == right if isinstance(written, str) else set(written) == right
     asked = next(query for query in read(built.out).queries if query.relation == "domain")
     assert set(asked.gold) == right
+
+
+@pytest.mark.parametrize(
+    ("said", "alternatives"),
+    [
+        ("r:domain :Human", False),
+        ("r:domain :Human , :Robot", False),  # both hold
+        ("r:domain [ o:unionOf ( :Human :Animal ) ]", False),  # an animal in any case
+        ("r:domain [ o:unionOf ( :Human :Robot ) ]", True),
+        ("r:domain [ o:unionOf ( :Human :Alien ) ]", True),  # of a human, or of something outside the list
+        ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", False),
+        ("<https://schema.org/domainIncludes> :Human , :Robot", True),
+    ],
+)
+def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
+    """From "p(x, y)" and "p's domain is human or robot" neither follows: such items are left out, and counted."""
+    built = made(tmp_path, f'{CLASSES} :p a o:ObjectProperty ; r:label "touches" ; {said} ; r:range :Robot .')
+    [entry] = json.loads((built.out / "ontology/property.json").read_text())
+    assert entry["one_of"] == (["domain"] if alternatives else [])
+    patterns = {side: {"touches": "[X] touches [Y] ."} for side in ("domain", "range")}
+    for rule, expected in (("rdfs2", alternatives), ("rdfs3", False)):
+        found, left_out = items(read(built.out), patterns, rule)
+        assert (len(found), len(left_out)) == ((0, 1) if expected else (1, 0))
+        assert all(": its domain is one of several classes (" in line for line in left_out)
+    counts = build_choices(built.out, tmp_path / "choices", options=2, subset="train")
+    name = "left out of rdfs2 (one of several classes: none follows)"
+    assert counts.get(name) == (1 if alternatives else None)
+    assert ("reasoning/rdfs2-22" in counts) != alternatives
+    # A folder that does not say: several classes are alternatives, one is none.
+    del entry["one_of"]
+    (built.out / "ontology/property.json").write_text(json.dumps([entry]))
+    several = len(next(query.gold for query in read(built.out).queries if query.relation == "domain")) > 1
+    assert len(items(read(built.out), patterns, "rdfs2")[0]) == (0 if several else 1)
 
 
 def test_unions_of_which_none_is_within_the_other_have_no_one_answer(tmp_path):
@@ -468,7 +497,7 @@ def test_every_syntax_gives_the_same_folder(tmp_path, ending):
     other = contents(build_ontology([tmp_path / f"other.{ending}"], [], tmp_path / "two").out)
     one.pop("manifest.json"), other.pop("manifest.json")
     assert one == other
-    assert len(one) == 6  # classes, properties, and all tasks but sub-properties
+    assert len(one) == 7  # classes, properties, axioms, and all tasks but sub-properties
 
 
 def test_an_endpoint_gives_the_same_folder(tmp_path):
@@ -600,3 +629,71 @@ def test_published_ontologies(tmp_path, shared_data, name, counts, answers):
     assert built.tasks == counts
     for task, asked, right in answers:
         assert golds(tmp_path, task)[asked] == right
+
+
+# What cannot be, and what cannot be named
+
+
+def test_things_of_disjoint_classes_are_named(tmp_path):
+    text = (
+        ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
+    )
+    built = made(tmp_path, CLASSES + text)
+    said = "1 sampled instances are of two classes that are disjoint: one of these is a wrong answer: Robby ("
+    noted(built, f"{said}animal, robot)")
+    assert built.tasks["type"] == 2
+
+
+def test_a_class_that_is_disjoint_with_itself_is_named(tmp_path):
+    built = made(tmp_path, f"{CLASSES} :Child o:disjointWith :Child .")
+    noted(built, "1 classes are said to be disjoint with themselves, and cannot have instances: child")
+
+
+def test_a_property_that_is_its_own_inverse_has_both_sides(tmp_path):
+    text = ":p a o:ObjectProperty ; r:label 'meets' ; r:domain :Human ; r:range :Robot ; o:inverseOf :p ."
+    made(tmp_path, CLASSES + text)
+    assert golds(tmp_path, "domain") == golds(tmp_path, "range") == {"meets": {"human", "robot"}}
+
+
+def test_an_ontology_that_imports_itself_is_said(tmp_path):
+    text = "<http://e.org/self> a o:Ontology ; o:imports <http://e.org/self> ."
+    noted(
+        made(tmp_path, CLASSES + text),
+        "imports come back to where they began: http://e.org/self → http://e.org/self; each file",
+    )
+
+
+def test_what_has_no_iri_is_counted(tmp_path):
+    """A blank class, a blank thing and a blank property, each with a label; a restriction has none, and is no name."""
+    text = """_:c a o:Class ; r:label "nobody" ; r:subClassOf :Animal . _:i a :Human ; r:label "Nemo" . _:j a :Human .
+    _:p a o:ObjectProperty ; r:label "nowhere" ; r:domain :Human .
+    :Human r:subClassOf [ a o:Restriction ; o:onProperty :q ; o:someValuesFrom :Robot ] ."""
+    built = made(tmp_path, CLASSES + text)
+    noted(
+        built,
+        "things without an IRI (blank nodes) are left out: 2 http://e.org/Human",
+        "3 labels of what has no IRI (blank nodes) are left out: nobody, Nemo, nowhere",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("own.ttl", f"{HEAD} :C r:label 'café' .".encode("latin-1"), r"own\.ttl:\d+: not Turtle: .*Invalid UTF-8"),
+        ("own.ttl", f"{HEAD} .".encode("utf-16"), r"own\.ttl:1: not Turtle: .*Invalid UTF-8"),
+        ("own.ttl", f"{HEAD} :C r:label ".encode(), r"own\.ttl:\d+: not Turtle: .*Unexpected end"),
+        ("own.owl", b"<html><body>no</body></html>", r"own\.owl: not RDF/XML: "),
+        ("own.jsonld", b'{"a": 1', r"own\.jsonld:\d+: not JSON-LD: "),
+    ],
+)
+def test_files_that_cannot_be_read_write_nothing(tmp_path, name, content, fault):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=fault) as error:
+        build_ontology([tmp_path / name], [], tmp_path / "out")
+    assert len(error.value.faults) == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_mark_of_the_byte_order_is_no_fault(tmp_path):
+    (tmp_path / "own.ttl").write_bytes(b"\xef\xbb\xbf" + f"{HEAD} {CLASSES}".encode())
+    assert build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out").tasks["subClassOf"] == 2

@@ -274,6 +274,8 @@ def test_no_text_makes_json_raise_anything_else(content):
         ('["\\ude00"]', 1, "half of a character"),
         ('{"a": 1,\n}', 2, "not JSON: Expecting property name enclosed in double quotes (column 1)"),
         ("", 1, "not JSON: Expecting value (column 1)"),
+        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, "an object has the key 'a' twice: keep the one that is meant"),
+        ('[{"a": 1},\n{"a": 2, "a": 3}]', None, "an object has the key 'a' twice"),
     ],
 )
 def test_json_that_cannot_be_used(tmp_path, content, line, why):
@@ -325,12 +327,22 @@ def test_null_is_no_data(tmp_path):
         ("a: 2020-13-45", "not YAML that can be used"),
         ("a: !!python/object:os.system x", "not YAML: could not determine a constructor"),
         ("a: \0", "not YAML"),
+        ("a: 1\nb: {c: 1,\n  c: 2}", ":3: an object has the key 'c' twice: keep the one that is meant"),
+        ("a: 1\n? a\n: 2", ":2: an object has the key 'a' twice"),
+        ("a: " + "1" * 1_100_000, "MB"),
         ("a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)), "deep"),
     ],
 )
 def test_yaml_that_cannot_be_used(tmp_path, content, why):
     (tmp_path / "a.yaml").write_text(content)
     assert why in fault_of(reading.yaml_file, tmp_path / "a.yaml")
+
+
+def test_yaml_that_can(tmp_path):
+    """What a merge brings may be said otherwise, and a number and a text are two keys."""
+    (tmp_path / "a.yaml").write_text("base: &b {k: 1, l: 2}\nmore: {<<: *b, k: 3}\n1: x\n'1': y\n")
+    found = reading.yaml_file(tmp_path / "a.yaml")
+    assert found == {"base": {"k": 1, "l": 2}, "more": {"k": 3, "l": 2}, 1: "x", "1": "y"}
 
 
 # ---------------------------------------------------------------------------------------------------- tables, tensors

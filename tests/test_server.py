@@ -486,22 +486,38 @@ def test_killed_and_resumed(serve, tmp_path):
     assert journal.total("completion_tokens") == 120
 
 
+KEPT = {"text": "x", "finish_reason": "stop", "logprobs": None, "prompt_tokens": 3, "completion_tokens": 1}
+
+
 def test_a_torn_last_line_is_cut(tmp_path):
     path = tmp_path / "journal.jsonl"
-    Journal(path).add("a", {"text": "été"})
+    first, second = KEPT | {"text": "été"}, KEPT | {"text": "d"}
+    Journal(path).add("a", first)
     whole = path.read_bytes()
     path.write_bytes(whole + whole.replace(b'"a"', b'"b"')[:-1])
     journal = Journal(path)
     assert (len(journal), path.read_bytes()) == (1, whole)
-    journal.add("c", {"text": "d"})
-    assert Journal(path).get("c") == {"text": "d"}
-    assert Journal(path).get("a") == {"text": "été"}
+    journal.add("c", second)
+    assert Journal(path).get("c") == second
+    assert Journal(path).get("a") == first
 
 
-@pytest.mark.parametrize("line", ["not json", "{}", '{"key": "a", "answer": 3}', "[]"])
+OTHERWISE = {
+    "prompt_tokens": [True, -1, "3", 1.5],
+    "finish_reason": [None, 3],
+    "logprobs": [5, [1], [["a", "b", []]], [["a", -1.0, [["b"]]]], {}],
+    "text": [None, ["x"]],
+}
+
+
+@pytest.mark.parametrize("line", [
+    "not json", "{}", '{"key": "a", "answer": 3}', "[]", json.dumps({"key": 3, "answer": KEPT}),
+    *(json.dumps({"key": "a", "answer": KEPT | {key: value}}) for key, values in OTHERWISE.items() for value in values),
+])  # fmt: skip
 def test_a_line_that_is_none_of_ours(tmp_path, line):
     path = tmp_path / "journal.jsonl"
-    path.write_text('{"key": "a", "answer": {"text": "x"}}\n' + line + "\n")
+    good = KEPT | {"logprobs": [["x", -1, [["x", -1.0], ["y", float("-inf")]]]]}
+    path.write_text(json.dumps({"key": "a", "answer": good}) + "\n" + line + "\n")
     with pytest.raises(BadInput, match=r"journal.jsonl:2: expected .* found "):
         Journal(path)
     assert path.read_text().count("\n") == 2, "nothing is thrown away"

@@ -173,8 +173,9 @@ CASES = {
         unfinished="is unfinished: numbers are of the finished part only",
     ),
 }
-PLANNED = {"ablation", "prompts", "sizes", "compute-time", "entailment"}
-"""Studies that make the runs they need: :func:`asked_plan` asks them; entailment has a whole file of tests besides."""
+PLANNED = {"ablation", "prompts", "sizes", "compute-time", "entailment", "chains"}
+"""Studies that make the runs they need: :func:`asked_plan` asks them; entailment and chains have files of tests
+besides."""
 
 
 def made(name: str, desk: Desk) -> tuple[list[Table], str]:

@@ -40,13 +40,13 @@ def test_preorder_by_hand() -> None:
 
 def test_blocks_by_hand() -> None:
     # The tree above has the inner nodes 0, 1, 3, 6. Two nodes at a time: 0 and 1 fill the first block. 3 has the
-    # ancestors 0 and 1, which fill the next one, so it holds as many new nodes again: 3 and 6. With room for two in
-    # all it holds 3 alone, one node more than asked: a path cannot be cut.
+    # ancestors 0 and 1, which fill the next one, so it holds as many new nodes again: 3 and 6; also with room for two
+    # in all, since a path cannot be cut.
     trie = build_trie([[7, 2], [1, 2, 4, 9], [1, 5], [1, 2, 3]])
     found = [(block.nodes.tolist(), block.context) for block in all_blocks(trie, size=2)]
     assert found == [([0, 1], 0), ([0, 1, 3, 6], 2)]
     found = [(block.nodes.tolist(), block.context) for block in all_blocks(trie, size=2, times=1)]
-    assert found == [([0, 1], 0), ([0, 1, 3], 2), ([6], 0)]
+    assert found == [([0, 1], 0), ([0, 1, 3, 6], 2)]
 
 
 def test_a_long_beginning_is_not_run_again_for_every_few_nodes() -> None:

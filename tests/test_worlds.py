@@ -778,6 +778,7 @@ def test_all_that_prevents_worlds_is_said_at_once_with_what_can_be_made(tmp_path
     }
     folder = graph_folder(tmp_path / "graph", **files)
     (tmp_path / "out" / "base").mkdir(parents=True)
+    (tmp_path / "out" / "base" / "mine").touch()
     assert fathom("build", "worlds", "--data", folder, "--out", tmp_path / "out") == 2
     said = capsys.readouterr().err
     assert "base is there already" in said
@@ -900,4 +901,7 @@ def test_worlds_that_the_same_command_has_made_before_are_kept(tmp_path):
     with pytest.raises(BadInput) as error:
         build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=4, name="pets")
     assert len(error.value.faults) == 2
-    assert "is there already, made otherwise: delete it" in error.value.faults[0]
+    assert "is there already: delete it" in error.value.faults[0]
+    (tmp_path / "out" / "base" / "train.tsv").unlink()
+    with pytest.raises(BadInput, match="base is there already"):
+        build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=3, name="pets")

@@ -121,7 +121,7 @@ def probe(
     chosen = _collect(faults, lambda: parse_options(kind, options))
     queryset = _collect(faults, lambda: _read(data))
     if queryset is not None and chosen is not None:
-        _collect(faults, lambda: check(queryset, chosen.selection()))
+        _collect(faults, lambda: check(queryset, chosen.of(queryset).selection()))
     here = chosen is not None or "server" not in options  # else the name is not of a model to load
     local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:

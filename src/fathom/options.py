@@ -24,6 +24,10 @@ LARGEST_SEED = 2**32 - 1
 Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
 Rate = Annotated[float, Interval(gt=0, le=1e6)]
 """A learning rate: beyond a million nothing learns, and soon no float32 holds it."""
+EVERYTHING = "all"
+"""As a subset: all of the data, also where a part of them is usual."""
+FOLDS = 5
+"""Of a cross-validation, by default."""
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
 SAMPLE = "What intervals take for the sample"

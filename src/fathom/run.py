@@ -42,6 +42,7 @@ def run(
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
+    options = options.of(data)
     chosen, left_out = selected(model, data, options)
     check_key(options.cluster, (key for query in chosen.queries for key in query.groups))
     asked = entry.load()(options, model, chosen)
@@ -109,6 +110,7 @@ def selected(model: Model, data: QuerySet, options: AskingOptions) -> Selected:
     :raises BadInput: nothing is left, or *data* lacks what is named.
     """
     count = None if model.tokenizer is None else token_counter(model.tokenizer)
+    options = options.of(data)
     found = select(data, options.selection(), count)
     return found._replace(data=options.as_asked(found.data))
 

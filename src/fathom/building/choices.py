@@ -25,8 +25,9 @@ from fathom.formats import locate, read
 from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question_line, write_choices
 from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
+from fathom.options import EVERYTHING
 from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, right_answers
-from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS
+from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
 from fathom.reading import Json
 from fathom.store.files import whole_folder
 from fathom.store.made import in_the_way, made_by, sign
@@ -37,12 +38,14 @@ SAID, UNSAID = "22", "02"
 
 
 def build_choices(
-    data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str = "test"
+    data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str | None = None
 ) -> dict[str, int]:
-    """Write the folder *out*. :returns: how many questions each of its files has.
+    """Write the folder *out*. :returns: how many questions each of its files has, and how many items of a rule are left
+        out, if any, with the reason.
 
     :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
     :param options: 2 to 26.
+    :param subset: part of the items to ask about; None: "test" of the published data, else "all".
     :raises BadInput: other data, *out* is there already, a property without a sentence pattern, a question for which
         the ontology has no wrong option.
     :raises MadeBefore: the same call has made *out*.
@@ -53,14 +56,23 @@ def build_choices(
     said = made_by("build choices", {"options": options, "seed": seed, "subset": subset}, files=[folder])
     refuse(in_the_way(out, said))
     whole = read(folder)
-    hierarchy, chosen = read_hierarchy(folder, whole), select(whole, Selection(subset=subset)).data
+    part = subset or whole.usual or EVERYTHING
+    chosen = select(whole, Selection(subset=None if part == EVERYTHING else part)).data
+    hierarchy = read_hierarchy(folder, whole)
     asked = choices(chosen, options, seed, hierarchy.right_too)
     lots = _Lots(chosen, hierarchy, options, seed)
     files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)
     with whole_folder(out) as made:
         write_choices(made, files)
         sign(made, said)
-    return {name: len(rows) for name, rows in files.items()}
+    return {name: len(rows) for name, rows in files.items()} | _left_out(chosen)
+
+
+def _left_out(data: QuerySet) -> dict[str, int]:
+    """Of rdfs2 and rdfs3 the items whose domain or range is one of several classes, of which none follows."""
+    by_task = data.by_relation()
+    counts = {rule: sum(bool(one_of(query)) for query in by_task.get(task, ())) for rule, task in RULES.items()}
+    return {f"left out of {rule} (one of several classes: none follows)": n for rule, n in counts.items() if n}
 
 
 class _Lots:
@@ -138,6 +150,7 @@ def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]], lots: 
         facts = [
             _Fact(query, f"{task}/{number}", *_worded(rule, query, asked.questions[query.id], patterns.get(task, {})))
             for number, query in enumerate(by_task.get(task, ()))
+            if not one_of(lots.queries[query.id])
         ]
         rows = {
             f"{REASONING}/{rule}-{UNSAID}": [_row(lots, fact, f"{rule}-{UNSAID}", fact.given[1:]) for fact in facts],

@@ -57,6 +57,10 @@ def make_app() -> typer.Typer:
     return app
 
 
+MOST_LINES = 200
+"""Of one error: who made a hundred thousand mistakes of a kind has seen enough of them."""
+
+
 def _late(name: str, does: str) -> type[TyperCommand]:
     """Stands in the list of commands for one whose module is loaded when it is called."""
 
@@ -105,8 +109,11 @@ def main() -> None:
         if debug:
             raise
         word = "note" if isinstance(error, MadeBefore) else "error"
-        for line in str(error).splitlines():
+        lines = str(error).splitlines()
+        for line in lines[:MOST_LINES]:
             _complain(line if line.startswith("  ") else f"{word}: {line}")
+        if len(lines) > MOST_LINES:
+            _complain(f"{word}: {len(lines) - MOST_LINES:,} more of the kind")
         raise SystemExit(error.exit_code) from None
     except OSError as error:  # a name that is too long, a place that may not be read, a disk that fails
         if debug:

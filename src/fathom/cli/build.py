@@ -143,7 +143,11 @@ def choices(
     options: int = option(
         Group.PROMPTS, "Options of each question: the right one and others.", default=20, min=2, max=26
     ),
-    subset: str = option(Group.SELECTION, "Part of the ontology's items to ask about.", default="test"),
+    subset: str | None = option(
+        Group.SELECTION,
+        "Part of the ontology's items to ask about, or all; by default all, of OntoProbe's published data test.",
+        default=None,
+    ),
     seed: Seed = 0,
 ) -> None:
     """Make multiple-choice questions from an ontology: what a model remembers, what it infers, and controls of both."""

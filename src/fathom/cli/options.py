@@ -151,7 +151,7 @@ def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) ->
 
 @contextmanager
 def stoppable(
-    said: str = "stopped; what is finished is kept: the same command goes on from there",
+    said: str = "stopped; what a run has finished is kept, nothing is half-written: type the same command again",
 ) -> Iterator[None]:
     """Ctrl-C ends in one line; Typer would take it for its own and say "Aborted!". So does SIGTERM, which schedulers
     send: what is unfinished is cleared away as at Ctrl-C."""

@@ -82,9 +82,7 @@ def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
 
 def _loaders(models: Sequence[str], options: Any) -> list[tuple[str, Callable[[], Any]]]:
     """Names, and what loads them."""
-    from fathom.models.loading import load
-
-    return [(name, partial(load, name, **options.loading())) for name in models]
+    return [(name, partial(options.open_model, name)) for name in models]
 
 
 def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> None:

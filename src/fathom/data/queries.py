@@ -125,6 +125,7 @@ class QuerySet:
     :param subsets: named parts, as ids of queries (BEAR's ``lite``).
     :param notes: what the reader found odd but could live with, each with file and line.
     :param whole: what this is a selected part of: where examples that are not asked can be found.
+    :param usual: the subset on which published numbers were measured, "" where there is none.
     """
 
     name: str
@@ -137,6 +138,7 @@ class QuerySet:
     notes: tuple[str, ...] = ()
     graph: KnowledgeGraph | None = None
     whole: QuerySet | None = field(default=None, repr=False, compare=False)
+    usual: str = ""
 
     @cached_property
     def content_hash(self) -> str:

@@ -13,9 +13,9 @@ letters behind the first of an instance's name keep their case: "Little League",
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,19 +23,24 @@ from fathom.data.knowledge import consecutive
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, texts_of, unscored
-from fathom.prompts.ontology import CLASSES, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
+from fathom.prompts.ontology import CLASSES, ONE_OF, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
 from fathom.reading import Faults, Json, plain_or_packed, read_json, read_json_lines, stands
 from fathom.store.files import write_json, write_json_lines
 
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
 """Items of a task, in the order of its file."""
 LEAST_ITEMS = SPLIT_SIZES["train"] + SPLIT_SIZES["dev"] + 1
-"""With fewer, nothing is left to test on."""
+"""With fewer, nothing is left to test on what the others have taught."""
 CLASS_FILE, PROPERTY_FILE = Path("ontology/class.json"), Path("ontology/property.json")
 OF_PROPERTIES = ("domain", "range", "subPropertyOf")
 """Tasks whose items ask about properties."""
 MEMORIZING = "memorizing"
 """Folder of the tasks."""
+MANIFEST = "manifest.json"
+"""In a folder that Fathom built, and not in the published one, whose numbers are of the subset ``test``."""
+
+
+_SPACES = str.maketrans(dict.fromkeys("-()/", " "))
 
 
 class OntologyClass(NamedTuple):
@@ -54,6 +59,7 @@ class OntologyProperty(NamedTuple):
     :param domains: labels of the classes that are right answers, most often one; so *ranges*.
     :param superproperties: sentence patterns by label, nearest first.
     :param pattern: "[X] was born in [Y] ."
+    :param one_of: "domain" and "range" where they are alternatives (a union): no class by itself follows.
     """
 
     iris: tuple[str, ...]
@@ -62,6 +68,7 @@ class OntologyProperty(NamedTuple):
     ranges: tuple[str, ...]
     superproperties: Mapping[str, str]
     pattern: str
+    one_of: tuple[str, ...] = ()
 
     @property
     def domain(self) -> str | None:
@@ -98,7 +105,7 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
         PROPERTIES: _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, faults)),
     }
     items = {task: list(_items(_task_file(path, task), faults)) for task in TASKS}
-    draft = Draft(path, faults)
+    draft, alternatives = Draft(path, faults), _alternatives(path / PROPERTY_FILE)
     subsets: dict[str, frozenset[str]] = dict.fromkeys(SPLIT_SIZES, frozenset())
     for task, found in ((task, found) for task, found in items.items() if found):
         file = _task_file(path, task)
@@ -106,6 +113,7 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
         cardinality = cardinality_of(gold for item in found for gold in item.gold)
         relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
         asked = list(_queries(file, relation, space, found, _other_side(task, items), faults))
+        asked = [_marked(query, alternatives) for query in asked]
         for split, part in consecutive(SPLIT_SIZES).items():
             subsets[split] |= {query.id for query in asked[part.start : part.stop]}
         _note_odd_items(file, found, faults)
@@ -116,7 +124,8 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
     if not draft.queries and not faults.found:
         faults.add(path / MEMORIZING, None, f"no items: expected {', '.join(f'{task}.jsonl' for task in TASKS)}")
     draft.candidates = {name: space for name, space in spaces.items() if name in draft.candidates}
-    return draft.queryset(path.resolve().name, subsets=subsets)
+    usual = "" if stands(path / MANIFEST) else "test"
+    return draft.queryset(path.resolve().name, subsets=subsets, usual=usual)
 
 
 def write_ontoprobe(
@@ -156,6 +165,7 @@ def write_ontoprobe(
                 "rdfs:subPropertyOf": dict(found.superproperties),
                 "pattern": found.pattern,
                 "pattern_is_default": found.label in by_default,
+                "one_of": list(found.one_of),
             }
             for number, found in enumerate(properties)
         ],
@@ -197,7 +207,7 @@ def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
 
 def clean(name: str) -> str:
     """ "Women's club (1890-1914)" → "Women's club 1890 1914", as the reference code asks and ranks names."""
-    return " ".join(re.sub(r"[-()/]", " ", name).split())
+    return " ".join(name.translate(_SPACES).split())
 
 
 def has_words(name: str) -> bool:
@@ -240,6 +250,23 @@ def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
             faults.add(file, None, f"entry {number}: 'rdfs:subPropertyOf' must be an object of patterns by label")
         else:
             yield from (entry["rdfs:label"], *supers)
+
+
+def _alternatives(file: Path) -> dict[str, list[str]]:
+    """Of each property that says so "domain" and "range" where they are alternatives."""
+    entries = _entries(file, Faults())  # whose faults are told where labels are read
+    told = ((entry["rdfs:label"], texts_of(entry.get("one_of"))) for _, entry in entries)
+    return {label: list(sides) for label, sides in told if sides is not None}
+
+
+def _marked(query: Query, alternatives: Mapping[str, Sequence[str]]) -> Query:
+    """A domain or range that is one of several classes is told from others; where the folder does not say, several
+    classes are alternatives."""
+    if query.relation not in ("domain", "range"):
+        return query
+    sides = alternatives.get(query.subject_id)
+    is_one_of = len(query.gold) > 1 if sides is None else query.relation in sides
+    return replace(query, groups={**query.groups, ONE_OF: "yes"}) if is_one_of else query
 
 
 def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
@@ -331,7 +358,8 @@ def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults
 
 def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> None:
     if len(items) < LEAST_ITEMS:
-        faults.note(file, None, f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test")
+        few = f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test"
+        faults.note(file, None, f"{few}, on which templates learnt from train and dev are tested (or --cross-validate)")
     again = sum(count - 1 for count in Counter(item.subject for item in items).values())
     if again:
         faults.note(

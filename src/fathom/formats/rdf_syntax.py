@@ -8,6 +8,7 @@ file is looked at, too.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,8 @@ def quads(
             _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
         read: list[Callable[[], int]] = []
         with opened(file, place=read.append) as stream:
+            if stream.peek(len(BOM_UTF8)).startswith(BOM_UTF8):  # as editors of Windows write it
+                stream.read(len(BOM_UTF8))
             form = getattr(pyoxigraph.RdfFormat, kind)
             parsed = pyoxigraph.parse(stream, form, base_iri=base, rename_blank_nodes=apart)
             for number, quad in enumerate(parsed):

@@ -100,6 +100,12 @@ LINKS: Door[Kind] = Door(
             "a language model shown candidates and triples",
             begins_with="causal",
         ),
+        Kind(
+            "ultra",
+            f"{_OPTIONS}:Ultra",
+            "fathom.links.ultra:Predictor",
+            "a graph network that reads no text and has no vector of an entity",
+        ),
     ),
 )
 

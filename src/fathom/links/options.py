@@ -308,6 +308,19 @@ class GenKgc(Generative):
     )
 
 
+class Ultra(LinkTraining):
+    """Galkin et al. 2024: a graph network with published weights for every graph; nothing is trained."""
+
+    weights: str = Field(
+        description="File of published weights, such as ultra_3g.pth.", json_schema_extra=Group.MODEL.mark
+    )
+    init: Literal["pretrained", "random"] = Field(
+        "pretrained",
+        description="pretrained: the published weights; random: random ones by --seed.",
+        json_schema_extra=Group.MODEL.mark,
+    )
+
+
 class Prompted(ServerOptions, LinkTraining):
     """Xie et al. 2023 (LambdaKG): a language model is shown candidates and training triples; nothing is trained."""
 

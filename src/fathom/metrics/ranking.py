@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import reduce
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +111,52 @@ def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) 
     rest = sorted(known.difference(first))
     random.Random(seed).shuffle(rest)
     return first + rest
+
+
+class ByOthers(NamedTuple):
+    """What the frequency of the other items' answers makes of items, [n] each.
+
+    :param optimistic: rank of each item's best right answer, the others taken out, before all it is tied with.
+    :param pessimistic: behind them.
+    :param ranks: realistic ranks of all right answers of each, unfiltered.
+    """
+
+    optimistic: Floats
+    pessimistic: Floats
+    ranks: list[list[float]]
+
+
+def by_frequency_of_others(
+    items: Sequence[tuple[str, Sequence[int]]], asked: Sequence[tuple[str, Sequence[int]]], candidates: int
+) -> ByOthers:
+    """Answering each item with what is right most often of the others, those about its own subject left out.
+
+    Leaving an item out makes its own answers rarer than they are, by which they would be told in data where all answers
+    are equally frequent. So a right answer is tied with all between its frequency with its own item and without it: its
+    place is one of 1 + |{y: n(y) > n(g)}| to |{y: n₋(y) ≥ n₋(g)}|, n counting all items, n₋ those of other subjects.
+
+    :param items: all of the task, asked or not: subject, and places of the right answers among the candidates.
+    :param asked: those to rank, each with a right answer.
+    """
+    of_subject: dict[str, list[int]] = {}
+    for subject, golds in items:
+        of_subject.setdefault(subject, []).extend(golds)
+    counts = np.bincount([gold for golds in of_subject.values() for gold in golds], minlength=candidates)
+    ends: list[tuple[float, float]] = []
+    ranks = []
+    for subject, golds in asked:
+        others = counts.copy()
+        np.subtract.at(others, of_subject.get(subject, []), 1)
+        filtered = np.ones(candidates, dtype=bool)
+        filtered[list(golds)] = False
+        first = [1 + int((counts > counts[gold]).sum()) for gold in golds]
+        last = [max(least, int((others >= others[gold]).sum())) for gold, least in zip(golds, first, strict=True)]
+        ranks.append([(low + high) / 2 for low, high in zip(first, last, strict=True)])
+        best = max(golds, key=lambda gold: (counts[gold], others[gold]))
+        ahead = 1 + int((counts > counts[best])[filtered].sum())
+        ends.append((ahead, max(ahead, 1 + int((others >= others[best])[filtered].sum()))))
+    low, high = np.array(ends, dtype=float).reshape(-1, 2).T
+    return ByOthers(low, high, ranks)
 
 
 def _checked(rank: npt.ArrayLike) -> Floats:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LONGEST_BACKOFF_S = 60.0
+LONGEST_ANSWER = 1 << 20  # characters: ten times what models write at most
 LONGEST_WAIT_S = 600.0
 """A server that asks for a longer pause than this (a daily quota) ends the run; the journal goes on another day."""
 STEADY = ("id", "owned_by", "root", "parent", "max_model_len", "meta")
@@ -367,11 +368,11 @@ def _answer(body: Any) -> Answer:
 
 
 def _text(content: Any) -> str:
-    """Of a message: a text, or a list of parts whose texts belong together. :raises TypeError: anything else."""
+    """Of a message: a text, or a list of parts whose texts belong together. :raises TypeError: else, or if endless."""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
-    if not isinstance(content, str | None):
-        raise TypeError("no text")
+    if not isinstance(content, str | None) or len(content or "") > LONGEST_ANSWER:
+        raise TypeError("no answer")
     return content or ""
 
 

@@ -79,7 +79,7 @@ PROBES: Door[Entry] = Door(
         ),
         Entry(
             "vocabulary",
-            f"{_OPTIONS}:VocabularyOptions",
+            "fathom.probes.writing_options:VocabularyOptions",
             "fathom.probes.vocabulary:Probe",
             "Rank the answers that are one token by their probability as the next or the masked token.",
             "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
@@ -114,7 +114,7 @@ PROBES: Door[Entry] = Door(
         ),
         Entry(
             "generation",
-            f"{_OPTIONS}:GenerationOptions",
+            "fathom.probes.writing_options:GenerationOptions",
             "fathom.probes.generation:Probe",
             "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
             "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
@@ -135,7 +135,7 @@ PROBES: Door[Entry] = Door(
 ENTAILMENT = Entry(
     "entailment",
     f"{_OPTIONS}:EntailmentOptions",
-    "fathom.probes.entailment:Probe",
+    "fathom.probes.entailment:probe",
     "Rank what follows from premises about pseudowords.",
     "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",
 )

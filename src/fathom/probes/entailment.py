@@ -9,7 +9,6 @@ trained on, once for each rule and way of giving, the training items meeting the
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,29 +17,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from torch import Tensor
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
-from fathom.models.base import Model
+from fathom.models.base import Attention, Model
 from fathom.probes.base import Facts, Progress
+from fathom.probes.entailment_causal import CausalProbe
+from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
-from fathom.prompts.entailment import CONJUNCTION, RuleWording, W, X, Y, Z, sources
-from fathom.reading import read_bytes, stands, tensors_file
-from fathom.scoring.pseudowords import pseudowords
+from fathom.prompts.entailment import CONJUNCTION, RuleWording, sources
+from fathom.reading import read_bytes, stands
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
-from fathom.store.files import whole_file
-from fathom.training.soft import AGAIN, GoldSlot, SoftPlan, learn, load_learnt, random_start, save_learnt
+from fathom.training.soft import GoldSlot, SoftPlan, learn, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
 INSTEAD = "let it choose among a few answers: fathom build choices, then fathom probe choice"
-"""What to do with a model without masks."""
-PSEUDOWORDS = "pseudowords.safetensors"
-"""Artifact: of each rule its pairs, ``<x>`` and ``<y>`` of the first, of the second, …"""
+"""What to do with a model that is neither masked nor causal."""
 
 
 class _Block(NamedTuple):
@@ -53,8 +49,15 @@ class _Block(NamedTuple):
     given: str
 
 
+def probe(options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe | CausalProbe:
+    """What asks this kind of model. :raises BadInput: it is of another kind, or see the probes."""
+    if model.attention is Attention.CAUSAL:
+        return CausalProbe(options, model, queryset)
+    return Probe(options, model, queryset)
+
+
 class Probe(SlotProbe):
-    """See :class:`fathom.probes.slot.SlotProbe`.
+    """Of masked models. See :class:`fathom.probes.slot.SlotProbe`.
 
     :raises BadInput: also where learnt templates are not to be found.
     """
@@ -87,7 +90,8 @@ class Probe(SlotProbe):
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """Draw the pseudowords, and train what is to be learnt and is not there yet."""
         super().prepare(artifacts, progress)
-        self._pairs = self._drawn(artifacts / PSEUDOWORDS)
+        rules = list(self.queryset.by_relation())
+        self._pairs = drawn_pairs(artifacts / PSEUDOWORDS, self.model, rules, self.options)
         trained = []
         for number, block in enumerate(self.blocks):
             progress(number, len(self.blocks))
@@ -95,21 +99,6 @@ class Probe(SlotProbe):
             trained.append(self._learnt(block, file))
         rows = torch.cat([*trained, *self._pairs.values()])
         self._vectors = rows.to(self.model.device)
-
-    def _drawn(self, file: Path) -> dict[str, Tensor]:
-        """Of each rule its pairs, shape (2 · pairs, d)."""
-        if not stands(file):
-            count, options = 2 * self.options.pairs, self.options
-            drawn = {
-                rule: pseudowords(self.model, count, options.alpha, options.seed, rule)
-                for rule in self.queryset.by_relation()
-            }
-            with whole_file(file) as temporary:
-                save_file(drawn, temporary)
-        found, rules = tensors_file(file, AGAIN), self.queryset.by_relation()
-        if strange := [rule for rule in rules if rule not in found or found[rule].ndim != 2]:
-            raise BadInput(f"{file} has no vectors of {strange[0]}: {AGAIN}")
-        return {rule: found[rule] for rule in rules}
 
     # ------------------------------------------------------------------------------------------------ learnt tokens
 
@@ -233,6 +222,4 @@ def _as_rows(text: str, pair: int, count: int, learnt: int, pairs: int) -> str:
     :param learnt: row of its first learnt token. :param pairs: row of the first pair's ``<x>``.
     """
     text = LEARNT.sub(lambda found: f"<s{int(found[1]) - 1 + learnt}>", text)
-    own, others = pairs + 2 * pair, pairs + 2 * ((pair + 1) % count)
-    places = {X: own, Y: own + 1, Z: others, W: others + 1}
-    return re.sub("|".join(places), lambda found: f"<s{places[found[0]]}>", text)
+    return pairs_as_rows(text, pair, count, pairs)

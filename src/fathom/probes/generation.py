@@ -20,7 +20,7 @@ from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
-from fathom.probes.options import GenerationOptions
+from fathom.probes.writing_options import GenerationOptions
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.prompts.wording import FewShotQuestion
 from fathom.scoring.answers import Matcher, split_answers

@@ -1,8 +1,8 @@
 """The ontology probe (OntoProbe, Wu et al. 2023): types, super-classes, super-properties, domains and ranges.
 
 A preset of the cloze probe, and besides it soft templates: three learnt tokens between subject and answer, trained once
-for each task and way of scoring on the data's subset ``train``, the best epoch chosen on ``dev``. See
-docs/methods/ontology.md.
+for each task and way of scoring on the data's subset ``train``, the best epoch chosen on ``dev``; or, cross-validated,
+once for each fold on the others. Where nothing is trained, nothing is kept back. See docs/methods/ontology.md.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -22,9 +24,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.data.queries import Query, QuerySet
+from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
+from fathom.options import EVERYTHING, FOLDS
 from fathom.probes.base import Facts, Progress
 from fathom.probes.options import OntologyOptions, StatementOptions
 from fathom.probes.slot import SlotProbe
@@ -54,8 +58,28 @@ WORDS = {
 }
 """What ``--soft-init words`` begins with: the reference code's words."""
 TRAIN, DEV = "train", "dev"
-TRAINING = "training.json"
-"""Artifact: of each task the right answers of the training items, which the frequency baseline counts."""
+TRAINING, ITEMS = "training.json", "items.json"
+"""Artifacts, which the frequency baseline counts: of each task the right answers of the training items, where none of
+these is asked, else subject and right answers of every item, each of which is left out where it is asked."""
+
+
+class _Lesson(NamedTuple):
+    """What one learnt template comes from.
+
+    :param fold: of the items that it asks, from 1; None where these are held out.
+    :param train: queries to learn from.
+    :param dev: queries that choose the epoch.
+    """
+
+    task: str
+    fold: int | None
+    train: list[Query]
+    dev: list[Query]
+
+    def file(self, way: Way) -> str:
+        """Where the vectors of one way are."""
+        fold = "" if self.fold is None else f"-fold-{self.fold}"
+        return f"{quote(self.task, safe='')}{fold}-{way.name}.safetensors"
 
 
 class Probe(SlotProbe):
@@ -74,8 +98,13 @@ class Probe(SlotProbe):
         super().__init__(options, model, _reworded(queryset, new))
         self._learnt: dict[Way, Tensor] = {}
         self._trained = 0
-        if options.soft:
-            self._check_tasks()
+        self._able: dict[str, frozenset[str]] = {}
+        asked = dict.fromkeys((query.relation, _fold(query)) for query in self.queryset.queries)
+        templates = sorted(asked, key=lambda one: (self.tasks.index(one[0]), one[1] or 0))
+        self._first_learnt = {one: model.vocabulary_size + SOFT_TOKENS * at for at, one in enumerate(templates)}
+        """The id of each template's ``<s1>``, by task and fold: learnt tokens are numbered on from the vocabulary."""
+        self._lessons = [self._lesson(*one) for one in templates] if options.soft else []
+        self._check_lessons()
 
     @staticmethod
     def _instead(options: Any, model: Model) -> str:
@@ -83,6 +112,8 @@ class Probe(SlotProbe):
         usual = StatementOptions()
         same = {name: getattr(options, name) for name in StatementOptions.model_fields if hasattr(options, name)}
         same.pop("reduction")  # the two probes reduce other things
+        if options.subset == EVERYTHING:
+            same.pop("subset")
         wanted = [_flag(name, value) for name, value in same.items() if value != getattr(usual, name)]
         how = "learnt templates need masks, so ask it by words" if options.soft else "ask it by statements"
         less = " (--own-templates are left out)" if options.own_templates else ""
@@ -99,28 +130,46 @@ class Probe(SlotProbe):
         """Also how many trainings it took."""
         return {**super().circumstances(), **({"trainings": self._trained} if self.options.soft else {})}
 
+    def _notes(self) -> list[str]:
+        """Also on tasks of which nothing is held out to be asked."""
+        if not self.options.soft or self.options.subset != "test":
+            return super()._notes()
+        whole = (self.queryset.whole or self.queryset).by_relation()
+        wanted = [task for task in whole if not self.options.relations or task in self.options.relations]
+        bare = [f"{task} ({len(whole[task])} items)" for task in wanted if not self._subset(task, "test")]
+        note = f"not asked, as nothing is left to test what is learnt on: {', '.join(bare)}; --cross-validate asks them"
+        return super()._notes() + ([note] if bare else [])
+
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """Note what the frequency baseline counts, and train the soft templates that are not there yet."""
         super().prepare(artifacts, progress)
-        seen = {task: [list(query.gold) for query in self._subset(task, TRAIN)] for task in self.tasks}
-        write_json(artifacts / TRAINING, {task: golds for task, golds in seen.items() if golds})
-        if not self.options.soft:
-            return
-        files = {
-            (way, task): artifacts / "soft" / f"{quote(task, safe='')}-{way.name}.safetensors"
-            for way in self.ways
-            for task in self.tasks
-        }
-        for number, ((way, task), file) in enumerate(files.items()):
-            progress(number, len(files))
-            if not stands(file):
-                self._train(task, way, file)
-        for way in self.ways:
-            vectors = [load_learnt(files[way, task]) for task in self.tasks]
+        self._note_answers(artifacts)
+        soft, number = artifacts / "soft", len(self.ways) * len(self._lessons)
+        for at, (way, lesson) in enumerate(product(self.ways, self._lessons)):
+            progress(at, number)
+            if not stands(file := soft / lesson.file(way)):
+                self._train(lesson, way, file)
+        for way in self.ways if self._lessons else ():
+            vectors = [load_learnt(soft / lesson.file(way)) for lesson in self._lessons]
             self._learnt[way] = torch.cat(vectors).to(self.model.device)
 
-    def _train(self, task: str, way: Way, file: Path) -> None:
-        options = self.options
+    def _note_answers(self, artifacts: Path) -> None:
+        """What the frequency baseline counts."""
+        whole = self.queryset.whole or self.queryset
+        chosen, train = (whole.subsets.get(name or "", frozenset()) for name in (self.options.subset, TRAIN))
+        held_out = chosen and chosen.isdisjoint(train)
+        training, items = {}, {}
+        for task, queries in self._whole.items():
+            if held_out and (learnt := self._subset(task, TRAIN)):
+                training[task] = [list(query.gold) for query in learnt]
+            else:
+                items[task] = [[query.subject_id or query.id, list(query.gold)] for query in queries]
+        for name, noted in ((TRAINING, training), (ITEMS, items)):
+            if noted:
+                write_json(artifacts / name, noted)
+
+    def _train(self, lesson: _Lesson, way: Way, file: Path) -> None:
+        options, task = self.options, lesson.task
         start = (
             random_start(self.model, SOFT_TOKENS, options.seed, task)
             if options.soft_init == "random"
@@ -128,17 +177,40 @@ class Probe(SlotProbe):
         )
         plan = SoftPlan(options.loss, options.epochs, options.learning_rate, options.batch_size, options.seed)
         names = self._names(self._space_of(task), " ")
-        items, validation = self._items(task, TRAIN), self._items(task, DEV)
+        items, validation = (self._items(lesson, queries) for queries in (lesson.train, lesson.dev))
         save_learnt(file, learn(self.model, names, way, items, validation, start, plan, self.budget))
         self._trained += 1
 
-    def _items(self, task: str, subset: str) -> list[GoldSlot]:
-        """Those of the task that can be learnt from, its learnt tokens numbered as if it were alone."""
-        name = self._space_of(task)
+    def _lesson(self, task: str, fold: int | None) -> _Lesson:
+        """What a template is learnt from; of folds, all but its own and the next one that can choose the epoch."""
+        if fold is None:
+            return _Lesson(task, None, self._subset(task, TRAIN), self._subset(task, DEV))
+        queries = self._whole[task]
+        fold_of = folds_of_queries(queries, self.options.folds or FOLDS, self.options.seed)
+        number = max(fold_of.values()) + 1
+        following = [(fold - 1 + step) % number for step in range(1, number)]
+        able = {fold_of[id_] for id_ in self._learnable(task)}
+        chooses = next((one for one in following if one in able), None)
+        dev = [query for query in queries if fold_of[query.id] == chooses]
+        train = [query for query in queries if fold_of[query.id] not in (fold - 1, chooses)]
+        return _Lesson(task, fold, train, dev)
+
+    def _learnable(self, task: str) -> frozenset[str]:
+        """Ids of the task's items that can be learnt from."""
+        if task not in self._able:
+            name = self._space_of(task)
+            alike = _Lesson(task, next(fold for own, fold in self._first_learnt if own == task), [], [])
+            queries = [_plain(query, name, alike) for query in self._whole[task]]
+            asked, _ = self._sentences(queries, 0, self.queryset.candidates[name])
+            self._able[task] = frozenset(item.query.id for item in asked)
+        return self._able[task]
+
+    def _items(self, lesson: _Lesson, queries: Sequence[Query]) -> list[GoldSlot]:
+        """Those of the queries that can be learnt from, the learnt tokens numbered as if they were alone."""
+        name = self._space_of(lesson.task)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
-        queries = [replace(query, sentences=(), candidates=name) for query in self._subset(task, subset)]
-        asked, _ = self._sentences(queries, 0, space)
-        first = self._first_learnt(task)
+        asked, _ = self._sentences([_plain(query, name, lesson) for query in queries], 0, space)
+        first = self._first_learnt[lesson.task, lesson.fold]
 
         def alone(ids: Sequence[int]) -> tuple[int, ...]:
             return tuple(id_ - first + self.model.vocabulary_size if id_ >= first else id_ for id_ in ids)
@@ -151,9 +223,11 @@ class Probe(SlotProbe):
             for item in asked
         ]
 
-    def _first_learnt(self, task: str) -> int:
-        """The id of the task's ``<s1>``: learnt tokens are numbered on from the vocabulary, task by task."""
-        return self.model.vocabulary_size + SOFT_TOKENS * self.tasks.index(task)
+    @cached_property
+    def _whole(self) -> dict[str, list[Query]]:
+        """All items of the tasks that are asked, asked or not."""
+        whole = (self.queryset.whole or self.queryset).by_relation()
+        return {task: whole[task] for task in self.tasks}
 
     def _subset(self, task: str, subset: str) -> list[Query]:
         whole = self.queryset.whole or self.queryset
@@ -164,20 +238,34 @@ class Probe(SlotProbe):
         """Name of the candidate set that the task's queries choose among."""
         return next(query.candidates for query in self.queryset.queries if query.relation == task)
 
-    def _check_tasks(self) -> None:
-        faults = [
-            f"--soft: none of the {len(self._subset(task, subset))} items of {task} in the subset {subset} can be "
-            "learnt from; it needs some (docs/methods/ontology.md)"
-            for task in self.tasks
-            for subset in (TRAIN, DEV)
-            if not self._items(task, subset)
-        ]
-        refuse(faults)
+    def _check_lessons(self) -> None:
+        """:raises BadInput: each task that nothing can be learnt of."""
+        faults = {}
+        for lesson in self._lessons:
+            for part, queries in ((TRAIN, lesson.train), (DEV, lesson.dev)):
+                if lesson.task not in faults and not self._items(lesson, queries):
+                    faults[lesson.task] = self._lacking(lesson, part, len(queries))
+        refuse(faults.values())
+
+    def _lacking(self, lesson: _Lesson, part: str, count: int) -> str:
+        """Why nothing can be learnt."""
+        task, others = lesson.task, ",".join(name for name in self.tasks if name != lesson.task)
+        leave = f"leave the task out with --relations {others}" if others else "ask it by words, without --soft"
+        if lesson.fold is None:
+            return (
+                f"--soft: none of the {count} items of {task} in the subset {part} can be learnt from; it needs some: "
+                f"type --cross-validate, or {leave} (docs/methods/ontology.md)"
+            )
+        return (
+            f"--cross-validate: {task} has {len(self._whole[task])} items, and none of those that are to {part} fold "
+            f"{lesson.fold} can be learnt from; {LEAST} are the least, one to ask, one to choose by and one to learn "
+            f"from: {leave}"
+        )
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
         if not self.options.soft:
             return super()._encoded(queries, prompts)
-        first = [self._first_learnt(query.relation) for query in queries]
+        first = [self._first_learnt[query.relation, _fold(query)] for query in queries]
         return encode_slots(self.model.tokenizer, prompts, first)
 
     def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
@@ -188,6 +276,16 @@ class Probe(SlotProbe):
         return np.concatenate(
             [slot_scores(self.model, slots, names, [way], self.budget, self._learnt[way]) for way in self.ways]
         )
+
+
+def _fold(query: Query) -> int | None:
+    return int(query.groups[FOLD]) if FOLD in query.groups else None
+
+
+def _plain(query: Query, candidates: str, lesson: _Lesson) -> Query:
+    """To be learnt from: asked by the lesson's template, and among its candidates."""
+    groups = query.groups if lesson.fold is None else {**query.groups, FOLD: str(lesson.fold)}
+    return replace(query, sentences=(), candidates=candidates, groups=groups)
 
 
 def _reworded(data: QuerySet, templates: Wordings) -> QuerySet:

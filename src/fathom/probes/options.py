@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, CLUSTER, LATER, Group, Rate, Seed, marked, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, EVERYTHING, FOLDS, LATER, Group, Rate, Seed, marked, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
@@ -61,6 +61,10 @@ class AskingOptions(BaseModel):
 
         return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
 
+    def of(self, data: QuerySet) -> Self:
+        """With what was left to the *data* decided. :raises BadInput: *data* are too few for what was said."""
+        return self
+
     def as_asked(self, data: QuerySet) -> QuerySet:
         """What the probe makes of the selected queries before it is made: most ask them as they are."""
         return data
@@ -98,7 +102,7 @@ class ProbeOptions(AskingOptions):
         description="Also read .bin weights, which can run code, not only safetensors.",
         json_schema_extra=CIRCUMSTANCE | Group.MODEL.mark,
     )
-    subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR.")
+    subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR, or all of it.")
     exclude_tails: Words = Field((), description="Leave out queries with these gold answers (names or ids).")
     tail_tokens: str | None = Field(
         None,
@@ -170,7 +174,7 @@ class ProbeOptions(AskingOptions):
         return Selection(
             split=self.split,
             relations=self.relations,
-            subset=self.subset,
+            subset=None if self.subset == EVERYTHING else self.subset,
             exclude_tails=self.exclude_tails,
             tail_tokens=self.tail_tokens,
             single_token=self.single_token,
@@ -302,19 +306,6 @@ class EmbeddingOptions(FewShotOptions):
     )
 
 
-class VocabularyOptions(FewShotOptions):
-    """Options of the vocabulary probe (LAMA)."""
-
-    group: ClassVar = Group.PROMPTS
-
-    templates: Numbers = Field(
-        (), description="Masked models: ask only these templates, counted from 0, separated by commas."
-    )
-    capitalize: bool = Field(
-        True, description="Masked models: write the first letter of every statement in upper case."
-    )
-
-
 class ClozeOptions(ProbeOptions):
     """Options of the cloze probe (entity ranking)."""
 
@@ -354,7 +345,10 @@ class OntologyOptions(ClozeOptions):
 
     group: ClassVar = Group.TRAINING
 
-    subset: str | None = Field("test", description="A named part of the data to ask; training uses train and dev.")
+    subset: str | None = Field(
+        None,
+        description="A named part of the data, or all; by default all, with --soft and of OntoProbe's data test.",
+    )
     pool: str | None = Field(
         "relation",
         description="Which candidates a query is ranked against: relation (classes, or properties), data (both "
@@ -377,9 +371,44 @@ class OntologyOptions(ClozeOptions):
         description="What learnt tokens minimise: bce (each candidate right or wrong), or nll (the loss of one "
         "right answer).",
     )
+    cross_validate: bool = Field(
+        False,
+        description="Ask every item once, by templates learnt from other folds of its task: nothing is kept back.",
+        json_schema_extra=LATER,
+    )
+    folds: int | None = Field(
+        None,
+        ge=3,
+        description="With --cross-validate: parts of each task's items, drawn by --seed; each is asked by what the "
+        f"others teach, one of which chooses the epoch; by default {FOLDS}.",
+        json_schema_extra=LATER,
+    )
     epochs: int = Field(100, ge=1, description="How often each training item is seen.")
     learning_rate: Rate = Field(0.5, description="Initial learning rate; it falls linearly to zero.")
     batch_size: int = Field(8, ge=1, description="Training items per step.")
+
+    def of(self, data: QuerySet) -> Self:
+        """With subset and folds. :raises BadInput: folds of nothing, or nothing to test on what is learnt."""
+        if self.folds is not None and not self.cross_validate:
+            raise BadInput(f"--folds {self.folds}: they are those of --cross-validate: type it, too")
+        chosen: dict[str, Any] = {"folds": self.folds or FOLDS} if self.cross_validate else {}
+        if self.subset is None:
+            held_out = data.usual or ("test" if self.soft else "")
+            chosen["subset"] = EVERYTHING if self.cross_validate or not held_out else held_out
+        if chosen.get("subset") == "test" and self.soft and not data.subsets.get("test"):
+            raise BadInput(
+                f"--soft: no task of {data.name} has items to learn from and others to test on: type --cross-validate, "
+                "which asks every item by what others teach"
+            )
+        return self.model_copy(update=chosen)
+
+    def as_asked(self, data: QuerySet) -> QuerySet:
+        """With the fold of each query, where these matter."""
+        if not (self.cross_validate and self.soft):
+            return data
+        from fathom.data.selection.folds import with_folds
+
+        return with_folds(data, self.folds or FOLDS, self.seed)
 
 
 class EntailmentOptions(OntologyOptions):
@@ -387,6 +416,7 @@ class EntailmentOptions(OntologyOptions):
 
     group: ClassVar = Group.PROMPTS
 
+    subset: str | None = Field("test", description="A named part of the data to ask; training uses train and dev.")
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
         ("several",),
         min_length=1,
@@ -405,7 +435,7 @@ class EntailmentOptions(OntologyOptions):
         gt=0,
         lt=1,
         description="Distance of pseudowords from the mask token, as a share of the distance of its nearest other"
-        " token.",
+        " token; of causal models from the mean embedding, as a share of the median distance of tokens.",
     )
     soft_conjunction: bool = Field(
         False,
@@ -415,33 +445,4 @@ class EntailmentOptions(OntologyOptions):
         None,
         description="Folder of templates learnt by a run of the ontology probe.",
         json_schema_extra=CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
-    )
-
-
-class GenerationOptions(FewShotOptions):
-    """Options of the generation probe (KAMEL)."""
-
-    group: ClassVar = Group.PROMPTS
-
-    shots: int = Field(
-        5,
-        ge=0,
-        description="Answered questions of the relation (or lines, without questions) before the question, drawn "
-        "by --seed.",
-    )
-    questions: Path | None = Field(
-        None,
-        description="File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
-        " [X]; by default the data's own questions, else lines (head, relation, tail).",
-        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
-    )
-    max_new_tokens: int = Field(
-        50, ge=1, description="Maximum tokens of an answer.", json_schema_extra=Group.SCORING.mark
-    )
-    separator: str = Field("; ", pattern=r"\S", description="What separates several answers.")
-    normalise: bool = Field(
-        True,
-        description="Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only "
-        "letter case.",
-        json_schema_extra=Group.SCORING.mark,
     )

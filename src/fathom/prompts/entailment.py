@@ -15,8 +15,9 @@ rdfs9 Singer is a person .                      <x> is a singer .    <x> is a pa
 11    as rdfs9, but <x> is a class              <x> is a singer .    <x> is a particular [Y] .
 ===== ========================================= ==================== ============================
 
-Right answers are all that the rule entails: of rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. rdfs7
-chooses among sentence patterns ("'s parent is"), the others among classes or properties.
+Right answers are all that the rule entails: of rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. A
+domain or range that is one of several classes (a union) entails none of them, so that it is left out. rdfs7 chooses
+among sentence patterns ("'s parent is"), the others among classes or properties.
 
 Learnt tokens, ``<s1>``, ``<s2>``, … in their order in the text, may stand for the words "is a", "implies", … and for
 the conjunctions (section 3.2.1); :func:`sources` says what each of them begins with. Unlike in the reference code, a
@@ -33,7 +34,7 @@ from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
-from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, with_article
+from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, one_of, with_article
 
 X, Y = "<x>", "<y>"
 """Pseudowords in a text."""
@@ -55,7 +56,7 @@ PATTERNS = "patterns"
 """Name of the candidate set of sentence patterns."""
 SUBSETS = ("train", "dev", "test")
 _SPACES = {"rdfs5": PROPERTIES, "rdfs7": PATTERNS}
-_OF_PATTERN = ("rdfs2", "rdfs3", "rdfs7")
+OF_PATTERN = ("rdfs2", "rdfs3", "rdfs7")
 """Rules whose P2 is a property's sentence pattern."""
 _TASK_OF_H = {"rdfs2": "type", "rdfs3": "type", "rdfs5": "subPropertyOf", "rdfs9": "type", "rdfs11": "subClassOf"}
 """The memorising task that asks as the hypothesis does; rdfs7 has none."""
@@ -138,8 +139,8 @@ def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) 
         gold = query.gold
         if rule == "rdfs7":
             gold = tuple(dict.fromkeys(phrase for name in query.gold if (phrase := phrase_of(of_task.get(name, "")))))
-        reason = query.unscored
-        if reason is None and rule in _OF_PATTERN and not phrase_of(pattern):
+        reason = query.unscored or one_of(query) or None
+        if reason is None and rule in OF_PATTERN and not phrase_of(pattern):
             reason = f"{pattern!r} has words before {SUBJECT} or behind {ANSWER}"
         if reason is None and not gold:
             reason = f"no pattern of what it implies has all its words between {SUBJECT} and {ANSWER}"
@@ -177,7 +178,7 @@ def entailment(
             return
         for given, (first, second) in GIVEN.items():
             premises = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
-            yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), premises)
+            yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), premises)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -208,7 +209,7 @@ def controls(
             another = _another(item, found[rule], pair) if given == ANOTHER else item
             if another is not None:
                 said = premises | ({"premise 1": EXPLICIT} if first else {})
-                yield _query(rule, item, given, wording, pair, item.gold, _SPACES.get(rule, CLASSES), said, another)
+                yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), said, another)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -226,12 +227,17 @@ def second_premises(
     """Is P2 what the model would say of a pseudoword anyway? The task's own question, asked about it."""
 
     def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
-        of_pattern = rule in _OF_PATTERN
+        of_pattern = rule in OF_PATTERN
         gold = phrase_of(item.pattern) if of_pattern else item.query.subject
-        space = PATTERNS if of_pattern else _SPACES.get(rule, CLASSES)
+        space = PATTERNS if of_pattern else space_of(rule)
         yield _query(rule, item, REMEMBERED, wording, pair, (gold,), space, {})
 
     return _queryset(data, patterns, rules, pairs, queries)
+
+
+def space_of(rule: str) -> str:
+    """Name of the candidate set that what follows from the rule is ranked in."""
+    return _SPACES.get(rule, CLASSES)
 
 
 def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> str:
@@ -249,6 +255,8 @@ def sources(rule: str, given: str, wording: RuleWording) -> tuple[Beginning, ...
 
     :param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
     """
+    if not (wording.templates or wording.conjunction):
+        return ()
     return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, Beginning))
 
 
@@ -263,7 +271,7 @@ def _queryset(
     pairs: int,
     questions: _Questions,
 ) -> QuerySet:
-    """Test items by all pairs, training items by one each."""
+    """Items that are asked by all pairs, training items by one each."""
     whole = data.whole or data
     ids = {subset: whole.subsets.get(subset, frozenset()) for subset in SUBSETS}
     asked = {query.id for query in data.queries}
@@ -274,7 +282,8 @@ def _queryset(
         found, left_out = items(whole, patterns, rule)
         notes += left_out
         for subset in SUBSETS:
-            chosen = [item for item in found if item.query.id in (asked if subset == "test" else ids[subset])]
+            own = asked if subset == "test" else ids[subset] - asked
+            chosen = [item for item in found if item.query.id in own]
             drawn = [
                 (item, pair)
                 for pair in range(pairs)
@@ -290,7 +299,7 @@ def _queryset(
         )
         for rule in rules
     }
-    spaces = {**data.candidates, PATTERNS: _pattern_space(patterns)}
+    spaces = {**data.candidates, PATTERNS: pattern_space(patterns)}
     used = {query.candidates for query in queries}
     return replace(
         whole,
@@ -329,7 +338,7 @@ def _query(
     )
 
 
-def _pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
+def pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
     """What stands between subject and object in the patterns of all properties."""
     phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
     names = tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
@@ -342,19 +351,20 @@ _NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), ()
 
 def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> _Pieces:
     if given == REMEMBERED:
-        return [X, ANSWER, f"{Y} ."] if rule in _OF_PATTERN else _asked(rule, wording)
+        return [X, ANSWER, f"{Y} ."] if rule in OF_PATTERN else asked_of(rule, wording)
     first, second = GIVEN[given] if given in GIVEN else CONTROLS[given]
     whom = (Z, W) if given in (OF_OTHERS, BOTH_OF_OTHERS) else (X, Y)
-    said = _first(rule, wording, item) if first else []
+    said = first_premise(rule, wording, item) if first else []
     if first and second and wording.conjunction:
         said = [*said, Beginning(CONJUNCTION, 0)]
     if second:
-        said = [*said, *_second(rule, wording, another or item, *whom)]
+        said = [*said, *second_premise(rule, wording, another or item, *whom)]
     therefore = Beginning(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
-    return [*said, therefore, *_asked(rule, wording)]
+    return [*said, therefore, *asked_of(rule, wording)]
 
 
-def _first(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
+def first_premise(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
+    """P1."""
     task, subject = RULES[rule], capitalized(item.query.subject)
     if wording.templates:
         return [subject, *_learnt(task), f"{item.first} ."]
@@ -366,9 +376,9 @@ def _first(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
     return [f"{subject} is {with_article(item.first)} ."]
 
 
-def _second(rule: str, wording: RuleWording, item: RuleItem, x: str, y: str) -> _Pieces:
-    """:param x, y: pseudowords that it is about."""
-    if rule in _OF_PATTERN:
+def second_premise(rule: str, wording: RuleWording, item: RuleItem, x: str, y: str) -> _Pieces:
+    """P2. :param x, y: pseudowords that it is about."""
+    if rule in OF_PATTERN:
         return [item.pattern.replace(SUBJECT, x).replace(ANSWER, y)]
     subject = item.query.subject
     if wording.templates:
@@ -376,7 +386,8 @@ def _second(rule: str, wording: RuleWording, item: RuleItem, x: str, y: str) -> 
     return [f"{x} implies {subject} ."] if rule == "rdfs5" else [f"{x} is {with_article(subject or 'a')} ."]
 
 
-def _asked(rule: str, wording: RuleWording) -> _Pieces:
+def asked_of(rule: str, wording: RuleWording) -> _Pieces:
+    """The hypothesis, with a gap."""
     if rule == "rdfs7":
         return [X, ANSWER, f"{Y} ."]
     about = Y if rule == "rdfs3" else X

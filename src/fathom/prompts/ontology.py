@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from fathom.data.queries import Query
 from fathom.data.templates import ANSWER, SUBJECT
 
 _OF_CLASS = ("[X] is a [Y] .", "[X] has class [Y] .", "[X] is a particular [Y] .")
@@ -28,6 +29,8 @@ RULES = {
     "rdfs11": "subClassOf",
 }
 """Rules of entailment, each with the memorising task that asks for its premise P1."""
+ONE_OF = "one of several"
+"""Group of the queries for a domain or range that is one of several classes, such as the parts of a union."""
 LIMITED = "One has to be a particular [Y] if "
 """How statements on domain and range begin."""
 QUESTIONS = {
@@ -36,6 +39,13 @@ QUESTIONS = {
     "subPropertyOf": "What does [X] imply?",
 }
 """What is asked of chat models (section 5); a domain or range is "the type of it" (:mod:`fathom.prompts.choices`)."""
+
+
+def one_of(query: Query) -> str:
+    """Why nothing follows from the domain or range that a query asks for, "" where its right answers follow."""
+    if ONE_OF not in query.groups:
+        return ""
+    return f"its {query.relation} is one of several classes ({', '.join(query.gold)}), so that none of them follows"
 
 
 def domain_sentence(pattern: str, range_label: str | None) -> str:

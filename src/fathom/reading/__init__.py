@@ -12,7 +12,7 @@ expected. Nothing else opens files that others wrote; ``tests/test_reading.py`` 
 """
 
 from fathom.reading.binary import parquet_file, tensors_file
-from fathom.reading.faults import Faults, line_of, read_json, read_json_lines, read_lines, shown
+from fathom.reading.faults import Faults, line_of, read_json, read_json_lines, read_lines
 from fathom.reading.files import (
     Missing,
     Unreadable,
@@ -23,6 +23,7 @@ from fathom.reading.files import (
     plain_or_packed,
     read_bytes,
     read_text,
+    shown,
     stands,
     text_lines,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import BadInput
-from fathom.reading.files import Unreadable, is_there, located, read_text, text_lines
+from fathom.reading.files import Unreadable, is_there, located, read_text, shown, text_lines
 from fathom.reading.text import Json, NotData, json_file, json_value
 
 LONGEST_MESSAGE = 1500
@@ -123,9 +123,3 @@ def _lacking(row: Json, required: dict[str, type]) -> str:
         for name, kind in required.items()
         if not isinstance(row.get(name), kind) or isinstance(row[name], bool)
     )
-
-
-def shown(value: object, most: int = 60) -> str:
-    """A value as a message shows it: cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"

@@ -67,6 +67,12 @@ def located(path: Path, line: int | None, message: str) -> str:
     return f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
 
 
+def shown(value: object, most: int = 60) -> str:
+    """A value as a message shows it: cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def printable(text: str) -> str:
     """Without signs that steer a terminal, which files of others may hold."""
     return _STEERING.sub("\ufffd", text)

@@ -106,7 +106,8 @@ def guard(key: str) -> Callable[[Any], None]:
     """Reads the body of a response of httpx before anyone else does, no more than is sensible.
 
     :param key: that was sent: a server that sends it back must not have it shown or kept.
-    :raises ReplyFault: it is too large. :raises Elsewhere: it sends on to another host, or to one without encryption.
+    :raises ReplyFault: it is too large. :raises Elsewhere: it sends on to another host or port, or to one
+        without encryption.
     """
     return partial(_guarded, key.encode() if len(key) >= SECRET else b"")
 
@@ -114,11 +115,25 @@ def guard(key: str) -> Callable[[Any], None]:
 def _guarded(key: bytes, response: Any) -> None:
     if response.has_redirect_location:
         asked, to = str(response.url), urljoin(str(response.url), response.headers["location"])
-        safe = {urlsplit(asked).scheme, "https"}
-        if urlsplit(to).hostname != urlsplit(asked).hostname or urlsplit(to).scheme not in safe:
+        if _place(to) not in (_place(asked), _with_encryption(_place(asked))):
             raise Elsewhere(f"the server sends on to {words_of(to, 80)}: neither questions nor keys are sent there")
     body = whole_reply(response.iter_bytes())
     response._content = body.replace(key, b"[the key]") if key else body
+
+
+_Place = tuple[str, str | None, int | None]
+_PORTS = {"http": 80, "https": 443}
+
+
+def _place(address: str) -> _Place:
+    """Scheme, host and port."""
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def _with_encryption(place: _Place) -> _Place:
+    _, host, port = place
+    return "https", host, _PORTS["https"] if port == _PORTS["http"] else port
 
 
 def json_reply(body: bytes) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fathom.reading.files import LARGEST_TEXT, LONGEST_LINE, MEGABYTE, Unreadable, read_text, text_lines
+from fathom.reading.files import LARGEST_TEXT, LONGEST_LINE, MEGABYTE, Unreadable, read_text, shown, text_lines
 
 Json = dict[str, Any]
 """An object of a JSON file."""
@@ -17,9 +19,9 @@ DEEPEST = 100
 """Lists and objects within each other."""
 MOST_NODES = 1_000_000
 """Values of a YAML file, each alias counted as what it stands for."""
-LARGEST_OPTIONS = 16 * MEGABYTE
-"""Bytes of a YAML file."""
-_DECODE, _BEGINS = json.JSONDecoder().raw_decode, ("{", "[")
+LARGEST_OPTIONS = MEGABYTE
+"""Bytes of a YAML file: its parser takes ten seconds for so many."""
+_BEGINS = ("{", "[")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -34,15 +36,43 @@ class NotData(ValueError):
         self.line, self.why = line, why
 
 
+def _object(pairs: list[tuple[str, Any]]) -> Json:
+    """:raises _Twice: of two values of a key, nobody can tell which was meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return found
+
+
+class _Twice(Exception):
+    """A key of an object."""
+
+    def __init__(self, key: str, line: int | None = None) -> None:
+        super().__init__(key)
+        self.key, self.line = key, line
+
+    def said(self, text: str = "") -> NotData:
+        """:param text: in which the key's line is looked for, where it is not known: other objects may have it, too."""
+        found = [match.start() for match in re.finditer(re.escape(json.dumps(self.key)) + r"\s*:", text)]
+        line = text.count("\n", 0, found[1]) + 1 if len(found) == 2 else self.line
+        return NotData(line, f"an object has the key {shown(self.key, 40)} twice: keep the one that is meant")
+
+
+_DECODE = json.JSONDecoder(object_pairs_hook=_object).raw_decode
+
+
 def json_value(text: str) -> Any:
     """The value of a text; NaN and Infinity are numbers, as Python writes them.
 
-    :raises NotData: also for what is nested too deep, numbers of thousands of digits and halves of characters.
+    :raises NotData: also for what is nested too deep, numbers of thousands of digits, halves of characters, and an
+        object that has a key twice.
     """
     try:
         value, end = _DECODE(text) if text[:1] in _BEGINS else (None, -1)  # quicker than json.loads for a short line
         if end != len(text):
-            value = json.loads(text)
+            value = json.loads(text, object_pairs_hook=_object)
+    except _Twice as error:
+        raise error.said(text) from error
     except json.JSONDecodeError as error:
         raise NotData(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
     except RecursionError as error:
@@ -123,7 +153,9 @@ def yaml_value(text: str) -> Any:
     import yaml
 
     try:
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _yaml_loader())
+    except _Twice as error:
+        raise error.said() from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         why = f"not YAML: {getattr(error, 'problem', None) or str(error).splitlines()[0]}"
@@ -135,6 +167,23 @@ def yaml_value(text: str) -> Any:
     if is_deeper(value, nodes=MOST_NODES):
         raise NotData(None, _TOO_DEEP)
     return value
+
+
+@cache
+def _yaml_loader() -> Any:
+    """Plain values only; the quicker loader in C ends the process where lists lie deep within each other."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            known = set()
+            for key, _ in node.value:
+                if (key.tag, str(key.value)) in known:
+                    raise _Twice(str(key.value), key.start_mark.line + 1)
+                known.add((key.tag, str(key.value)))
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def as_read_back(value: Any) -> Any:

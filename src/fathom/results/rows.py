@@ -111,6 +111,7 @@ class Rows:
         self.template: Ints = table.column("template").fill_null(-1).to_numpy().astype(np.int64)
         self.scoring: list[str] = _shared(table.column("scoring").to_pylist())
         self._refuse_doubles()
+        self._refuse_gaps(run)
         self.number_of_candidates = np.nan_to_num(self._number("num_candidates"))
         self.rank, self.above, self.optimistic, self.pessimistic = map(self._number, _RANKS)
         self.correct, self.precision, self.recall = map(self._number, _CREDIT)
@@ -211,6 +212,10 @@ class Rows:
         ranked = ~np.isnan(self.rank)
         values[ranked] = reciprocal_rank(self.rank[ranked])
         return values
+
+    def reciprocal_or_credit(self) -> Floats:
+        """1 / realistic rank, or the credit given to an answer without a rank (choice, generation)."""
+        return np.where(np.isnan(self.rank), self.correct, self.reciprocal())
 
     def reciprocal_of_all(self) -> Floats:
         """1 / mean rank of all gold answers (MRRₐ), NaN where their ranks were not recorded."""
@@ -325,6 +330,17 @@ class Rows:
             raise BadInput(
                 f"the run has two predictions of query {self.query_ids[self.query[place]]!r}, template "
                 f"{self.template[place]}, scoring {self.scoring[place]}: its prediction files overlap"
+            )
+
+    def _refuse_gaps(self, run: RunFolder) -> None:
+        """:raises BadInput: the run is finished, and has no prediction for one of its queries."""
+        asked = np.zeros(len(self.query_ids), dtype=bool)
+        asked[self.query] = True
+        if not asked.all() and run.is_complete():
+            gap = self.query_ids[int(np.flatnonzero(~asked)[0])]
+            raise BadInput(
+                f"{run.path / 'predictions'} lacks {np.sum(~asked):,} of {len(asked):,} queries, such as {gap!r}, "
+                "though every part is there: the run is damaged, make it anew"
             )
 
     def _refuse_what_cannot_be(self, run: RunFolder) -> None:

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.errors import BadInput
-from fathom.metrics.ranking import by_frequency, hits_at_k, reciprocal_mean_rank, reciprocal_rank
+from fathom.metrics.ranking import (
+    ByOthers,
+    by_frequency,
+    by_frequency_of_others,
+    hits_at_k,
+    reciprocal_mean_rank,
+    reciprocal_rank,
+)
 from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import is_there, json_file
 from fathom.results.baselines import Beside, verdict_of
@@ -38,7 +45,8 @@ LEGEND = (
     "95 %; MRRₐ: 1 / mean unfiltered rank of all right answers"
 )
 _BY = (
-    "frequency: the baseline, the answers of the training items, the most frequent first; verdict: above it where the "
+    "frequency: the baseline, the answers of the training items, or where everything is asked of a task's other items, "
+    "the most frequent first; verdict: above it where the "
     "95 % interval of the paired difference in MRR is above 0; n: items with a rank; "
     "intervals of all numbers: metrics.json"
 )
@@ -120,10 +128,15 @@ def over(name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] 
 
 
 def items_drawn(asked: Sequence[tuple[Rows, int]]) -> Sample:
-    """As the user says, else item by item. :param asked: of each value the query, which may be asked again."""
+    """As the user says, else item by item: of several tasks within each, these being what they are.
+
+    :param asked: of each value the query, which may be asked again.
+    """
     if any(rows.cluster for rows, _ in asked):
         return drawn_from([rows.origin(query) for rows, query in asked])
-    return Sample("item", [rows.query_ids[query] for rows, query in asked])
+    items = [rows.query_ids[query] for rows, query in asked]
+    tasks = [rows.relations[query] for rows, query in asked]
+    return Sample("item within task", items, tasks) if len(set(tasks)) > 1 else Sample("item", items)
 
 
 def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> Setting:
@@ -167,51 +180,80 @@ class ByFrequency(NamedTuple):
         """Whether the MRR of a model's line is above the baseline's, by the interval of their paired difference; None
         where nothing was scored."""
         places = line.places[line.rows.scored[line.places]]
-        queries = line.rows.query[places].tolist()
-        ids = [line.rows.query_ids[query] for query in queries]
-        if not line.numbers or not all(id_ in self.reciprocal for id_ in ids):
+        asked = [(line.rows, query) for query in line.rows.query[places].tolist()]
+        return self.verdict_of_items(asked, line.rows.reciprocal()[places]) if line.numbers else None
+
+    def verdict_of_items(self, asked: Sequence[tuple[Rows, int]], reciprocal: Floats) -> str | None:
+        """So of 1 / rank of items, [n]. :param asked: of each the query."""
+        ids = [rows.query_ids[query] for rows, query in asked]
+        if not ids or not all(id_ in self.reciprocal for id_ in ids):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
-        sample = items_drawn([(line.rows, query) for query in queries])
-        further = difference(line.rows.reciprocal()[places], others, sample, "MRR − frequency")
+        further = difference(reciprocal, others, items_drawn(asked), "MRR − frequency")
         return verdict_of([Beside("frequency", float(np.mean(others)), further)])
 
 
 def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:
-    """Answering every item of a task with the training answers by frequency, then the others by lot.
+    """Answering every item of a task with what is most often right: of the training items, where none of these is
+    asked, then the others by lot; else of the task's other items (:func:`by_frequency_of_others`).
 
     :returns: of each task of which the run says what there was to learn from.
     """
+    training, items = _answers_noted(run)
     found = {}
-    seen = _learnt_from(run.path / "artifacts" / "training.json")
     for task, queries in rows.by_relation().items():
         space = rows.spaces[queries[0]]
-        if task not in seen or space is None:
+        if space is None or task not in training | items:
             continue
-        order = by_frequency((gold for golds in seen[task] for gold in golds), rows.candidates[space][0], seed)
-        place = {id_: float(number) for number, id_ in enumerate(order, start=1)}
+        place = {id_: at for at, id_ in enumerate(rows.candidates[space][0])}
         golds = {query: [place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries}
         told = [query for query in queries if golds[query]]
-        ranks = [golds[query] for query in told]
-        best = [min(of_item) for of_item in ranks]
-        values = [*(hits_at_k(best, best, k) for k in CUTS), reciprocal_rank(best), reciprocal_mean_rank(ranks)]
-        data = recipe(rows, "", "", ()).split("|")[1]
-        made = f"|{data}|answers:training items' by frequency, others by lot {seed}|relation:{task}"
-        named = zip(MEASURED, values, strict=True)
-        sample = items_drawn([(rows, query) for query in told]) if rows.cluster else Sample("item")
-        numbers = {name: mean(of_item, sample, name + made) for name, of_item in named}
-        reciprocal = zip((rows.query_ids[query] for query in told), reciprocal_rank(best).tolist(), strict=True)
-        found[task] = ByFrequency(numbers, len(best), dict(reciprocal))
+        if task in training:
+            order = by_frequency((gold for own in training[task] for gold in own), place, seed)
+            rank = {place[id_]: float(number) for number, id_ in enumerate(order, start=1)}
+            ranks = [[rank[gold] for gold in golds[query]] for query in told]
+            best = np.array([min(own) for own in ranks])
+            ranked, said = ByOthers(best, best, ranks), f"training items' by frequency, others by lot {seed}"
+        else:
+            every = [(subject, [place[id_] for id_ in own if id_ in place]) for subject, own in items[task]]
+            asked = [(rows.subjects[query] or rows.query_ids[query], golds[query]) for query in told]
+            ranked, said = by_frequency_of_others(every, asked, len(place)), "other items' by frequency"
+        found[task] = _by_frequency(rows, told, ranked, f"answers:{said}|relation:{task}")
     return found
 
 
-def _learnt_from(file: Path) -> dict[str, list[list[str]]]:
-    """Right answers of each training item, by task; {} where the run does not say. :raises BadInput: it is damaged."""
+def _by_frequency(rows: Rows, told: Sequence[int], ranked: ByOthers, made: str) -> ByFrequency:
+    """:param told: queries that the ranks are of. :param made: end of the recipe."""
+    first, last = ranked.optimistic, ranked.pessimistic
+    best = reciprocal_rank((first + last) / 2)
+    values = [*(hits_at_k(first, last, k) for k in CUTS), best, reciprocal_mean_rank(ranked.ranks)]
+    data = recipe(rows, "", "", ()).split("|")[1]
+    sample = items_drawn([(rows, query) for query in told]) if rows.cluster else Sample("item")
+    named = zip(MEASURED, values, strict=True)
+    numbers = {name: mean(of_item, sample, f"{name}|{data}|{made}") for name, of_item in named}
+    reciprocal = zip((rows.query_ids[query] for query in told), best.tolist(), strict=True)
+    return ByFrequency(numbers, len(best), dict(reciprocal))
+
+
+_Training = dict[str, list[list[str]]]
+_Items = dict[str, list[tuple[str, list[str]]]]
+
+
+def _answers_noted(run: RunFolder) -> tuple[_Training, _Items]:
+    """Right answers of each training item, and subject and right answers of every item, by task; {} where the run does
+    not say. :raises BadInput: it is damaged."""
+    artifacts = run.path / "artifacts"
+    training: _Training = _noted(artifacts / "training.json", _Training, '[["right answer", …], …]')
+    items: _Items = _noted(artifacts / "items.json", _Items, '[["subject", ["right answer", …]], …]')
+    return training, items
+
+
+def _noted(file: Path, kind: Any, expected: str) -> Any:
     seen = json_file(file) if is_there(file) else {}
     try:
-        return TypeAdapter(dict[str, list[list[str]]]).validate_python(seen, strict=True)
+        return TypeAdapter(kind).validate_python(seen)
     except ValidationError as error:
-        raise BadInput(f'{file}: expected {{"task": [["right answer", …], …], …}}: make the run anew') from error
+        raise BadInput(f'{file}: expected {{"task": {expected}, …}}: make the run anew') from error
 
 
 def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:

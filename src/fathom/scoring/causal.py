@@ -19,26 +19,32 @@ from torch import Tensor
 from fathom.models.base import Model
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget
+from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.trie import Block, Lookup, Trie, blocks_from, build_trie
 
 BLOCK = 128
 """Nodes per packed sequence: large enough to re-run few shared beginnings, small enough for the quadratic mask."""
 
 
-def causal_log_probs(model: Model, sequences: Sequence[Sequence[int]], budget: Budget) -> list[NDArray[np.float32]]:
+def causal_log_probs(
+    model: Model, sequences: Sequence[Sequence[int]], budget: Budget, vectors: Tensor | None = None
+) -> list[NDArray[np.float32]]:
     """log p(token | tokens before it), in nats, for every token of every sequence.
 
-    :param sequences: token ids, each starting with what the model is to see first (BOS, as a rule).
-    :returns: for each sequence float32 of its length; NaN at the first token, before which nothing stands.
+    :param sequences: token ids, each starting with what the model is to see first (BOS, as a rule). Ids behind the
+        model's vocabulary are rows of *vectors*.
+    :param vectors: what no token has, such as pseudowords, shape (rows, d).
+    :returns: for each sequence float32 of its length; NaN at the first token, before which nothing stands, and at rows
+        of *vectors*, which the model can see but not say.
     """
     if not sequences:
         return []
     trie = build_trie(sequences)
     with torch.inference_mode():
         if model.refuses_tree() is None:
-            scores = _by_packed_blocks(model, trie, budget)
+            scores = _by_packed_blocks(model, trie, budget, vectors)
         else:
-            scores = _by_plain_batches(model, trie, budget)
+            scores = _by_plain_batches(model, trie, budget, vectors)
     return [scores[path[path >= 0]] for path in trie.paths]
 
 
@@ -53,7 +59,7 @@ class _Packed(NamedTuple):
     nodes: NDArray[np.int64]
 
 
-def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
+def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     children = Lookup(trie.parent)
 
@@ -61,13 +67,21 @@ def _by_packed_blocks(model: Model, trie: Trie, budget: Budget) -> NDArray[np.fl
         blocks, after = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
         return _Packed(blocks, *children.of(trie.inner[start:after])), after
 
-    for batch, found in budget.batches(len(trie.inner), pack, lambda batch: _run_blocks(model, trie, *batch)):
+    def run(batch: _Packed) -> NDArray[np.float32]:
+        return _run_blocks(model, trie, *batch, vectors)
+
+    for batch, found in budget.batches(len(trie.inner), pack, run):
         scores[batch.nodes] = found
     return scores
 
 
 def _run_blocks(
-    model: Model, trie: Trie, blocks: list[Block], parents: NDArray[np.int64], nodes: NDArray[np.int64]
+    model: Model,
+    trie: Trie,
+    blocks: list[Block],
+    parents: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    vectors: Tensor | None,
 ) -> NDArray[np.float32]:
     """:returns: the scores of *nodes*, see :class:`_Packed`."""
     width = max(len(block.nodes) for block in blocks)
@@ -89,11 +103,18 @@ def _run_blocks(
 
     node, end = on_device(first), on_device(last)
     visible = (node[:, None, :] <= node[:, :, None]) & (node[:, :, None] < end[:, None, :])
-    hidden = model.hidden(model.embed(on_device(ids)), on_device(positions), visible)[on_device(wanted)]
-    return target_log_probs(model, hidden, on_device(parents), on_device(trie.tokens[nodes])).cpu().numpy()
+    inputs = embed_with(model, on_device(ids), vectors)
+    hidden = model.hidden(inputs, on_device(positions), visible)[on_device(wanted)]
+    return _said(model, hidden, on_device(parents), on_device(trie.tokens[nodes]))
 
 
-def _by_plain_batches(model: Model, trie: Trie, budget: Budget) -> NDArray[np.float32]:
+def _said(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor) -> NDArray[np.float32]:
+    """log p of each token behind its row's state; NaN of what is no token."""
+    found = target_log_probs(model, hidden, rows, tokens.clamp(max=model.vocabulary_size - 1))
+    return found.masked_fill(tokens >= model.vocabulary_size, torch.nan).cpu().numpy()
+
+
+def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
     """Distinct sequences, alike in length together, padded on the right, where a causal model does not look."""
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     paths = np.unique(trie.paths, axis=0)
@@ -105,14 +126,17 @@ def _by_plain_batches(model: Model, trie: Trie, budget: Budget) -> NDArray[np.fl
         stop = budget.fitting(lengths, start)
         return paths[start:stop, : lengths[stop - 1]], stop
 
-    for chunk, found in budget.batches(len(paths), pack, lambda chunk: _run_batch(model, trie, chunk)):
+    def run(chunk: NDArray[np.int64]) -> NDArray[np.float32]:
+        return _run_batch(model, trie, chunk, vectors)
+
+    for chunk, found in budget.batches(len(paths), pack, run):
         scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = found
     return scores
 
 
-def _run_batch(model: Model, trie: Trie, paths: NDArray[np.int64]) -> NDArray[np.float32]:
+def _run_batch(model: Model, trie: Trie, paths: NDArray[np.int64], vectors: Tensor | None) -> NDArray[np.float32]:
     ids = torch.from_numpy(np.where(paths >= 0, trie.tokens[paths], 0)).to(model.device)
     has_next = torch.from_numpy(paths[:, 1:] >= 0).to(model.device)
-    hidden = model.hidden(model.embed(ids))[:, :-1][has_next]
+    hidden = model.hidden(embed_with(model, ids, vectors))[:, :-1][has_next]
     rows = torch.arange(len(hidden), device=model.device)
-    return target_log_probs(model, hidden, rows, ids[:, 1:][has_next]).cpu().numpy()
+    return _said(model, hidden, rows, ids[:, 1:][has_next])

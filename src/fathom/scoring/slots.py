@@ -26,6 +26,7 @@ from fathom.data.templates import Prompt, Span
 from fathom.models.base import Model
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
+from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 
 
@@ -277,19 +278,7 @@ def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: T
     first = torch.tensor([[len(slot.before)] for slot in slots], device=model.device)
     count = torch.tensor([[count] for count in masks], device=model.device)
     at = first + torch.minimum(torch.arange(max(masks), device=model.device)[None], count - 1)
-    return model.hidden_at(_embed(model, torch.tensor(ids, device=model.device), learnt), at)
-
-
-def _embed(model: Model, ids: Tensor, learnt: Tensor | None) -> Tensor:
-    """Input embeddings, ids behind the vocabulary being rows of *learnt*.
-
-    :returns: shape (…, d).
-    """
-    if learnt is None:
-        return model.embed(ids)
-    row = ids - model.vocabulary_size
-    own = model.embed(ids.clamp(max=model.vocabulary_size - 1))
-    return torch.where((row >= 0)[..., None], learnt[row.clamp(min=0)].to(own.dtype), own)
+    return model.hidden_at(embed_with(model, torch.tensor(ids, device=model.device), learnt), at)
 
 
 def _told(model: Model, states: Tensor, batch: Sequence[_Task], names: Names, ways: Sequence[Way]) -> Iterator[Told]:

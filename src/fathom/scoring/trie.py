@@ -135,7 +135,8 @@ def blocks_from(trie: Trie, start: int, size: int, most: int) -> tuple[list[Bloc
     beginning they are larger, so that it is not run again for every few nodes.
 
     :param start: how many of ``trie.inner`` earlier blocks have dealt with.
-    :param most: nodes of all blocks together, each as wide as the widest; more only where a single path is longer.
+    :param most: nodes of all blocks together, each as wide as the widest; more only where a single path is longer, and
+        then twice the path at most.
     :returns: the blocks, and *start* for the next call.
     """
     blocks: list[Block] = []
@@ -147,7 +148,7 @@ def blocks_from(trie: Trie, start: int, size: int, most: int) -> tuple[list[Bloc
             ancestors.append(above)
             above = trie.parent[above]
         seen = len(ancestors)
-        stop = start + max(1, min(max(size - seen, seen), most - seen))
+        stop = start + max(1, seen, min(size, most) - seen)
         nodes = np.concatenate([np.array(ancestors[::-1], dtype=np.int64), trie.inner[start:stop]])
         width = max(width, len(nodes))
         if blocks and (len(blocks) + 1) * width > most:

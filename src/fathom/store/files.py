@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import glob
 import json
 import os
 import platform
@@ -32,7 +31,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
-    temporary = _beside(path)
+    temporary = _named(path).with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         make_folder(path.parent)
         temporary.touch()
@@ -51,42 +50,78 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed. What
-    writers that were killed have left of the same folder is removed.
+    """A temporary folder to write to; it becomes *path* on leaving, and nothing is left where writing failed. What a
+    writer that was killed has left of the same folder is removed.
 
     :raises BadInput: another process is writing it.
     :raises RunFailed: the disk is full, the place cannot be written to, or *path* has come into being meanwhile.
     """
-    temporary = _beside(path)
+    temporary = _named(path).with_name(f".{path.name}.tmp")
     try:
-        for other in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            if not _is_left(other):
-                who = other.name.split(".")[-2]
-                raise BadInput(f"{path}: process {who} is writing it ({other}): wait for it, or choose another --out")
-            shutil.rmtree(other, ignore_errors=True)
-        make_folder(path.parent)
-        temporary.mkdir()
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                with file.open("rb+") as opened:
-                    os.fsync(opened.fileno())
-        temporary.rename(path)
+        with _writing_alone(temporary, path):
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    with file.open("rb+") as opened:
+                        os.fsync(opened.fileno())
+            temporary.rename(path)
+            free(path)
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
     except Exception as error:
         if "(os error " not in str(error):  # what libraries in Rust, such as safetensors, say of a full disk
             raise
         raise RunFailed(f"cannot write {path}: {error}; nothing is left of it") from error
+
+
+@contextmanager
+def _writing_alone(temporary: Path, path: Path) -> Iterator[None]:
+    """*temporary* as an empty folder that no other process writes to; it is gone on leaving."""
+    make_folder(path.parent)
+    made_now = _made_now(temporary)
+    if not made_now and not _is_ours(temporary):
+        raise BadInput(f"{temporary} is in the way, and none of ours: move it, or choose another --out")
+    held = _held(temporary / AT_WORK)
+    if held is None and not made_now:  # without locks, what was left looks like what is being written
+        raise BadInput(f"{temporary}: a killed command has left it, or another is writing it; if none is, delete it")
+    try:
+        for other in temporary.iterdir():
+            if other.is_dir() and not other.is_symlink():
+                shutil.rmtree(other)
+            elif other.name != AT_WORK:
+                other.unlink()
+        yield
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if held is not None:
+            os.close(held)
 
 
-def _beside(path: Path) -> Path:
-    """Where this process writes what becomes *path*. :raises BadInput: *path* has no name, such as "." and "/"."""
+def _made_now(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a writer of whole folders has made it: the lock is the first that it writes."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return (folder / AT_WORK).is_file() or not any(folder.iterdir())
+
+
+def free(folder: Path) -> None:
+    """Take the lock out of a folder that is finished: a kill may have come between its last two steps."""
+    (folder / AT_WORK).unlink(missing_ok=True)
+
+
+def _named(path: Path) -> Path:
+    """:raises BadInput: *path* has no name, such as "." and "/"."""
     if not path.name:
         raise BadInput(f"--out {str(path)!r} names nothing to be written: give a name below it, e.g. {path / 'result'}")
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    return path
 
 
 def make_folder(folder: Path) -> None:

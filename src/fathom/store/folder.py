@@ -8,17 +8,17 @@ or absent, so a killed run has lost at most the shard in work.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fathom.errors import BadInput
-from fathom.reading import Missing, as_read_back, json_lines, parquet_file, shown, stands
+from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
 from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
-from fathom.store.predictions import SCHEMA
+from fathom.store.predictions import LATER, SCHEMA
 
 QUERIES = pa.schema(
     [
@@ -34,7 +34,6 @@ QUERIES = pa.schema(
 CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
 _ANEW = "make the run anew"
 _ASKED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", "groups")
-_PREDICTED = ("query_id", "template", "scoring", "subject", "prompt", "top_ids", "top_scores", "scores", "unscored")
 
 
 class RunFolder:
@@ -130,13 +129,7 @@ class RunFolder:
         ]
         if not parts:
             return SCHEMA.empty_table()
-        # A part of an earlier version may lack columns.
-        again = "delete it and type the probe's command again"
-        kinds = {field.name: field.type for field in SCHEMA}
-        needed = [name for name in _PREDICTED if name not in without]
-        filled = ("query_id", "scoring")
-        read = partial(parquet_file, expected=kinds, needed=needed, filled=filled, without=without, what_to_do=again)
-        return pa.concat_tables(map(read, parts), promote_options="default")
+        return pa.concat_tables((_part(part, without) for part in parts), promote_options="default")
 
     def queries(self) -> pa.Table:
         """A row per query, with the groups that :meth:`grouped_by` has added."""
@@ -179,6 +172,19 @@ class RunFolder:
             if len(set(ids)) < len(ids):
                 raise BadInput(f"{file}: the set {name!r} has a candidate twice: {_ANEW}")
         return sets
+
+
+def _part(file: Path, without: Collection[str]) -> pa.Table:
+    """The predictions of a shard. :raises Unreadable: it cannot be what Fathom wrote."""
+    again = "delete it and type the probe's command again"
+    kinds = {field.name: field.type for field in SCHEMA}
+    needed = [name for name in kinds if name not in LATER and name not in without]
+    table = parquet_file(file, kinds, needed, filled=("query_id", "scoring"), without=without, what_to_do=again)
+    if not {"top_ids", "top_scores"} & set(without):
+        ids, scores = (pc.list_value_length(table.column(name)).fill_null(0) for name in ("top_ids", "top_scores"))
+        if not ids.equals(scores):
+            raise Unreadable(file, None, f"top_ids and top_scores are of unequal length: {again}")
+    return table
 
 
 def _compared(identity: dict[str, Any]) -> dict[str, Any]:

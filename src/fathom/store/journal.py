@@ -11,20 +11,47 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
 
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import is_there, json_value, read_bytes
 from fathom.store.files import make_folder
+from fathom.store.manifest import Object
 
 Answer = dict[str, Any]
+"""What :class:`Kept` describes."""
 _LARGEST = 1 << 40
 """Bytes: what was paid for is read, however much it is."""
+
+
+Likely = tuple[str, float]
+"""A token and its log-probability in nats."""
+
+
+class Kept(Object):
+    """An answer of a chat server, as a line keeps it."""
+
+    text: str
+    finish_reason: str
+    logprobs: list[tuple[str, float, list[Likely]]] | None
+    prompt_tokens: Annotated[int, Field(ge=0)]
+    completion_tokens: Annotated[int, Field(ge=0)]
+
+
+class _Entry(Object):
+    key: str
+    answer: Kept
 
 
 def request_key(request: Mapping[str, Any]) -> str:
     """A hash of everything that was asked, whatever the order of its fields. :returns: 32 hex digits."""
     return hashlib.blake2b(json.dumps(request, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _where(error: ValidationError) -> str:
+    return ".".join(map(str, error.errors()[0]["loc"])) or "the line as a whole"
 
 
 class Journal:
@@ -50,13 +77,13 @@ class Journal:
     def _entry(self, number: int, line: bytes) -> tuple[str, Answer]:
         try:
             entry = json_value(line.decode())
-            if not isinstance(entry["answer"], dict) or not isinstance(entry["answer"].get("text"), str):
-                raise TypeError("answer")
-            return str(entry["key"]), entry["answer"]
-        except (ValueError, KeyError, TypeError) as error:
+            _Entry.model_validate_json(line)
+            return entry["key"], entry["answer"]
+        except ValueError as error:  # pydantic's errors are, too
+            wrong = f", wrong at {_where(error)}" if isinstance(error, ValidationError) else ""
             raise BadInput(
                 f'{self.path}:{number}: expected {{"key": …, "answer": {{…}}}}, '
-                f"found {line[:40].decode(errors='replace')}; without this line its question is asked again"
+                f"found {line[:40].decode(errors='replace')}{wrong}; without this line its question is asked again"
             ) from error
 
     def __len__(self) -> int:
@@ -85,7 +112,4 @@ class Journal:
 
     def total(self, field: str) -> int:
         """Sum over all answers of a number in them, such as ``prompt_tokens``."""
-        counts = [answer.get(field, 0) for answer in self._answers.values()]
-        if not all(isinstance(count, int | float) for count in counts):
-            raise BadInput(f"{self.path}: an answer's {field!r} is no number: its line is none of ours, remove it")
-        return sum(counts)
+        return sum(answer[field] for answer in self._answers.values())

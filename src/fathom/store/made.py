@@ -13,7 +13,7 @@ from pathlib import Path
 import fathom
 from fathom.errors import BadInput, MadeBefore
 from fathom.reading import Json, as_read_back, json_file, stands
-from fathom.store.files import write_json
+from fathom.store.files import AT_WORK, free, write_json
 
 MADE = ".made"
 """In a folder: what made it, as JSON."""
@@ -57,9 +57,15 @@ def in_the_way(out: Path, made: Json) -> list[str]:
         return [] if above.is_dir() else [f"--out {out}: {above} is a file, expected a folder"]
     if out.is_dir() and not any(out.iterdir()):
         return []
-    if _made(out) == made | {"holds": _holds(out)}:
+    if is_whole(out, made):
+        free(out)
         raise MadeBefore(f"{out} is there: this very command has made it before: nothing is left to do")
     return [f"{out} is there already: delete it, or choose another --out"]
+
+
+def is_whole(out: Path, made: Json) -> bool:
+    """Whether the same command has made *out*, and all that it wrote is there."""
+    return out.is_dir() and _made(out) == made | {"holds": _holds(out)}
 
 
 def sign(folder: Path, made: Json) -> None:
@@ -67,10 +73,10 @@ def sign(folder: Path, made: Json) -> None:
     write_json(folder / MADE, made | {"holds": _holds(folder)})
 
 
-def _holds(folder: Path) -> Json:
-    """Sizes of its files."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MADE)
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+def _holds(folder: Path) -> list[str]:
+    """Names of its files: their sizes depend on how long the making took, which some of them say."""
+    files = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    return sorted(file for file in files if file not in (MADE, AT_WORK))
 
 
 def _made(folder: Path) -> object:

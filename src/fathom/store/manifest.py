@@ -80,7 +80,7 @@ class RunManifest(Object):
 
     format: int = 0
     identity: RunIdentity
-    plan: list[Part]
+    plan: Annotated[list[Part], Field(min_length=1)]
     circumstances: Circumstances = Circumstances()
     shows: Shows = Shows()
 

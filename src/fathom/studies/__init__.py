@@ -187,6 +187,16 @@ STUDIES: Door[Study] = Door(
             options.EntailmentStudyOptions,
             options.DECIDED_BY_ENTAILMENT,
         ),
+        Study(
+            "chains",
+            REASONING,
+            "How far does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
+            "models",
+            "fathom.studies.chains",
+            "chains --model bert-base-cased --data path/to/OntoProbe --depth 3 --out studies/chains",
+            options.ChainStudyOptions,
+            options.DECIDED_BY_CHAINS,
+        ),
         _of_runs(
             "choice",
             REASONING,

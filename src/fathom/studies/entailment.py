@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from fathom.models.base import Model
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.names import folder_names
-from fathom.results.numbers import Number, difference, mean, recipe
+from fathom.results.numbers import Number, difference, mean, recipe, untold
 from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, drawn_from
 from fathom.results.tables import Table
-from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, OUT_OF_SIGHT, measured, metrics, over
+from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, NO_RANKS, OUT_OF_SIGHT, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment_controls import Contrast, contrasts, table
@@ -158,8 +158,8 @@ def ask(
 
     :param models: names, and what loads them.
     :param data: the folder of the ontology.
-    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, a model without
-        masks; before anything is asked.
+    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, a model that
+        is neither masked nor causal, or causal where tokens are learnt; before anything is asked.
     """
     loaders = dict(zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True))
     plan = planned(data, options)
@@ -174,7 +174,7 @@ def ask(
         made.append(ModelRuns(name, model, plan, items, known, out, announce))
         twins[name] = [
             ModelRuns(f"{name}-untrained-{seed}", twin, plan, items, {}, out, announce)
-            for seed, twin in enumerate(_twins(model, options.untrained if plan.controlled else 0))
+            for seed, twin in enumerate(untrained_twins(model, options.untrained if plan.controlled else 0))
         ]
     asked = [(one.name, wording, rows) for one in made for wording, rows in one.of_wording.items()]
     lines = [line for about in asked for line in _lines(*about, plan.rules)]
@@ -190,16 +190,19 @@ def ask(
     )
 
 
-def _twins(model: Model, count: int) -> Iterator[Model]:
+def untrained_twins(model: Model, count: int) -> Iterator[Model]:
+    """Models of the same shape and tokenizer; none of one behind a server."""
     from fathom.models.loading import untrained
     from fathom.models.local import LocalModel
 
-    assert isinstance(model, LocalModel)  # masked models are
+    if not isinstance(model, LocalModel):  # behind a server, of which nobody has the shape
+        return iter(())
     return (untrained(model, seed) for seed in range(count))
 
 
 def _answers(rows: Rows) -> list[Trial]:
     columns = {name: metric.columns(rows)[0].tolist() for name, metric in metrics().items()}
+    columns[_MRR] = rows.reciprocal_or_credit().tolist()
     return [
         _trial(
             rows.groups[query],
@@ -240,7 +243,8 @@ def line_of(setting: EntailmentSetting, answers: Sequence[Trial], made: str) -> 
     :param made: their recipe, but for the number's name."""
     told = [answer for answer in answers if answer.scored]
     items, origins = [answer.item for answer in told], [answer.origin for answer in told]
-    values = {name: [answer.values[name] for answer in told] for name in MEASURED} if told else {}
+    every = {name: [answer.values[name] for answer in told] for name in MEASURED} if told else {}
+    values = {name: own for name, own in every.items() if not any(map(math.isnan, own))}  # choices have no ranks
     sample = drawn_from(origins)
     numbers = {name: mean(own, sample, name + made) for name, own in values.items()}
     return EntailmentLine(setting, numbers, len(answers) - len(told), items, values, origins)
@@ -285,6 +289,8 @@ def _over(lines: Sequence[EntailmentLine]) -> tuple[Number, Number]:
     sample = drawn_from([origin for line in lines for origin in line.origins])
     mrr, mrr_all = (
         over(name, [line.numbers[name] for line in lines], [line.values[name] for line in lines], sample)
+        if all(name in line.numbers for line in lines)
+        else untold(NO_RANKS)
         for name in (_MRR, _MRR_ALL)
     )
     return mrr, mrr_all

@@ -66,7 +66,7 @@ class Contrast(NamedTuple):
     beyond: Number | None
 
 
-class _Gains(NamedTuple):
+class Gains(NamedTuple):
     """What a contrast is a mean of.
 
     :param values: of each item, [n], signed and weighted so that their mean is the contrast.
@@ -95,30 +95,39 @@ def contrasts(model: ModelRuns, twins: Sequence[ModelRuns], rules: Sequence[str]
 def _contrast(
     model: ModelRuns, twins: Sequence[ModelRuns], wording: str, rule: str, conclusion: str, control: str, text: str
 ) -> Contrast:
-    own = _gains(model, wording, rule, conclusion, text)
-    theirs = [_gains(twin, wording, rule, conclusion, text) for twin in twins]
-    made = f"MRR{recipe(model.controls[wording], '', model.controls[wording].scorings[0])}|rule:{rule}"
+    gains = [_gains(one, wording, rule, conclusion, text) for one in (model, *twins)]
+    made = f"{model.measure}{recipe(model.controls[wording], '', model.controls[wording].scorings[0])}|rule:{rule}"
     made += f"|{conclusion}:{control}"
+    return contrast_of((model.name, wording, rule, conclusion, control), gains[0], gains[1:], made)
+
+
+def contrast_of(about: tuple[str, str, str, str, str], own: Gains, theirs: Sequence[Gains], made: str) -> Contrast:
+    """One control.
+
+    :param about: model, wording, rule, conclusion, control.
+    :param theirs: gains of untrained twins.
+    :param made: the recipe.
+    """
     told = [one for one in theirs if len(one.values)]
     beyond = None
-    if twins:
+    if theirs:
         beyond = _number(*_less(own, told), f"{made}|beyond:{len(told)} untrained") if told else untold(_ALIKE, made)
-    about = (model.name, wording, rule, conclusion, control, len(own.values))
-    return Contrast(*about, own.better, own.worse, _number(own.values, own.group, made), own.permuted, beyond)
+    number = _number(own.values, own.group, made)
+    return Contrast(*about, len(own.values), own.better, own.worse, number, own.permuted, beyond)
 
 
-def _gains(model: ModelRuns, wording: str, rule: str, conclusion: str, text: str) -> _Gains:
+def _gains(model: ModelRuns, wording: str, rule: str, conclusion: str, text: str) -> Gains:
     ranks = by_text(model.of_wording[wording], rule) | by_text(model.controls[wording], rule)
     said = "P2" if conclusion == _USES else "both"
     gains = gains_over(ranks.get(said, {}), ranks.get(text, {}))
     if conclusion == _USES:
         return by_half(gains, model.first_ranks[wording, rule])
-    return _Gains(np.array(list(gains.values())), [rule] * len(gains))
+    return Gains(np.array(list(gains.values())), [rule] * len(gains))
 
 
 def by_text(rows: Rows, rule: str) -> dict[str, dict[tuple[str, int], float]]:
     """Of each way of giving premises 1 / rank by item and pair; without what is unscored."""
-    values = rows.reciprocal()
+    values = rows.reciprocal_or_credit()
     asked = ((rows.groups[query], place) for place, query in enumerate(rows.query.tolist()) if rows.scored[place])
     told = grouped(
         (about["given"], ((about["item"], int(about["pair"])), float(values[place])))
@@ -134,11 +143,19 @@ def gains_over(said: Mapping[tuple[str, int], float], control: Mapping[tuple[str
     return {item: float(np.mean(own)) for item, own in pairs.items()}
 
 
-def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> _Gains:
+def _parted(order: Sequence[str], remembered: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Items before and behind the change of memory that is nearest to the middle; nothing where there is none."""
+    changes = [place for place in range(1, len(order)) if remembered[order[place - 1]] != remembered[order[place]]]
+    at = min(changes, key=lambda place: abs(place - len(order) / 2), default=0)
+    return list(order[:at]), list(order[at:])
+
+
+def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> Gains:
     """The gain of items that are remembered better, less that of the others.
 
     :param remembered: of each item how well. What equals the value on both sides of the border is left out, since
-        nothing but the order of the data puts it into a half.
+        nothing but the order of the data puts it into a half. Where that leaves too few, as of a chat model whose every
+        answer is right or wrong, the border is moved to where memory changes next to the middle.
     """
     order = sorted((item for item in remembered if item in gains), key=lambda item: -remembered[item])
     half = len(order) // 2
@@ -147,10 +164,12 @@ def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> _Gai
         border = remembered[worst[0]]
         best, worst = ([item for item in own if remembered[item] != border] for own in (best, worst))
     if min(len(best), len(worst)) < FEWEST:
-        return _Gains(np.empty(0), [])
+        best, worst = _parted(order, remembered)
+    if min(len(best), len(worst)) < FEWEST:
+        return Gains(np.empty(0), [])
     values = np.array([gains[item] for item in (*best, *worst)])
     is_best = np.arange(len(values)) < len(best)
-    return _Gains(
+    return Gains(
         _signed(values, is_best),
         np.where(is_best, "better", "worse").tolist(),
         float(values[is_best].mean()),
@@ -176,7 +195,7 @@ def permuted(values: Floats, is_best: NDArray[np.bool_], seed: int = 0) -> float
     return float((1 + np.sum(np.abs(means) >= abs(observed) - 1e-12)) / (1 + PERMUTATIONS))
 
 
-def _less(own: _Gains, others: Sequence[_Gains]) -> tuple[Floats, list[str]]:
+def _less(own: Gains, others: Sequence[Gains]) -> tuple[Floats, list[str]]:
     """Values whose mean is the contrast less the mean of others, each in its own groups."""
     parts = [own.values, *(-other.values / len(others) for other in others)]
     count = sum(map(len, parts))
@@ -217,8 +236,10 @@ _NOTES = (
 )
 
 
-def table(found: Sequence[Contrast]) -> Table:
+def table(
+    found: Sequence[Contrast], title: str = "does it reason? The controls", notes: Sequence[str] = _NOTES
+) -> Table:
     """The conclusions, each with its controls."""
     verdicts = {key: verdict(own) for key, own in grouped((one[:4], one) for one in found).items()}
     rows = [(*one[:3], verdicts[one[:4]], *one[3:]) for one in found]
-    return Table.of_numbers(COLUMNS, rows, "does it reason? The controls", _ENDS, _FORMATS, _NOTES)
+    return Table.of_numbers(COLUMNS, rows, title, _ENDS, _FORMATS, notes)

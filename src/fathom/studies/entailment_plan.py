@@ -11,8 +11,13 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import locate, read
+from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
+from fathom.models.options import ServerOptions
+from fathom.models.server import ChatServer
+from fathom.options import EVERYTHING
+from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import INSTEAD
 from fathom.probes.options import EntailmentOptions
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
@@ -20,6 +25,8 @@ from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
 from fathom.scoring.slots import Masks, Pooling, Way
+from fathom.scoring.statements import Reduction, Score
+from fathom.scoring.statements import Way as StatementWay
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 
@@ -33,6 +40,15 @@ KEYS = (ITEM, PAIR, "rule", "task")
 _OF_ALL = "it is how premises are given, of which nobody drew a sample"
 BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL)
 """Groups of texts that the study has made, and why they are no clusters."""
+STATEMENTS = StatementWay(Reduction.SUM, Score.FULL)
+"""How causal models are asked for P1: by the log-likelihood of whole statements."""
+CHAT = "chat"
+"""How chat models are."""
+OF_CHAT = {
+    *("seed", "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens"),
+    *ServerOptions.model_fields,
+}
+"""Options of the study that are those of its questions to a chat model."""
 
 Loader = Callable[[], Model]
 
@@ -54,6 +70,8 @@ class EntailmentPlan(NamedTuple):
     :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
     :param options: of each run.
     :param cluster: key by which texts were drawn together.
+    :param chat: how chat models are asked.
+    :param hierarchy: what stands above each class and property.
     """
 
     data: QuerySet
@@ -62,15 +80,25 @@ class EntailmentPlan(NamedTuple):
     wordings: Sequence[RuleWording]
     options: EntailmentOptions
     cluster: str
+    chat: ChoiceOptions
+    hierarchy: Hierarchy
 
     @property
     def controlled(self) -> bool:
         """Whether controls can be asked: they are about a second pair of pseudowords."""
         return self.options.pairs > 1
 
+    def way_of(self, model: Model) -> str:
+        """What memorising runs of the model call its way of scoring."""
+        if is_chat(model):
+            return CHAT
+        if model.attention is Attention.CAUSAL:
+            return STATEMENTS.name
+        return self.way
+
     @property
     def way(self) -> str:
-        """What runs call its way of scoring."""
+        """What those of masked models call theirs."""
         return Way(Masks(self.options.masks[0]), Pooling(self.options.reduction[0])).name
 
 
@@ -90,8 +118,12 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
     all_of(partial(check_key, options.cluster, KEYS, BY_DESIGN), partial(refuse, faults))
     # The runs' own numbers are not the study's, and memorising runs lack its keys.
     of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft", "cluster"})
-    asked = EntailmentOptions(**of_runs)
-    return EntailmentPlan(read(folder), read_patterns(folder), options.rules, wordings, asked, options.cluster or ITEM)
+    chat = ChoiceOptions(**options.model_dump(include=OF_CHAT))
+    whole, cluster = read(folder), options.cluster or ITEM
+    learns = any(wording.templates or wording.conjunction for wording in wordings)
+    asked = EntailmentOptions(**of_runs | {"subset": SUBSETS[-1] if learns else whole.usual or EVERYTHING})
+    patterns, hierarchy = read_patterns(folder), read_hierarchy(folder, whole)
+    return EntailmentPlan(whole, patterns, options.rules, wordings, asked, cluster, chat, hierarchy)
 
 
 def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRun]:
@@ -123,23 +155,22 @@ def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRu
 
 
 def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
-    """The test items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
+    """The items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
     given runs have asked.
 
     :raises BadInput: too few of a rule.
     """
     options = plan.options
-    there = {task: of_task(plan.data, task) for task in tasks_of(plan.rules, plan.wordings)}
+    there = {task: of_task(plan, task) for task in tasks_of(plan.rules, plan.wordings)}
     refuse(
-        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to test on; leave it out"
+        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to ask; leave it out"
         for rule in dict.fromkeys(plan.rules)
         for task in tasks_of([rule], plan.wordings)
         if len(there[task]) < (LEAST if task == RULES[rule] else 1)
     )
     asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
-    drawn = select(
-        plan.data, Selection(relations=asks_first, subset=SUBSETS[-1], limit=options.limit, seed=options.seed)
-    ).data
+    about = Selection(relations=asks_first, subset=_part(plan), limit=options.limit, seed=options.seed)
+    drawn = select(plan.data, about).data
     ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
     how = "asked by all --memory runs" if given else "whose pattern fits"
     how = f"after --limit {options.limit}" if options.limit is not None else how
@@ -151,9 +182,15 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
     return select(plan.data, Selection(ids=ids)).data
 
 
-def of_task(data: QuerySet, task: str) -> list[str]:
-    """Ids of its test items."""
-    return [query.id for query in data.queries if query.relation == task and query.id in data.subsets[SUBSETS[-1]]]
+def of_task(plan: EntailmentPlan, task: str) -> list[str]:
+    """Ids of its items that may be asked: nothing is held back where nothing is learnt."""
+    part = _part(plan)
+    ids = None if part is None else plan.data.subsets[part]
+    return [query.id for query in plan.data.queries if query.relation == task and (ids is None or query.id in ids)]
+
+
+def _part(plan: EntailmentPlan) -> str | None:
+    return None if plan.options.subset == EVERYTHING else plan.options.subset
 
 
 def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]:
@@ -175,10 +212,7 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
     names: dict[str, list[str]] = {}
     for name, load in models:
         model = load()
-        if model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
-            raise BadInput(
-                f"--model {name}: the entailment study needs a masked model, it is {model.attention}: {INSTEAD}"
-            )
+        check_kind(name, model, plan.wordings)
         names.setdefault(model.identity.content_hash, []).append(name)
     kinds = {wording.templates for wording in plan.wordings}
     found: dict[tuple[str, bool], MemorisingRun] = {}
@@ -196,6 +230,27 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
         found |= {(name, learnt): memory for name in own}
     refuse(faults)
     return found
+
+
+def is_chat(model: Model | ChatServer) -> bool:
+    """Whether the model is behind a server, and takes and gives words alone."""
+    return isinstance(model, ChatServer)
+
+
+def check_kind(name: str, model: Model, wordings: Sequence[RuleWording]) -> None:
+    """:raises BadInput: a model that cannot be asked in these wordings."""
+    if is_chat(model) or model.attention is Attention.CAUSAL:
+        if learnt := [wording.name for wording in wordings if wording.templates or wording.conjunction]:
+            kind = "behind a server" if is_chat(model) else "causal"
+            raise BadInput(
+                f"--model {name} is {kind}, and --wordings {','.join(learnt)} are learnt in the place of masks: ask it "
+                "by words, without --soft"
+            )
+    elif model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
+        raise BadInput(
+            f"--model {name}: the entailment study needs a masked, a causal or a chat model, it is {model.attention}: "
+            f"{INSTEAD}"
+        )
 
 
 def _how(learnt: bool) -> str:

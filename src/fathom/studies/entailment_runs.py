@@ -1,6 +1,6 @@
 """The runs of the entailment study: of each model a plan, all in one folder, each of which goes on where it stopped.
 
-``memory-…``    the ontology probe's own tasks: how well is P1 remembered?
+``memory-…``    the ontology probe's own tasks (of causal models by the statement probe): how well is P1 remembered?
 ``premises-…``  the same tasks asked about pseudowords: would the model say P2 anyway?
 ``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
                 the hypothesis, with the premises said and not said, in each wording
@@ -25,10 +25,11 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
-from fathom.models.base import Model
+from fathom.models.base import Attention, Model
+from fathom.models.server import ChatServer
 from fathom.options import CIRCUMSTANCE
 from fathom.probes import ENTAILMENT
-from fathom.probes.options import OntologyOptions
+from fathom.probes.options import OntologyOptions, ProbeOptions, StatementOptions
 from fathom.prompts.entailment import (
     ABSENT,
     IMPLICIT,
@@ -45,10 +46,24 @@ from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Memories, MemorisingRun, of_task, tasks_of
+from fathom.studies.entailment_chat import ChatQuestions
+from fathom.studies.entailment_plan import (
+    LEAST,
+    STATEMENTS,
+    EntailmentPlan,
+    Memories,
+    MemorisingRun,
+    is_chat,
+    of_task,
+    tasks_of,
+)
 
 PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """How the hypothesis asks for a class. Of several templates that asked for P1, its rank is that of this one."""
+OF_CHAT = (
+    "of chat models MRR is the share of right choices among the options, and a premise is remembered that was chosen "
+    "more often than not; a server's model has no untrained twin"
+)
 HALVED = "no interval: the items were put into this half by the values themselves"
 
 
@@ -56,7 +71,7 @@ class Remembered(NamedTuple):
     """A premise's halves.
 
     :param premise: P1 or P2.
-    :param better: mean 1 / rank of the better half, and so *worse*.
+    :param better: mean 1 / rank (chat models: share of right choices) of the better half, and so *worse*.
     :param middle: left out, by name; of P2 with its pair.
     """
 
@@ -84,6 +99,19 @@ class Split(NamedTuple):
     middle: str
 
 
+def right_and_wrong(values: Mapping[str, float]) -> Split:
+    """Of a chat model, whose answers have no rank: premises that it chose more often than not, and the others.
+
+    :param values: how often each was chosen, from 0 to 1.
+    """
+    of = {premise: IMPLICIT if value > 0.5 else ABSENT for premise, value in values.items()}
+    better, worse = (
+        float(np.mean(own)) if (own := [values[premise] for premise, half in of.items() if half == wanted]) else np.nan
+        for wanted in (IMPLICIT, ABSENT)
+    )
+    return Split(of, better, worse, "")
+
+
 def halves(values: Mapping[str, float]) -> Split:
     """:param values: how well each premise is remembered, in the order of the data."""
     order = sorted(values, key=lambda premise: -values[premise])
@@ -94,13 +122,21 @@ def halves(values: Mapping[str, float]) -> Split:
     return Split(of, better, worse, order[half] if len(order) % 2 else "")
 
 
-class _Memorising(OntologyOptions):
-    """The ontology probe's, for queries that are drawn already. A run's identity has a digest of what was asked."""
+class _Drawn(ProbeOptions):
+    """Of queries that are drawn already. A run's identity has a digest of what was asked."""
 
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
     def selection(self) -> Selection:
         return replace(super().selection(), ids=self.ids, limit=None)
+
+
+class _Memorising(_Drawn, OntologyOptions):
+    """How masked models are asked for P1."""
+
+
+class _Stating(_Drawn, StatementOptions):
+    """How causal models are."""
 
 
 class ModelRuns:
@@ -120,8 +156,12 @@ class ModelRuns:
         :param given: memorising runs that need not be made."""
         self.name, self.model, self.plan, self.tested, self.given = name, model, plan, tested, given
         self.out, self.announce = out / name, announce
+        self.way = plan.way_of(model)
+        self.chat = ChatQuestions(model, plan) if is_chat(model) else None
+        self.measure = "MRR" if self.chat is None else "accuracy"
+        """What stands for how right an answer is."""
         self.runs: list[RunFolder] = []
-        self.notes: list[str] = []
+        self.notes = [] if self.chat is None else [OF_CHAT]
         self.remembered: list[Remembered] = []
         self.of_wording: dict[str, Rows] = {}
         """What came of the hypothesis in each wording."""
@@ -163,19 +203,39 @@ class ModelRuns:
             return self.given[self.name, learnt]
         tasks = tasks_of(self.plan.rules, wordings)
         asks_first = {query.relation for query in self.tested.queries}
-        lent = {of_task(self.plan.data, task)[0] for task in tasks if task not in asks_first}
-        said = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
-        own = {"relations": tuple(tasks), "soft": learnt, "ids": lent.union(query.id for query in self.tested.queries)}
+        lent = {of_task(self.plan, task)[0] for task in tasks if task not in asks_first}
+        own = {"relations": tuple(tasks), "ids": lent.union(query.id for query in self.tested.queries)}
         where = self._where(f"memory-{RuleWording(templates=learnt).name}")
-        made = run("ontology", self.model, self.plan.data, _Memorising(**said | own), *where)
+        made = run(*self._asking_memory(own | {"soft": learnt}), *where)
         return MemorisingRun(made, Rows(made, with_scores=False), learnt)
+
+    def _asking_memory(self, own: dict[str, Any]) -> tuple[str, Model | ChatServer, QuerySet, ProbeOptions]:
+        """What asks for P1: the ontology probe; the statement probe, which gives causal models the same candidates; or
+        multiple choice.
+
+        :param own: options that are not the plan's.
+        """
+        options, data = self.plan.options, self.plan.data
+        if self.chat is not None:
+            return self.chat.memory(own["ids"])
+        if self.model.attention is not Attention.CAUSAL:
+            said = options.model_dump(include=set(OntologyOptions.model_fields))
+            return "ontology", self.model, data, _Memorising(**said | own)
+        own = {name: value for name, value in own.items() if name in _Stating.model_fields}
+        said = options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
+        counted = {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
+        return "statement", self.model, data, _Stating(**said | counted | own)
 
     def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
         """Which items are asked is decided by the memorising run."""
         options = self.plan.options.model_copy(
             update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
         )
-        made = run(ENTAILMENT, self.model, queries, options, *self._where(name))
+        where = self._where(name)
+        if self.chat is None:
+            made = run(ENTAILMENT, self.model, queries, options, *where)
+        else:
+            made = run(*self.chat.about(queries), *where)
         if not made.is_complete():
             raise BadInput(f"{made.path} is unfinished: type its command again, it goes on where it stopped")
         self.runs.append(made)
@@ -186,7 +246,7 @@ class ModelRuns:
 
     def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
         """Of each rule how well P1 of each item is remembered. :raises BadInput: of too few items."""
-        every = _memory_ranks(memory.rows, self.plan.way, {query.id for query in self.tested.queries})
+        every = _memory_ranks(memory.rows, self.way, {query.id for query in self.tested.queries})
         found = {}
         for rule in self.plan.rules:
             own = {id_: value for id_, value in every.items() if id_.rpartition("/")[0] == RULES[rule]}
@@ -201,15 +261,15 @@ class ModelRuns:
     def _halves(
         self, templates: RuleWording, memory: MemorisingRun, first_ranks: Mapping[str, dict[str, float]], second: Rows
     ) -> Halves:
-        second_ranks = _second_ranks(second)
+        second_ranks, divided = _second_ranks(second), halves if self.chat is None else right_and_wrong
         first: dict[str, str] = {}
         of_second: dict[tuple[str, int, str], str] = {}
         for rule, own in first_ranks.items():
-            split = halves(own)
+            split = divided(own)
             first |= split.of
             self._remember(templates, rule, "P1", memory.rows, own, [split], [self._called(split.middle)])
             of_pairs = [dict(second_ranks.get((rule, pair), [])) for pair in range(self.plan.options.pairs)]
-            splits = list(map(halves, of_pairs))
+            splits = list(map(divided, of_pairs))
             of_second |= {(rule, pair, item): half for pair, one in enumerate(splits) for item, half in one.of.items()}
             self._remember(templates, rule, "P2", second, set().union(*of_pairs), splits, self._by_pair(splits))
         return Halves(first, of_second)
@@ -233,7 +293,7 @@ class ModelRuns:
         middle: Iterable[str],
     ) -> None:
         """:param asked: ids of the items. :param splits: of P2 one for each pair, whose means are averaged."""
-        made = recipe(rows, "mrr", self.plan.way)
+        made = recipe(rows, self.measure.lower(), self.way)
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
         better, worse = (
             untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(asked) // 2)
@@ -247,7 +307,7 @@ def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float
     """Of each of these queries 1 / rank of its best right answer, scored in this way; of several templates
     :data:`PARTICULAR` counts, else their mean."""
     found: dict[str, dict[str, float]] = {}
-    values = rows.reciprocal()
+    values = rows.reciprocal_or_credit()
     for place in rows.of(way).tolist():
         query = rows.query_ids[rows.query[place]]
         if rows.scored[place] and query in ids:
@@ -264,6 +324,6 @@ def _second_ranks(rows: Rows) -> dict[tuple[str, int], list[tuple[str, float]]]:
     about = (rows.groups[query] for query in rows.query.tolist())
     return grouped(
         ((groups["rule"], int(groups["pair"])), (groups["item"], value))
-        for groups, value, scored in zip(about, rows.reciprocal().tolist(), rows.scored.tolist(), strict=True)
+        for groups, value, scored in zip(about, rows.reciprocal_or_credit().tolist(), rows.scored.tolist(), strict=True)
         if scored
     )

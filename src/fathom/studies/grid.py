@@ -32,12 +32,11 @@ from fathom.links import find
 from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
 from fathom.options import Seed, parse_options, read_yaml, separated
-from fathom.reading import is_there, json_file, shown, stands
+from fathom.reading import Json, is_there, json_file, shown, stands
 from fathom.run import run
 from fathom.store.files import AT_WORK, alone_in, write_json
 from fathom.store.folder import RunFolder, differences
 
-Json = dict[str, Any]
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, Init] = ("pretrained", "random")
 _NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")

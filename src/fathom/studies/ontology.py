@@ -4,13 +4,14 @@ of Wu et al. 2023)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fathom.errors import BadInput, all_of, refuse
+from fathom.options import FOLDS
 from fathom.results.names import short_names
 from fathom.results.numbers import Number
 from fathom.results.plots import Plot
@@ -34,6 +35,7 @@ from fathom.results.tasks import (
     over,
 )
 from fathom.store.folder import RunFolder
+from fathom.studies.ontology_folds import Chosen, chosen_by_folds
 
 SELECTING = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "limit",
@@ -42,6 +44,14 @@ SELECTING = (
 """Options that choose which items are asked. A limit draws, by seed, from all relations that are asked."""
 SHOWN = 5
 BASELINE = "frequency baseline"
+FLATTERS = (
+    "the best setting of each model by MRR, chosen on the items it is shown for, as in the paper: the verdict, from "
+    "the paired difference of its MRR, flatters it (--cross-validate does not)"
+)
+BY_FOLDS = (
+    "the best setting of each model by MRR, chosen for each fold of the items on the other folds: no item has a say in "
+    "what it is shown for"
+)
 
 
 class SettingsCompared(NamedTuple):
@@ -76,6 +86,7 @@ class Ontology:
 
     :param baselines: of each task for which a run says what there was to learn from.
     :param best: (task, model, soft or not) → the line of the highest MRR.
+    :param chosen: so the best on other items than those that it is shown for; empty where that was not asked for.
     """
 
     lines: list[TaskLine]
@@ -83,6 +94,7 @@ class Ontology:
     best: dict[tuple[str, str, bool], TaskLine]
     comparisons: list[SettingsCompared]
     examples: list[Example]
+    chosen: dict[tuple[str, str, bool], Chosen] = field(default_factory=dict)
 
     @property
     def tasks(self) -> list[str]:
@@ -90,13 +102,22 @@ class Ontology:
         return list(dict.fromkeys(line.setting.task for line in self.lines))
 
 
-def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0, cluster: str = "") -> Ontology:
+def ask(
+    runs: Sequence[RunFolder],
+    examples: Iterable[str] = (),
+    seed: int = 0,
+    cluster: str = "",
+    cross_validate: bool = False,
+    folds: int | None = None,
+) -> Ontology:
     """The runs side by side.
 
     :param runs: of the ontology probe, or of the cloze or the statement probe on the same queries and candidates.
     :param examples: ids of queries to show with their best answers; by default the first of each task.
     :param seed: of the order in which the baseline lists what it has not seen.
     :param cluster: key by which items were drawn together, as for :class:`Rows`.
+    :param cross_validate: choose the best setting of each model on other items than those that it is shown for.
+    :param folds: of these items, drawn by *seed*.
     :raises BadInput: runs that are unfinished, without full ranks, or of other items or candidates; two of one setting.
     """
     read: list[_Read] = all_of(*(partial(_read, *one, cluster) for one in zip(runs, short_names(runs), strict=True)))
@@ -104,12 +125,19 @@ def ask(runs: Sequence[RunFolder], examples: Iterable[str] = (), seed: int = 0, 
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
     _check_settings(lines)
     scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
+    if folds is not None and not cross_validate:
+        raise BadInput(f"--folds {folds}: they are those of --cross-validate: type it, too")
+    chosen = {
+        about: chosen_by_folds(own, folds or FOLDS, seed) for about, own in (scored if cross_validate else {}).items()
+    }
     best = {about: max(own, key=lambda line: line.mrr) for about, own in scored.items()}
     baselines: dict[str, ByFrequency] = {}
     for one in read:
         baselines = baselines_of(one.run, one.rows, seed) | baselines
     compared = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
-    return Ontology(lines, baselines, best, [one for one in compared if one], _examples(read, best, list(examples)))
+    return Ontology(
+        lines, baselines, best, [one for one in compared if one], _examples(read, best, list(examples)), chosen
+    )
 
 
 class _Read(NamedTuple):
@@ -282,16 +310,8 @@ def _best(found: Ontology) -> Table:
         if task in found.baselines:
             baseline = found.baselines[task]
             body.append((task, BASELINE, None, None, *measured(baseline.numbers), baseline.items, None))
-        for (own, model, soft), line in found.best.items():
-            if own == task:
-                about = (task, model, "learnt" if soft else "words", _said(line.setting))
-                verdict = found.baselines[task].verdict(line) if task in found.baselines else None
-                body.append((*about, *measured(line.numbers), line.items, verdict))
-    notes = [
-        LEGEND,
-        "the best setting of each model by MRR, chosen on the items it is shown for, as in the paper: the "
-        "verdict, from the paired difference of its MRR, flatters it",
-    ]
+        body += [_best_line(found, about) for about in found.best if about[0] == task]
+    notes = [LEGEND, BY_FOLDS if found.chosen else FLATTERS]
     missing = [task for task in found.tasks if task not in found.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: no run of the ontology probe asked it")
@@ -304,6 +324,21 @@ def _best(found: Ontology) -> Table:
         notes,
         OUT_OF_SIGHT,
     )
+
+
+def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Number, ...]:
+    """Of one task and model, by words or learnt."""
+    task, model, soft = about
+    said = (task, model, "learnt" if soft else "words")
+    baseline, line = found.baselines.get(task), found.best[about]
+    if (one := found.chosen.get(about)) is None:
+        return *said, _said(line.setting), *measured(line.numbers), line.items, baseline and baseline.verdict(line)
+    settings = "; ".join(
+        _said(setting) + (f" ({count} folds)" if len(one.settings) > 1 else "")
+        for setting, count in sorted(one.settings.items(), key=lambda of: -of[1])
+    )
+    verdict = baseline and baseline.verdict_of_items(one.asked, one.reciprocal)
+    return *said, settings, *measured(one.numbers), len(one.asked), verdict
 
 
 def _task(found: Ontology, task: str) -> Table:

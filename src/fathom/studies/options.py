@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, KEYS, SAMPLE, SCORING, Group, Seed, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, SAMPLE, SCORING, Group, Seed, separated
+from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.options import (
     EmbeddingOptions,
     EntailmentOptions,
@@ -75,7 +76,15 @@ class OntologyStudyOptions(StudyOptions):
     examples: Words = Field(
         (), description="Ids of queries to show, such as type/23; by default one of each task; separated by commas."
     )
-    seed: Seed = Field(0, description="Seed of the order in which the frequency baseline lists what it has not seen.")
+    seed: Seed = Field(
+        0, description="Seed of the order in which the frequency baseline lists what it has not seen, and of folds."
+    )
+    cross_validate: bool = Field(
+        False,
+        description="Choose each model's best setting, for each fold of the items, on the others: the best of many is "
+        "then not flattered.",
+    )
+    folds: int | None = Field(None, ge=2, description=f"Of --cross-validate; by default {FOLDS}.")
     cluster: str = Field(
         "", description=f"{KEYS}; by default the items of each task.", json_schema_extra=Group.OUTPUT.mark
     )
@@ -127,8 +136,8 @@ def _is_run(folder: Path) -> Path:
         raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
 
 
-class EntailmentStudyOptions(EntailmentOptions):
-    """Options of the study of entailment: its runs' own, and the plan."""
+class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
+    """Options of the study of entailment: its runs' own, the choice probe's for chat models, and the plan."""
 
     group: ClassVar = Group.SELECTION
 
@@ -143,6 +152,13 @@ class EntailmentStudyOptions(EntailmentOptions):
         (),
         description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",
+    )
+    options: int | None = Field(
+        None,
+        ge=2,
+        le=26,
+        description="Chat models: options of each question, the right one and others; 20 unless said.",
+        json_schema_extra=Group.PROMPTS.mark,
     )
     untrained: int = Field(
         1,
@@ -160,9 +176,46 @@ class EntailmentStudyOptions(EntailmentOptions):
     )
 
 
+class ChainStudyOptions(EntailmentStudyOptions):
+    """Options of the study of chains: the study of entailment's, for arguments of several steps."""
+
+    group: ClassVar = Group.SELECTION
+
+    rules: Words = Field(
+        ("rdfs2", "rdfs3", "rdfs9"),
+        description="Rules that chains begin with, separated by commas: rdfs2, 3, 5, 7, 9 or 11; further steps are "
+        "sub-classes, of rdfs5 and rdfs7 sub-properties.",
+    )
+    depth: int = Field(3, ge=1, le=10, description="Steps of the longest chains; items with shorter ones are left out.")
+    axioms: Annotated[
+        tuple[Literal["inverse", "symmetric", "transitive", "disjoint"], ...], BeforeValidator(separated)
+    ] = Field(
+        (),
+        description="Also ask what follows from inverse, symmetric and transitive properties, and what must not from "
+        "disjoint classes; separated by commas.",
+    )
+    forms: Annotated[tuple[Literal["plain", "paraphrased", "shuffled"], ...], BeforeValidator(separated)] = Field(
+        ("plain", "paraphrased", "shuffled"),
+        min_length=1,
+        description="How premises are put: in order, in other words, or shuffled among facts of others; separated by "
+        "commas.",
+    )
+    pairs: int = Field(2, ge=2, description="Pairs of pseudowords for each rule, drawn by --seed.")
+    cluster: str = Field(
+        "",
+        description=f"{SAMPLE}: item (in all its texts), pair (of pseudowords), rule, subject or answer; by default "
+        "item.",
+        json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark,
+    )
+
+
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
-    "soft_conjunction", "learnt",
+    "soft_conjunction", "learnt", "score", "bos", "cross_validate", "folds",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
+DECIDED_BY_CHAINS = (
+    *DECIDED_BY_ENTAILMENT, "wordings", "soft", "soft_init", "loss", "epochs", "learning_rate", "batch_size", "memory",
+)  # fmt: skip
+"""And those of memory and learnt tokens, without which chains are asked."""

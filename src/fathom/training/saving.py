@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from fathom.errors import BadInput, RunFailed
 from fathom.reading import check_file, is_there
 from fathom.store.files import whole_file, write_text
 
+LARGEST_PUBLISHED = 1 << 28
+"""Bytes of published weights, unpacked."""
 State = dict[str, Any]
 """Tensors, numbers, texts, and lists and mappings of these: what a checkpoint may hold."""
 
@@ -110,3 +113,25 @@ def set_random_state(state: State) -> None:
     torch.set_rng_state(state["torch" if "torch" in state else "cpu"].cpu())
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"].cpu())
+
+
+def published_tensors(path: Path, expected: str) -> dict[str, torch.Tensor]:
+    """The tensors of a checkpoint that others wrote, by name, or those below its key "model"; nothing in it is run.
+
+    :param expected: what the message of any other file says that it should be.
+    :raises BadInput: no file, too large, or something else.
+    """
+    check_file(path)
+    try:
+        with zipfile.ZipFile(path) as packed:
+            size = sum(entry.file_size for entry in packed.infolist())
+        if size > LARGEST_PUBLISHED:
+            raise ValueError(f"{size:,} bytes")
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        found = content.get("model", content)
+        if not found or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+            raise TypeError("no tensors by name")
+    except Exception as error:  # whatever a stranger's file makes zipfile and torch raise
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"[:100]
+        raise BadInput(f"{path}: expected {expected}, found something else ({said})") from error
+    return {str(name): tensor for name, tensor in found.items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
+from fathom.building.ontology.axioms import gather_axioms
 from fathom.building.ontology.gathering import (
     Classes,
     Properties,
@@ -31,6 +32,7 @@ from fathom.building.ontology.omissions import (
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
+from fathom.formats.axioms import Axioms, write_axioms
 from fathom.formats.ontoprobe import (
     LEAST_ITEMS,
     SPLIT_SIZES,
@@ -54,7 +56,7 @@ _ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
 
 
 class Built(NamedTuple):
-    """:param tasks: items of each; 0 where there are too few.
+    """:param tasks: items of each.
     :param defaults: labels whose pattern is the default.
     :param from_iris: labels that are ends of IRIs, as nothing else names what has them.
     """
@@ -85,8 +87,8 @@ def build_ontology(
     :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
     :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
     :param naming: which labels are read.
-    :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or too few items
-        for every task; nothing is written.
+    :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or no item of any
+        task; nothing is written.
     :raises MadeBefore: the same call has made *out*.
     """
     asked = {"endpoints": [endpoint.name for endpoint in endpoints], "instances": instances, "seed": seed}
@@ -101,15 +103,18 @@ def build_ontology(
     notes = Notes()
     notes.add_all(not_read(inputs), "files in folders are in a syntax that is not read")
     sampling = Sampling(instances, seed)
-    classes, properties, triples = _gather(files, endpoints, out.parent, given, sampling, naming, notes, progress)
+    classes, properties, axioms, triples = _gather(
+        files, endpoints, out.parent, given, sampling, naming, notes, progress
+    )
     notes.add_all(unknown_patterns(given, properties.found), f"names in {patterns} are of no property")
     tasks = _tasks(classes, properties, seed)
-    enough = _large_enough(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
-    counts = {task: len(enough.get(task, ())) for task in TASKS}
+    some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
+    counts = {task: len(some.get(task, ())) for task in TASKS}
     called = [*classes.from_iris, *properties.from_iris]
     built = Built(out, classes.found, properties.found, counts, properties.defaults, notes, called)
     with whole_folder(out) as folder:
-        write_ontoprobe(folder, built.classes, built.properties, built.defaults, enough)
+        write_ontoprobe(folder, built.classes, built.properties, built.defaults, some)
+        write_axioms(folder, axioms)
         about = _manifest(built, files, endpoints, triples, instances, seed)
         write_json(folder / "manifest.json", about | _labels_read(built, naming))
         sign(folder, made)
@@ -125,7 +130,7 @@ def _gather(
     naming: Naming,
     notes: Notes,
     progress: Progress,
-) -> tuple[Classes, Properties, int]:
+) -> tuple[Classes, Properties, Axioms, int]:
     """What all sources together hold, and how many triples of the files are kept.
 
     :param place: where a large store may lie meanwhile.
@@ -141,10 +146,12 @@ def _gather(
             intake.tell(notes)
         classes = gather_classes(sources, sampling, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
+        axioms = gather_axioms(sources, classes.found, properties.found, notes)
+        intake.tell_bare(notes, classes.label_of)
         if classes.bare or properties.bare:
             intake.tell_languages(notes)
         _note_omissions(sources, files, notes)
-    return classes, properties, triples
+    return classes, properties, axioms, triples
 
 
 def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Notes) -> None:
@@ -206,19 +213,23 @@ def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], faults: list[s
     refuse(faults)
 
 
-def _large_enough(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:
+def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:
     """The tasks that can be asked. :raises BadInput: there is none."""
-    enough = {task: rows for task, rows in tasks.items() if len(rows) >= LEAST_ITEMS}
-    few = [f"{task} has {len(rows)}" for task, rows in tasks.items() if task not in enough]
-    least = (
-        f"{LEAST_ITEMS} items are needed ({SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test)"
-    )
-    if not enough:
+    some = {task: rows for task, rows in tasks.items() if rows}
+    none = ", ".join(task for task in tasks if task not in some)
+    if not some:
         advice = f"load more with --input{', or see what was left out' if notes else ''}"
-        raise BadInput([f"{sources}: too few items for every task: {least}; {', '.join(few)}; {advice}", *notes])
+        raise BadInput([f"{sources}: no items for any task ({none}): {advice}", *notes])
+    if none:
+        notes.append(f"tasks left out, as nothing is stated that they could ask for: {none}")
+    few = [f"{task} has {len(rows)}" for task, rows in some.items() if len(rows) < LEAST_ITEMS]
     if few:
-        notes.append(f"tasks left out: {', '.join(few)}; {least}")
-    return enough
+        held_out = f"{SPLIT_SIZES['train']} to train, {SPLIT_SIZES['dev']} to validate, 1 to test"
+        notes.append(
+            f"tasks with fewer than {LEAST_ITEMS} items ({held_out}): {', '.join(few)}; all their items are asked, and "
+            "learnt templates (--soft) need --cross-validate"
+        )
+    return some
 
 
 def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:

@@ -7,7 +7,7 @@ part of an intersection that it is equal to (scm-int), and above each part of a 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fathom.building.ontology.hierarchy import Edges, Step, chain
@@ -55,10 +55,15 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
     return ClassSteps(list(dict.fromkeys(kept)), list(pairs))
 
 
-def note_inconsistent(sources: Sequence[Source], edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
-    """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
+Disjoint = Mapping[str, Collection[int]]
+"""Of each class the numbers of the groups that it is in, no two classes of which have an instance in common."""
+
+
+def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], notes: Notes) -> Disjoint:
+    """What is stated to be disjoint; a note names what is said to be disjoint with itself."""
     groups: dict[str, set[int]] = defaultdict(set)
     of_list: dict[str, int] = {}
+    alone: dict[str, None] = {}
     for row in rows_of_lists(sources, "disjoint_classes", notes):
         number = len(of_list)
         if "group" in row:
@@ -67,16 +72,24 @@ def note_inconsistent(sources: Sequence[Source], edges: Edges, label_of: Mapping
             of_list[f"{row['class']} {row['other']}"] = number
             groups[row["class"]].add(number)
             groups[row["other"]].add(number)
+        else:
+            alone[label_of.get(row["class"], row["class"])] = None
+    notes.add_all(list(alone), "classes are said to be disjoint with themselves, and cannot have instances")
+    return groups
+
+
+def note_inconsistent(groups: Disjoint, edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
+    """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
     found = [
         f"{one_line(label)} ({', '.join(label_of.get(other, other) for other in pair)})"
         for iri, label in label_of.items()
-        if groups and (pair := _disjoint([iri, *chain(iri, edges)], groups))
+        if groups and (pair := disjoint_pair([iri, *chain(iri, edges)], groups))
     ]
     notes.add_all(found, "classes are below two that are disjoint, and cannot have instances")
 
 
-def _disjoint(above: Sequence[str], groups: Mapping[str, Collection[int]]) -> tuple[str, str] | None:
-    """Two classes of a chain that are in one group."""
+def disjoint_pair(above: Iterable[str], groups: Disjoint) -> tuple[str, str] | None:
+    """Two of some classes that are in one group."""
     first: dict[int, str] = {}
     for iri in above:
         for number in groups.get(iri, ()):

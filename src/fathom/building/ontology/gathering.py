@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fathom.building.ontology.closure import class_steps, note_inconsistent
+from fathom.building.ontology.closure import Disjoint, class_steps, disjoint_classes, disjoint_pair, note_inconsistent
 from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, name_of, one_line
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
-from fathom.building.ontology.sides import gather_sides
-from fathom.building.ontology.sources import Progress, Source, query_text, rows_of
+from fathom.building.ontology.sides import SIDES, gather_sides
+from fathom.building.ontology.sources import Drawn, Progress, Source, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
@@ -70,24 +70,31 @@ def gather_classes(
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     edges = _class_edges(sources, holders, label_of, notes)
     found = []
-    sample = _Sample(label_of | twins, edges)
-    values = {"seed": sampling.seed, "size": sampling.size, **naming.values()}
+    disjoint = disjoint_classes(sources, label_of, notes)
+    note_inconsistent(disjoint, edges, label_of, notes)
+    sample = _Sample(label_of | twins, edges, disjoint)
+    drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
-        rows = rows_of(holders[iri], "instances", **{"class": iri}, **values)
-        names = sample.of(list(rows)[: sampling.size])
+        rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
+        names = sample.of(rows[: sampling.size])
         found.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     if sample.nameless:
         notes.append(f"{sample.nameless:,} instances have a label without letters or digits: left out")
+    notes.add_all(
+        list(sample.impossible),
+        "sampled instances are of two classes that are disjoint: one of these is a wrong answer",
+    )
     return Classes(found, label_of, sample.types, from_iris, bare)
 
 
 class _Sample:
     """Collects instances by name, with all that they are stated to be."""
 
-    def __init__(self, label_of: Mapping[str, str], edges: Edges) -> None:
-        self._label_of, self._edges = label_of, edges
+    def __init__(self, label_of: Mapping[str, str], edges: Edges, disjoint: Disjoint) -> None:
+        self._label_of, self._edges, self._disjoint = label_of, edges, disjoint
+        self.impossible: dict[str, None] = {}
         self._above: dict[str, tuple[str, ...]] = {}
         self.types: dict[str, tuple[str, ...]] = {}
         self.nameless = 0
@@ -108,10 +115,21 @@ class _Sample:
                 continue
             names[name] = None
             stated = dict.fromkeys(self.types.get(clean(name), ()))
-            for iri in sorted(row.get("types", "").split(" ")):
+            types = sorted(row.get("types", "").split(" "))
+            self._check(name, types)
+            for iri in types:
                 stated |= dict.fromkeys((self._label_of[iri],) if iri in self._label_of else self.above(iri))
             self.types[clean(name)] = tuple(stated)
         return tuple(names)
+
+    def _check(self, name: str, types: Sequence[str]) -> None:
+        """Notes an instance of disjoint classes."""
+        if not self._disjoint or len(types) < 2:
+            return
+        above = dict.fromkeys(iri for type_ in types for iri in (type_, *chain(type_, self._edges)))
+        if pair := disjoint_pair(above, self._disjoint):
+            said = ", ".join(self._label_of.get(iri, iri) for iri in pair)
+            self.impossible[f"{name} ({said})"] = None
 
 
 def _class_edges(
@@ -127,9 +145,7 @@ def _class_edges(
         outside((iri for pair in same for iri in pair), declared),
         "names in owl:equivalentClass are of no class here, and only help to find domains and ranges",
     )
-    edges = checked_edges(steps, label_of, "classes", notes, same)
-    note_inconsistent(sources, edges, label_of, notes)
-    return edges
+    return checked_edges(steps, label_of, "classes", notes, same)
 
 
 def _in_use(iris: Sequence[str], deprecated: Collection[str], kind: str, notes: Notes) -> list[str]:
@@ -153,18 +169,19 @@ def gather_properties(
     inverses = _inverses(sources, home)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
     edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes)
-    answers, named = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, naming, notes)
+    sides = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, naming, notes)
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
-        domains, ranges = answers.get((iri, "domain"), ()), answers.get((iri, "range"), ())
+        domains, ranges = (sides.answers.get((iri, side), ()) for side in SIDES)
         if above or domains or ranges:
-            found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label]))
+            own = tuple(side for side in SIDES if (iri, side) in sides.one_of)
+            found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
-    _note_outside(sources, outside((*named, *(iri for step in stated for iri in step)), labels), notes)
+    _note_outside(sources, outside((*sides.named, *(iri for step in stated for iri in step)), labels), notes)
     defaults = {label for label, pattern in written.items() if pattern is None and label in used}
     return Properties(found, defaults, [label for label in from_iris if label in used], bare)
 

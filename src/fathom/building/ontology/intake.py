@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from fathom.building.ontology.labels import Naming
@@ -70,6 +70,8 @@ class Intake:
         self._left: Counter[str] = Counter()
         self._texts: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
+        self._bare: Counter[str] = Counter()
+        self._bare_labels: dict[str, None] = {}
 
     def take(self, quads: Iterable[Any], is_kept: Callable[[Any], bool]) -> Iterator[Any]:
         """Statements for the store.
@@ -80,9 +82,12 @@ class Intake:
         import pyoxigraph
 
         self._make, self._graph, self._literal = pyoxigraph.Quad, pyoxigraph.DefaultGraph(), pyoxigraph.Literal
+        self._blank = pyoxigraph.BlankNode
         self._a, self._below, self._class = map(pyoxigraph.NamedNode, (TYPE, _SUBCLASS, _CLASS))
         for quad in quads:
             predicate = quad.predicate.value
+            if isinstance(quad.subject, self._blank):
+                self._see_bare(predicate, quad.object)
             if predicate in self._namings:
                 if self._is_label(quad.object):
                     yield self._plain(quad)
@@ -102,6 +107,18 @@ class Intake:
         notes.add_kinds(self._kinds(self._texts), "texts where a class, property or thing belongs are left out")
         notes.add_kinds(self._kinds(self._left), "axioms that no task asks for are not read")
 
+    def tell_bare(self, notes: Notes, classes: Collection[str]) -> None:
+        """What has no IRI, and so cannot be known again: things of these classes, and whatever has a label."""
+        found = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
+        notes.add_kinds(found, "things without an IRI (blank nodes) are left out")
+        notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
+
+    def _see_bare(self, predicate: str, object_: Any) -> None:
+        if predicate in (TYPE, _INSTANCE_OF) and not isinstance(object_, self._literal):
+            self._bare[object_.value] += 1
+        elif predicate in self._namings and self._reads(object_):
+            self._bare_labels[object_.value] = None
+
     def tell_languages(self, notes: Notes) -> None:
         """Where classes or properties have no label that is read: which others there are."""
         if self._languages:
@@ -110,10 +127,13 @@ class Intake:
             reads = f"--language {self._languages.most_common(1)[0][0]} reads those of one"
             notes.append(f"labels in other languages are left out: {', '.join(told)}{more}; {reads}")
 
+    def _reads(self, object_: Any) -> bool:
+        return isinstance(object_, self._literal) and self._naming.reads(object_.language)
+
     def _is_label(self, object_: Any) -> bool:
         if not isinstance(object_, self._literal):
             return False
-        if self._naming.reads(object_.language):
+        if self._reads(object_):
             return True
         self._languages[str(object_.language).lower()] += 1
         return False

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from fathom.building.ontology.notes import Notes
-from fathom.building.ontology.sources import Row
+from fathom.building.ontology.sources import Row, places_of
 from fathom.errors import refuse
 from fathom.formats.ontoprobe import clean, has_words
 
@@ -65,10 +65,7 @@ class Naming(NamedTuple):
 
     def values(self) -> dict[str, object]:
         """What the queries' places ``$language`` and ``$namings`` stand for."""
-        return {
-            "language": self.language,
-            "namings": " ".join(f"(<{iri}> {place})" for place, iri in enumerate(self.iris())),
-        }
+        return {"language": self.language, "namings": places_of(self.iris())}
 
     def reads(self, language: str | None) -> bool:
         """Whether labels of a language count, None for those without one."""

@@ -70,7 +70,8 @@ def note_imports(sources: Sequence[Source], files: Collection[str], notes: Notes
     notes.add_all(
         lacking, "ontologies that are imported are in none of the files (nothing is fetched; give them with --input)"
     )
-    for cycle in cycles(edges_of(steps)):
+    alone = [(one,) for one in dict.fromkeys(below for below, above in steps if below == above)]
+    for cycle in (*alone, *cycles(edges_of(steps))):
         notes.append(f"imports come back to where they began: {' → '.join((*cycle, cycle[0]))}; each file is read once")
 
 

@@ -1,8 +1,8 @@
 """Domains and ranges: which classes are the right answers, by what vocabularies state, include or constrain.
 
 Several ``rdfs:domain`` hold together (rdfs2): the finest of them are right. The parts of an ``owl:unionOf``, and all
-that schema.org includes, are alternatives: each is right, but for those within another. Wikidata's constraints are
-alternatives, too, and as in the paper there is a domain where one of them holds the others.
+that schema.org includes or Wikidata's type constraints name, are alternatives: each is right, but for those within
+another.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ Above = Mapping[str, Collection[str]]
 
 class Sides(NamedTuple):
     """:param answers: labels of the classes that are right, by property and side, where there are any.
+    :param one_of: which of those are alternatives: of a class there or of another one.
     :param named: whatever has an ``rdfs:domain`` or ``rdfs:range``.
     """
 
     answers: dict[Side, tuple[str, ...]]
+    one_of: set[Side]
     named: set[str]
 
 
@@ -64,20 +66,20 @@ def gather_sides(
     constrained = _grouped(_known(_as_one(constraints), named, home, known, outside))
     above = {found.label: set(found.superclasses) for found in classes}
     answers: dict[Side, tuple[str, ...]] = {}
+    one_of: set[Side] = set()
     ambiguous: dict[str, None] = {}
     for property_, side in product(properties, SIDES):
         ways = _ways((property_, side), stated, included, constrained, inverses)
-        by_constraint = ways is constrained.get((property_, side))
-        right = () if by_constraint and len(widest(ways[0], above)) > 1 else holding_together(ways, above)
-        if right:
+        if right := holding_together(ways, above):
             answers[property_, side] = right
+            one_of |= {(property_, side)} if is_one_of(ways, above) else set()
         elif names := dict.fromkeys(name for way in ways for name in way if name != _ANOTHER):
             ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
     if not (stated or included or constrained) and properties:
         notes.append("no property has a domain or a range")
     notes.add_all(list(outside), "classes named as domain or range are not in the list of classes")
     notes.add_all(list(ambiguous), "domains or ranges name several classes, none above the others")
-    return Sides(answers, {row["property"] for row in domains})
+    return Sides(answers, one_of, {row["property"] for row in domains})
 
 
 def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str, ...]:
@@ -85,13 +87,24 @@ def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str
 
     :returns: nothing where several ways are left and none is a single class.
     """
+    finest = _finest(ways, above)
+    chosen = finest[0] if len(finest) == 1 else [way[0] for way in finest if len(way) == 1]
+    equal = [other for name in chosen for other in above.get(name, ()) if name in above.get(other, ())]
+    return tuple(name for name in dict.fromkeys((*chosen, *sorted(equal))) if name != _ANOTHER)
+
+
+def is_one_of(ways: Sequence[Collection[str]], above: Above) -> bool:
+    """Whether the right answers are alternatives, such as the parts of a union: that none of them by itself follows."""
+    finest = _finest(ways, above)
+    return len(finest) == 1 and not all(_finer([one], [other], above) for one in finest[0] for other in finest[0])
+
+
+def _finest(ways: Sequence[Collection[str]], above: Above) -> list[list[str]]:
     finest: list[list[str]] = []
     for way in (widest(way, above) for way in ways):
         if not any(_finer(other, way, above) for other in finest):
             finest = [other for other in finest if not _finer(way, other, above)] + [way]
-    chosen = finest[0] if len(finest) == 1 else [way[0] for way in finest if len(way) == 1]
-    equal = [other for name in chosen for other in above.get(name, ()) if name in above.get(other, ())]
-    return tuple(name for name in dict.fromkeys((*chosen, *sorted(equal))) if name != _ANOTHER)
+    return finest
 
 
 def widest(names: Collection[str], above: Above) -> list[str]:

@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
+from fathom.building.ontology.instances import Instances
 from fathom.building.ontology.notes import Notes
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
@@ -74,6 +75,21 @@ KEPT = frozenset(
 _ENDINGS = f"{', '.join(KINDS)}, each plain, .gz or .bz2"
 
 
+class Drawn(NamedTuple):
+    """Which instances of a class are wanted.
+
+    :param seed: decides their order.
+    :param size: at most so many.
+    :param namings: IRIs of properties that give labels, the best first.
+    :param language: of these labels.
+    """
+
+    seed: int
+    size: int
+    namings: tuple[str, ...]
+    language: str
+
+
 class Source(Protocol):
     """Something that answers the queries of this package."""
 
@@ -85,10 +101,25 @@ class Source(Protocol):
         """All solutions, in the query's order. :raises BadInput: it cannot be asked."""
         ...
 
+    def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
+        """What the query ``instances`` gives for one class. :raises BadInput: it cannot be asked."""
+        ...
+
 
 def query_text(name: str, **values: object) -> str:
     """A query of :data:`QUERIES`, its ``$`` places filled."""
     return _template(name).substitute(values)
+
+
+def instances_query(class_: str, drawn: Drawn) -> str:
+    """The query ``instances`` for one class."""
+    about = drawn._asdict() | {"namings": places_of(drawn.namings)}
+    return query_text("instances", **{"class": class_}, **about)
+
+
+def places_of(namings: Sequence[str]) -> str:
+    """What the queries' place ``$namings`` stands for: IRIs of properties that give labels, each with its place."""
+    return " ".join(f"(<{iri}> {place})" for place, iri in enumerate(namings))
 
 
 @cache
@@ -116,6 +147,7 @@ class LocalStore:
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store
+        self._drawing: dict[Drawn, Instances] = {}
 
     def __len__(self) -> int:
         """Triples."""
@@ -135,9 +167,17 @@ class LocalStore:
         for solution in solutions:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
+    def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
+        """As :meth:`rows` gives them for the query ``instances``, found more quickly."""
+        if drawn not in self._drawing:
+            self._drawing[drawn] = Instances(self._store, *drawn)
+        return self._drawing[drawn].of(class_)
+
     def close(self) -> None:
         """Let go of the store, so that its files can be removed."""
         self._store = None
+        for drawing in self._drawing.values():
+            drawing.close()
 
 
 def find_files(inputs: Sequence[Path]) -> list[Path]:
@@ -279,6 +319,10 @@ class Endpoint:
             seen |= page
             yield from found
             start += len(found)
+
+    def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
+        """See :class:`Source`."""
+        return self.rows(instances_query(class_, drawn))
 
     def _solutions(self, query: str) -> list[Row]:
         answer = self._ask(query)

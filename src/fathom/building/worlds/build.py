@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from fathom.building.worlds.constructions import Materials, Options, make, why_n
 from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, column_set, parse_variants
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
-from fathom.errors import BadInput
+from fathom.errors import BadInput, MadeBefore
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from fathom.reading import Json, as_read_back, json_file, parquet_file, stands
+from fathom.reading import Json, json_file, parquet_file, stands
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
+from fathom.store.made import in_the_way, is_whole, made_by, sign
 
 FORMAT = 1
 _COUNTS = {
@@ -65,27 +67,37 @@ def build_worlds(
     manifests = []
     for done, variant in enumerate(chosen):
         progress(done, len(chosen))
-        manifest = _made_before(out, variant, materials, name)
-        if manifest is None:
-            world = make(variant, materials)
-            manifest = _manifest(world, materials, name)
-            with whole_folder(out / str(variant)) as folder:
-                write_world(world, folder)
-                write_json(folder / "manifest.json", manifest)
-        manifests.append(manifest)
+        manifests.append(_world_in(out / str(variant), variant, materials, name))
     progress(len(chosen), len(chosen))
     return manifests
+
+
+def _world_in(place: Path, variant: Variant, materials: Materials, name: str) -> Json:
+    """:returns: its manifest, of the world made now or before."""
+    identity = _identity(variant, materials, name)
+    if is_whole(place, _made(identity)):
+        return dict(json_file(place / "manifest.json"))
+    with whole_folder(place) as folder:
+        world = make(variant, materials)
+        write_world(world, folder)
+        manifest = _manifest(world, identity)
+        write_json(folder / "manifest.json", manifest)
+        sign(folder, _made(identity))
+    return manifest
+
+
+def _made(identity: Json) -> Json:
+    return made_by("build worlds", {}, identity=identity)
 
 
 def refuse(materials: Materials, out: Path, variants: Sequence[Variant], name: str = "") -> None:
     """:raises BadInput: with all that stands in the way."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: choose another --out")
-    faults = [
-        f"{out / str(variant)} is there already, made otherwise: delete it, or choose another --out"
-        for variant in variants
-        if (out / str(variant)).exists() and _made_before(out, variant, materials, name) is None
-    ]
+    faults = []
+    for variant in variants:
+        with suppress(MadeBefore):
+            faults += in_the_way(out / str(variant), _made(_identity(variant, materials, name)))
     faults += unwritable(materials.graph)
     impossible = {variant: found for variant in variants if (found := why_not(variant, materials))}
     faults += dict.fromkeys(fault for found in impossible.values() for fault in found)
@@ -129,21 +141,10 @@ _SPANS = pa.schema(
 )
 
 
-def _made_before(out: Path, variant: Variant, materials: Materials, name: str) -> Json | None:
-    """The manifest of a world that the same call has made; None where there is none."""
-    try:
-        manifest = json_file(out / str(variant) / "manifest.json")
-    except BadInput:
-        return None
-    wanted = as_read_back(_identity(variant, materials, name))
-    same = isinstance(manifest, dict) and all(manifest.get(key) == value for key, value in wanted.items())
-    return manifest if same else None
-
-
-def _manifest(world: World, materials: Materials, name: str) -> Json:
+def _manifest(world: World, identity: Json) -> Json:
     """Nothing in it depends on the day or the place, so that the same command gives the same bytes."""
     return {
-        **_identity(world.variant, materials, name),
+        **identity,
         "content_hash": world.graph.content_hash,
         "counts": world.counts,
         "notes": list(world.notes),

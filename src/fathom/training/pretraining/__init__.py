@@ -52,7 +52,21 @@ def pretrain(
     digest = None if data.graph is None else data.graph.content_hash
     made_so = made_by("kgc pretrain", options.model_dump(mode="json"), files=sources, data=digest)
     graph = _check(data, options, in_the_way(out, made_so))
-    texts = read_texts(graph, data.name, sources, options.max_texts, options.seed)
+    with whole_folder(out) as folder:
+        summary = _pretrain_into(folder, graph, data.name, sources, options, on_progress)
+        sign(folder, made_so)
+    return summary
+
+
+def _pretrain_into(
+    folder: Path,
+    graph: KnowledgeGraph,
+    name: str,
+    sources: Sequence[str | Path],
+    options: PretrainOptions,
+    on_progress: OnProgress | None,
+) -> Json:
+    texts = read_texts(graph, name, sources, options.max_texts, options.seed)
     special = SENTINELS if options.kind == "t5" else ()
     tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
     told = statements(graph, options.contaminate)
@@ -60,7 +74,7 @@ def pretrain(
     made = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
     summary = {
         "options": options.model_dump(mode="json"),
-        "data": {"name": data.name, "content_hash": graph.content_hash},
+        "data": {"name": name, "content_hash": graph.content_hash},
         "sources": texts.read,
         "texts": len(texts.texts),
         "left_out": {"texts": texts.left_out, "why": "they name both ends of a triple outside of the training split"},
@@ -75,10 +89,8 @@ def pretrain(
         "curve": [point._asdict() for point in made.curve],
         "version": fathom.__version__,
     }
-    with whole_folder(out) as folder:
-        save(made.network, tokenizer, LONGEST, folder)
-        write_json(folder / "pretraining.json", summary)
-        sign(folder, made_so)
+    save(made.network, tokenizer, LONGEST, folder)
+    write_json(folder / "pretraining.json", summary)
     return summary
 
 

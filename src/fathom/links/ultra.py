@@ -1,0 +1,261 @@
+"""ULTRA: a graph network with one set of weights for all graphs (Galkin et al. 2024, "Towards Foundation Models for
+Knowledge Graph Reasoning"). It knows no names, no texts and no vectors of entities: it can infer and cannot remember.
+
+A question (given, relation, ?) is answered in two passes of messages. In the graph of relations (which share a head, a
+tail, or a head and a tail) each relation gets a vector that depends on the relation asked for; in the graph of entities
+these vectors carry messages from the given entity to all others, whose last states are scored. Both passes are
+generalised Bellman-Ford iterations (Zhu et al. 2021, NBFNet) with DistMult messages and sums. See
+docs/methods/link-prediction.md for the equations, and for two conventions of the published weights: a node hears from
+the node that its edge leads to, and a question for a head reads the relations as one for a tail does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph, Places
+from fathom.errors import BadInput
+from fathom.links import base
+from fathom.links.options import Ultra
+from fathom.links.ranking import blocks, rank_links
+from fathom.models.base import Identity
+from fathom.probes.base import Facts
+from fathom.reading import opened
+from fathom.scoring.rows import Found
+from fathom.store.predictions import Scoring
+from fathom.training.saving import TrainingFolder, published_tensors
+
+WIDTH, LAYERS = 64, 6
+"""Of the published models."""
+WAYS = 4
+"""How two relations can meet: they share heads, tails, heads of the one and tails of the other, or the reverse."""
+CELLS = {"cpu": 2**22, "cuda": 2**27}
+"""Numbers of the states of all nodes that are held at a time."""
+
+
+class Predictor(base.Predictor):
+    """See :class:`fathom.links.base.Predictor`. Nothing is trained: its edges are the training triples of the graph it
+    is asked about.
+
+    :raises BadInput: the file does not hold the weights of ULTRA.
+    """
+
+    scoring = Scoring("plausibility", "score")
+    options: Ultra
+    network: _Network
+
+    def __init__(self, graph: KnowledgeGraph, options: Ultra, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        torch.manual_seed(options.seed)
+        self.network = _Network()
+        if source is None:
+            self.identity = Identity(options.weights, None, "float32", _digest(Path(options.weights)))
+            if options.init == "pretrained":
+                self.network.load_state_dict(_published(Path(options.weights), self.network.state_dict()))
+        self.network.to(device).eval()
+        self.relations = len(graph.relations)
+        """Those of the graph; each has an inverse, which stands so many places behind it."""
+
+    @classmethod
+    def check(cls, options: Ultra) -> None:
+        """:raises BadInput: no such file, or another one."""
+        _published(Path(options.weights), _Network().state_dict())
+
+    def train(self, folder: Path, progress: base.Progress) -> Facts:
+        """Nothing is learnt: the folder keeps the weights."""
+        TrainingFolder(folder).keep_weights(self.network)
+        return {"why": "nothing to train"}
+
+    def prepare(self, progress: base.Progress) -> None:
+        """The vectors of all relations, for each that can be asked for."""
+        head, relation, tail = self.graph.columns(self.graph.training)
+        starts, ends = np.concatenate([head, tail]), np.concatenate([tail, head])
+        kinds = np.concatenate([relation, relation + self.relations])
+        nodes = len(self.graph.entities)
+        self.edges = Edges.of(starts, kinds, ends, (2 * self.relations, nodes), self.device)
+        between = Edges.between(starts, kinds, ends, (2 * self.relations, nodes), self.device)
+        size = self._block(2 * self.relations)
+        asked = torch.split(torch.arange(self.relations, device=self.device), size)
+        self.vectors = torch.cat([self.network.relation_model(between, some) for some in asked])
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """Questions that are asked together are so many that the states of all nodes fit into memory."""
+        found = []
+        for some in blocks(links, self._block(len(self.graph.entities))):
+            found += rank_links(self.scores(some), some, top, keep_scores)
+        return found
+
+    def scores(self, links: Links) -> Tensor:
+        """Of every entity for each question, shape (n, entities); they mean something in one question's order alone."""
+        given, relation = (torch.from_numpy(column).to(self.device) for column in (links.given, links.relation))
+        asked = relation + self.relations * torch.from_numpy(links.inverse).to(self.device)
+        vectors = self.vectors[relation].transpose(0, 1)
+        scores: Tensor = self.network.entity_model(self.edges, given, asked, vectors)
+        return scores
+
+    def _block(self, nodes: int) -> int:
+        return max(1, CELLS.get(self.device.type, CELLS["cuda"]) // (nodes * WIDTH))
+
+    def notes(self) -> list[str]:
+        """What it can see."""
+        return ["reads edges alone: neither names nor descriptions, and no vector of an entity"]
+
+
+class Edges(NamedTuple):
+    """Typed edges, for messages from where they lead to where they start.
+
+    :param nodes: how many there are.
+    :param of_kind: for each kind of edge the nodes that such edges start at, and a matrix that sums over where they
+        lead, shape (those nodes, all nodes); None for a kind without edges.
+    """
+
+    nodes: int
+    of_kind: Sequence[tuple[Tensor, Tensor] | None]
+
+    @classmethod
+    def of(cls, starts: Places, kinds: Places, ends: Places, shape: tuple[int, int], device: torch.device) -> Edges:
+        """:param shape: number of kinds and of nodes."""
+        order = np.argsort(kinds, kind="stable")
+        bounds = np.searchsorted(kinds[order], np.arange(shape[0] + 1))
+        rows = (order[first:last] for first, last in pairwise(bounds))
+        of_kind = [_summing(starts[some], ends[some], shape[1], device) if len(some) else None for some in rows]
+        return cls(shape[1], of_kind)
+
+    @classmethod
+    def between(
+        cls, starts: Places, kinds: Places, ends: Places, shape: tuple[int, int], device: torch.device
+    ) -> Edges:
+        """Of the graph of relations: between two kinds of edges that have a node in common, in each of four ways."""
+
+        ones = np.ones(len(kinds), np.float32)
+        heads, tails = (scipy.sparse.csr_matrix((ones, (kinds, nodes)), shape) for nodes in (starts, ends))
+        pairs = (heads, heads), (tails, tails), (heads, tails), (tails, heads)
+        met = [(one @ other.T).nonzero() for one, other in pairs]
+        ways = np.repeat(np.arange(WAYS), [len(rows) for rows, _ in met])
+        first, second = (np.concatenate(side).astype(np.int64) for side in zip(*met, strict=True))
+        return cls.of(first, ways, second, (WAYS, shape[0]), device)
+
+    def heard(self, states: Tensor, relations: Tensor) -> Tensor:
+        """The sum over each node's edges of the state at the other end times the vector of the edge's kind.
+
+        :param states: shape (nodes, n, d). :param relations: shape (kinds, n or 1, d).
+        :returns: shape (nodes, n, d).
+        """
+        flat, sums = states.flatten(1), torch.zeros_like(states)
+        for kind, at in zip(relations, self.of_kind, strict=True):
+            if at is not None:
+                nodes, summing = at
+                sums.index_add_(0, nodes, (summing @ flat).view(-1, *states.shape[1:]) * kind)
+        return sums
+
+
+def _summing(starts: Places, ends: Places, nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    places, row = np.unique(starts, return_inverse=True)
+    sums = scipy.sparse.csr_matrix((np.ones(len(row), np.float32), (row, ends)), (len(places), nodes))
+    with warnings.catch_warnings():  # torch says that its sparse matrices are new
+        warnings.simplefilter("ignore", UserWarning)
+        bounds, columns, values = (torch.from_numpy(part) for part in (sums.indptr, sums.indices, sums.data))
+        matrix = torch.sparse_csr_tensor(bounds, columns, values, list(sums.shape), device=device)
+    return torch.from_numpy(places).to(device), matrix
+
+
+class _Layer(nn.Module):
+    """One step of the iteration; what messages are multiplied with is an embedding, or made of given vectors.
+
+    :param ways: of the embedding; None for given vectors.
+    """
+
+    def __init__(self, ways: int | None) -> None:
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(WIDTH)
+        self.linear = nn.Linear(2 * WIDTH, WIDTH)
+        if ways is not None:
+            self.relation = nn.Embedding(ways, WIDTH)
+        else:
+            self.relation_projection = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, edges: Edges, states: Tensor, first: Tensor, relations: Tensor) -> Tensor:
+        """:param states: of all nodes, shape (nodes, n, d). :param first: those at the beginning."""
+        heard = edges.heard(states, relations) + first
+        new = self.layer_norm(self.linear(torch.cat([states, heard], dim=-1)))
+        return states + torch.relu(new)
+
+
+class _Iteration(nn.Module):
+    """Layers that begin with one node's state, all others zero."""
+
+    def __init__(self, ways: int | None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(_Layer(ways) for _ in range(LAYERS))
+
+    def run(self, edges: Edges, first: Tensor, relations: Callable[[_Layer], Tensor]) -> Tensor:
+        """:param first: states at the beginning. :param relations: of a layer, shape (kinds, n or 1, d)."""
+        states = first
+        for layer in self.layers:
+            assert isinstance(layer, _Layer)
+            states = layer(edges, states, first, relations(layer))
+        return states
+
+
+class _RelationModel(_Iteration):
+    def __init__(self) -> None:
+        super().__init__(WAYS)
+
+    def forward(self, edges: Edges, asked: Tensor) -> Tensor:
+        """:param asked: relations, shape (n,). :returns: the vector of each for each asked, (n, 2 × relations, d)."""
+        first = torch.zeros(edges.nodes, len(asked), WIDTH, device=asked.device)
+        first[asked, torch.arange(len(asked), device=asked.device)] = 1
+        return self.run(edges, first, lambda layer: layer.relation.weight[:, None]).transpose(0, 1)
+
+
+class _EntityModel(_Iteration):
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.mlp = nn.Sequential(nn.Linear(2 * WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, 1))
+
+    def forward(self, edges: Edges, given: Tensor, asked: Tensor, vectors: Tensor) -> Tensor:
+        """:param given, asked: entity and relation of each question, shape (n,).
+        :param vectors: of all relations for each question, shape (2 × relations, n, d).
+        :returns: shape (n, entities)."""
+        rows = torch.arange(len(given), device=given.device)
+        said = vectors[asked, rows]
+        first = torch.zeros(edges.nodes, len(given), WIDTH, device=given.device)
+        first[given, rows] = said
+        states = self.run(edges, first, lambda layer: layer.relation_projection(vectors))
+        return self.mlp(torch.cat([states, said.expand_as(states)], dim=-1))[..., 0].T  # type: ignore[no-any-return]
+
+
+class _Network(nn.Module):
+    """Its weights have the names that the published files give them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relation_model, self.entity_model = _RelationModel(), _EntityModel()
+
+
+def _published(file: Path, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
+    """:raises BadInput: the file holds something else."""
+    found = published_tensors(file, "weights of ULTRA, such as ultra_3g.pth")
+    shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+    if {name: tuple(tensor.shape) for name, tensor in found.items()} != shapes:
+        raise BadInput(
+            f"{file}: expected the {len(wanted)} weights of ULTRA ({LAYERS} layers, {WIDTH} wide), found {len(found)} "
+            f"others, such as {next(iter(found.keys() - shapes.keys()), 'one of another shape')}"
+        )
+    return found
+
+
+def _digest(file: Path) -> str:
+    with opened(file) as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()[:16]

@@ -1,0 +1,53 @@
+"""Options of the probes that have a model complete a text: vocabulary and generation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from fathom.options import CIRCUMSTANCE, Group
+from fathom.probes.options import FewShotOptions, Numbers
+
+
+class VocabularyOptions(FewShotOptions):
+    """Options of the vocabulary probe (LAMA)."""
+
+    group: ClassVar = Group.PROMPTS
+
+    templates: Numbers = Field(
+        (), description="Masked models: ask only these templates, counted from 0, separated by commas."
+    )
+    capitalize: bool = Field(
+        True, description="Masked models: write the first letter of every statement in upper case."
+    )
+
+
+class GenerationOptions(FewShotOptions):
+    """Options of the generation probe (KAMEL)."""
+
+    group: ClassVar = Group.PROMPTS
+
+    shots: int = Field(
+        5,
+        ge=0,
+        description="Answered questions of the relation (or lines, without questions) before the question, drawn "
+        "by --seed.",
+    )
+    questions: Path | None = Field(
+        None,
+        description="File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
+        " [X]; by default the data's own questions, else lines (head, relation, tail).",
+        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+    )
+    max_new_tokens: int = Field(
+        50, ge=1, description="Maximum tokens of an answer.", json_schema_extra=Group.SCORING.mark
+    )
+    separator: str = Field("; ", pattern=r"\S", description="What separates several answers.")
+    normalise: bool = Field(
+        True,
+        description="Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only "
+        "letter case.",
+        json_schema_extra=Group.SCORING.mark,
+    )

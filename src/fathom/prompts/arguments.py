@@ -1,0 +1,240 @@
+"""Arguments of several steps in words: facts of an ontology, something about a pseudoword, and what follows from all.
+
+"Singer is an artist . Artist is a person . <x> is a singer . Therefore, <x> is a particular [Y] ." has depth 2 and the
+right answer "person"; what follows from fewer or more facts is right, too, and taken out of the ranking. Depth 1 is the
+rule of :mod:`fathom.prompts.entailment` itself; further steps go up the sub-classes, of rdfs5 and rdfs7 the
+sub-properties. Each argument is put in three forms (:data:`FORMS`), and beside each stand texts that name the answer,
+too, but from which it does not follow (:data:`BROKEN`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from fathom.data.queries import Query, QuerySet, Relation, cardinality_of
+from fathom.data.templates import Sentence, capitalized
+from fathom.prompts.entailment import (
+    OF_PATTERN,
+    RuleItem,
+    RuleWording,
+    W,
+    X,
+    Y,
+    Z,
+    asked_of,
+    first_premise,
+    items,
+    pattern_space,
+    phrase_of,
+    second_premise,
+    space_of,
+)
+from fathom.prompts.ontology import LIMITED, RULES, with_article
+
+PLAIN, PARAPHRASED, SHUFFLED = "plain", "paraphrased", "shuffled"
+FORMS = (PLAIN, PARAPHRASED, SHUFFLED)
+"""Facts from the subject upwards, then the pseudoword; in other words; in an order by lot, among facts of others."""
+WHOLE = "whole"
+ANSWER_ALONE, OF_OTHERS, MISSING, ANOTHER = "answer's fact alone", "said of others", "a fact missing", "another begins"
+BROKEN = (ANSWER_ALONE, OF_OTHERS, MISSING, ANOTHER)
+"""The fact that names the answer alone; all, but about other pseudowords; all but the first fact (from depth 2 on);
+all, but with another item's class or property said of the pseudoword."""
+DISTRACTORS = 2
+"""Facts of others among those that are shuffled."""
+
+
+class Fact(NamedTuple):
+    """One premise in two wordings."""
+
+    plain: str
+    paraphrased: str
+
+    def said(self, form: str) -> str:
+        """:param form: one of :data:`FORMS`."""
+        return self.paraphrased if form == PARAPHRASED else self.plain
+
+
+class Argument(NamedTuple):
+    """What a rule is applied to, step by step.
+
+    :param item: of the rule.
+    :param facts: one for each step.
+    :param steps: ids of what follows from as many facts, from one on.
+    :param right: ids of all that is right in any case, *steps* among them.
+    """
+
+    item: RuleItem
+    facts: tuple[Fact, ...]
+    steps: tuple[str, ...]
+    right: frozenset[str]
+
+
+def arguments(
+    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str, depth: int
+) -> tuple[list[Argument], list[str]]:
+    """Those of *depth* steps, and why to the rule's other items there is none.
+
+    :param data: a folder's memorising tasks.
+    :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
+    """
+    whole = data.whole or data
+    found, left_out = items(whole, patterns, rule)
+    task = "subPropertyOf" if rule in ("rdfs5", "rdfs7") else "subClassOf"
+    above = {query.subject: query.gold for query in whole.by_relation().get(task, ()) if query.unscored is None}
+    phrases = {name: phrase_of(pattern) for name, pattern in patterns.get(task, {}).items()}
+    made, short = [], 0
+    for item in found:
+        names = _upwards(item.query.gold[0], above, depth)
+        answers = [phrases.get(name, "") for name in names] if rule == "rdfs7" else names
+        if len(names) < depth or not all(answers) or len(set(answers)) < depth:
+            short += 1
+            continue
+        right = {item.query.subject, *item.query.gold, *names, *(one for name in names for one in above.get(name, ()))}
+        if rule == "rdfs7":
+            right = {phrases.get(name, "") for name in right} | {phrase_of(item.pattern)}
+        links = [_link(rule, *step) for step in pairwise(names)]
+        made.append(Argument(item, (_first(rule, item), *links), tuple(answers), frozenset(right)))
+    notes = [f"{rule}: {short} of {len(found)} items are left out: their chains have fewer than {depth} steps"]
+    return made, [*left_out, *(notes if short else [])]
+
+
+def _upwards(name: str, above: Mapping[str, Sequence[str]], depth: int) -> list[str]:
+    """The name, the nearest above it, and so on, each once."""
+    found = [name]
+    while len(found) < depth and above.get(found[-1]) and above[found[-1]][0] not in found:
+        found.append(above[found[-1]][0])
+    return found
+
+
+def argument_queries(
+    data: QuerySet,
+    patterns: Mapping[str, Mapping[str, str]],
+    rules: Sequence[str],
+    depth: int,
+    forms: Sequence[str],
+    pairs: int,
+    seed: int,
+) -> QuerySet:
+    """Each argument of *data* at each depth up to *depth*, in each form, whole and broken, for each pair of
+    pseudowords. All depths are asked of the same items."""
+    queries: list[Query] = []
+    notes: list[str] = []
+    asked = {query.id for query in data.queries}
+    for rule in rules:
+        every, left_out = arguments(data, patterns, rule, depth)
+        notes += left_out
+        for number, one in enumerate(every):
+            if one.item.query.id in asked:
+                others = _Others(one, every[number + 1 :] + every[:number], seed)
+                queries += _of_argument(rule, one, others, depth, forms, pairs)
+    whole = data.whole or data
+    golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
+    spaces = {**data.candidates, pattern_space(patterns).name: pattern_space(patterns)}
+    used = {query.candidates for query in queries}
+    return replace(
+        whole,
+        queries=tuple(queries),
+        candidates={name: space for name, space in spaces.items() if name in used},
+        relations={rule: Relation(rule, rule, (), cardinality_of(golds[rule])) for rule in rules},
+        subsets={},
+        notes=(*whole.notes, *notes),
+        whole=None,
+    )
+
+
+class _Others:
+    """What other items lend to the texts of one.
+
+    :param every: the other arguments of the rule, those behind it first.
+    """
+
+    def __init__(self, own: Argument, every: Sequence[Argument], seed: int) -> None:
+        self.lot = f"{seed} {own.item.query.id}"
+        strange = [one for one in every if own.right.isdisjoint({*one.right, one.item.query.subject})]
+        self.another = strange[0] if strange else None
+        drawn = random.Random(self.lot).sample(strange, min(DISTRACTORS, len(strange)))
+        self.facts = [one.facts[0] for one in drawn]
+
+    def shuffled(self, facts: Sequence[tuple[str, Fact]]) -> list[Fact]:
+        """:param facts: each with its role: whatever stands in several texts stands in one order in all of them."""
+        every = [*facts, *((f"other {number}", fact) for number, fact in enumerate(self.facts))]
+        return [fact for _, fact in sorted(every, key=lambda one: random.Random(f"{self.lot} {one[0]}").random())]
+
+
+def _of_argument(
+    rule: str, argument: Argument, others: _Others, depth: int, forms: Sequence[str], pairs: int
+) -> Iterator[Query]:
+    query = argument.item.query
+    _, _, number = query.id.rpartition("/")
+    for pair in range(pairs):
+        for steps in range(1, depth + 1):
+            for form in forms:
+                for given, text in _texts(rule, argument, others, steps, form):
+                    about = {"rule": rule, "task": RULES[rule], "item": query.id, "given": given, "pair": str(pair)}
+                    gold = argument.steps[steps - 1]
+                    yield Query(
+                        id=f"{rule}/{number}/{steps}/{form}/{given}/{pair}",
+                        relation=rule,
+                        subject=query.subject,
+                        subject_id=query.subject_id,
+                        gold=(gold,),
+                        known=tuple(sorted(argument.right - {gold})),
+                        candidates=space_of(rule),
+                        groups=about | {"depth": str(steps), "form": form},
+                        sentences=(Sentence(text),),
+                    )
+
+
+def _texts(rule: str, argument: Argument, others: _Others, steps: int, form: str) -> Iterator[tuple[str, str]]:
+    """The whole argument of so many steps, and what is broken of it, by name."""
+    facts = [(f"fact {place}", fact) for place, fact in enumerate(argument.facts[:steps])]
+    begins = ("begins", _about(rule, argument.item, X, Y))
+    given = {
+        WHOLE: [*facts, begins],
+        ANSWER_ALONE: facts[-1:],
+        OF_OTHERS: [*facts, ("begins", _about(rule, argument.item, Z, W))],
+    }
+    if steps > 1:
+        given[MISSING] = [*facts[1:], begins]
+    if others.another is not None:
+        given[ANOTHER] = [*facts, ("begins", _about(rule, others.another.item, X, Y))]
+    for name, premises in given.items():
+        order = others.shuffled(premises) if form == SHUFFLED else [fact for _, fact in premises]
+        yield (
+            name,
+            " ".join([*(fact.said(form) for fact in order), "Therefore,", *_words(asked_of(rule, RuleWording()))]),
+        )
+
+
+def _words(pieces: Iterable[object]) -> list[str]:
+    return [str(piece) for piece in pieces]
+
+
+def _first(rule: str, item: RuleItem) -> Fact:
+    """P1 of the rule."""
+    plain = " ".join(_words(first_premise(rule, RuleWording(), item)))
+    if RULES[rule] not in ("domain", "range"):
+        return Fact(plain, _link(rule, item.query.subject, item.first).paraphrased)
+    clause = item.query.sentences[0].text.removeprefix(LIMITED).removesuffix(".").strip()
+    who = "that" if clause.endswith(" that") else "one"
+    return Fact(plain, f"If {clause} , {who} is {with_article(item.first)} .")
+
+
+def _link(rule: str, below: str, above: str) -> Fact:
+    if rule in ("rdfs5", "rdfs7"):
+        return Fact(f"{capitalized(below)} implies {above} .", f"Having {below} means having {above} .")
+    return Fact(f"{capitalized(below)} is {with_article(above)} .", f"Every {below} is {with_article(above)} .")
+
+
+def _about(rule: str, item: RuleItem, x: str, y: str) -> Fact:
+    """What is said of pseudowords. A sentence pattern has one wording."""
+    plain = " ".join(_words(second_premise(rule, RuleWording(), item, x, y)))
+    subject = item.query.subject
+    if rule in OF_PATTERN:
+        return Fact(plain, plain)
+    other = f"Having {x} means having {subject} ." if rule == "rdfs5" else f"{x} belongs to the class {subject} ."
+    return Fact(plain, other)

@@ -1,0 +1,74 @@
+"""Nonce words: names that nobody bears, for models that take words alone.
+
+They stand where models at hand have pseudowords: pronounceable, drawn by the seed, and no word of the data.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import Sentence
+from fathom.prompts.entailment import W, X, Y, Z
+
+_ONSETS = (*"bdfgklmnprstvwz", "bl", "br", "dr", "fl", "gl", "gr", "kr", "pl", "pr", "sl", "sm", "sn", "sp", "st", "tr")
+_VOWELS = tuple("aeiou")
+_MIDDLES = (*"bdgklmnprtvxz", "bd", "fl", "lm", "nd", "rv", "sk", "zz")
+_CODAS = (*"bdgklmnprtvxz", "ck", "lt", "nk", "sk")
+_OF_WORDS = ("rdfs5", "rdfs11")
+"""Rules whose pseudoword is a class or a property, and no name that begins with a capital."""
+
+
+class NonceWords:
+    """Those of an ontology's rules, the same for all that is asked of it.
+
+    :param avoid: words that are none, casefolded (:func:`words_of`).
+    :param pairs: of each rule.
+    """
+
+    def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
+        drawn = iter(_drawn(seed, set(avoid)))
+        self.pairs = pairs
+        self.of_rule = {rule: [_written(rule, next(drawn)) for _ in range(2 * pairs)] for rule in rules}
+
+    def put_in(self, queries: QuerySet) -> QuerySet:
+        """The same questions about nonce words."""
+        return replace(queries, queries=tuple(self._about(query) for query in queries.queries))
+
+    def _about(self, query: Query) -> Query:
+        own, pair = self.of_rule[query.relation], int(query.groups["pair"])
+        other = (pair + 1) % self.pairs
+        places = {X: 2 * pair, Y: 2 * pair + 1, Z: 2 * other, W: 2 * other + 1}
+        marks = re.compile("|".join(places))
+        texts = [marks.sub(lambda found: own[places[found[0]]], sentence.text) for sentence in query.sentences]
+        return replace(query, sentences=tuple(map(Sentence, texts)))
+
+
+def words_of(data: QuerySet, patterns: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """All words of an ontology, casefolded: of its names, and of its properties' sentence patterns."""
+    names = (name for space in data.candidates.values() for name in space.names)
+    subjects = (query.subject for query in data.queries)
+    texts = (text for of_task in patterns.values() for text in of_task.values())
+    return _words(chain(names, subjects, texts))
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in re.findall(r"\w+", text.casefold())}
+
+
+def _written(rule: str, word: str) -> str:
+    return word if rule in _OF_WORDS else word.capitalize()
+
+
+def _drawn(seed: int, avoid: set[str]) -> Iterator[str]:
+    """Words of two syllables without end, each once."""
+    generator = random.Random(f"nonce {seed}")
+    while True:
+        word = "".join(map(generator.choice, (_ONSETS, _VOWELS, _MIDDLES, _VOWELS, _CODAS)))
+        if word not in avoid:
+            avoid.add(word)
+            yield word

@@ -1,0 +1,207 @@
+"""What follows from axioms of properties, what must not follow from disjoint classes, and who sees it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.errors import BadInput
+from fathom.formats import read
+from fathom.formats.axioms import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
+from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
+from fathom.models.base import Attention
+from fathom.probes.entailment import Probe as EntailmentProbe
+from fathom.probes.slot import SlotProbe
+from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_OTHERS, WHOLE
+from fathom.prompts.axioms import axiom_items, axiom_queries
+from fathom.results.tables import render
+from fathom.studies import chains
+from fathom.studies.entailment_controls import verdict
+from fathom.studies.options import ChainStudyOptions
+from tests.conftest import build, make_local
+from tests.test_chains import by_lot, constant, copies, scores
+from tests.test_cloze import KINDS as MODELS
+from tests.test_cloze import SHAPE
+from tests.test_ontology_build import HEAD
+
+MODEL = "BertForMaskedLM"
+NAMES = [f"rel{number}" for number in range(80)]
+AXIOMS = Axioms(
+    inverse=[(NAMES[number], NAMES[number + 1]) for number in range(0, 60, 2)],
+    symmetric=NAMES[:40],
+    transitive=NAMES[40:],
+    disjoint=[tuple(f"kind{number}" for number in range(group, 60, 10)) for group in range(10)],
+)
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("family") / "ontology-of-relatives"
+    (out / "ontology").mkdir(parents=True)
+    classes = [OntologyClass(f"http://x/kind{number}", f"kind{number}", ("thing",), ()) for number in range(60)]
+    classes.append(OntologyClass("http://x/thing", "thing", (), ()))
+    properties = [
+        OntologyProperty((f"http://x/{name}",), name, ("thing",), ("thing",), {}, f"[X] {name} [Y] .") for name in NAMES
+    ]
+    lines = task_lines(classes, properties)
+    write_ontoprobe(out, classes, properties, [], {task: lines[task] for task in ("subClassOf", "domain", "range")})
+    write_axioms(out, AXIOMS)
+    return out
+
+
+def texts(folder, kind, form="plain"):
+    """Of the first item, for the first pair."""
+    data, patterns = read(folder), read_patterns(folder)
+    found = axiom_items(data, patterns, kind, getattr(read_axioms(folder), kind))
+    queries = axiom_queries(data, patterns, {kind: found}, ("plain", "paraphrased", "shuffled"), 2, 0).queries
+    own = [query for query in queries if query.groups["item"] == f"{kind}/0" and query.groups["pair"] == "0"]
+    return {query.groups["given"]: query for query in own if query.groups["form"] == form}
+
+
+def said(folder, kind, form="plain"):
+    return {given: query.sentences[0].text for given, query in texts(folder, kind, form).items()}
+
+
+def test_texts_by_hand(family):
+    inverse = said(family, "inverse")
+    rule = "If one thing rel0 another , the other rel1 the one ."
+    assert inverse[WHOLE] == f"{rule} <x> rel0 <y> . Therefore, <y> [Y] <x> ."
+    assert inverse[ANSWER_ALONE] == f"{rule} Therefore, <y> [Y] <x> ."
+    assert inverse[OF_OTHERS] == f"{rule} <z> rel0 <w> . Therefore, <y> [Y] <x> ."
+    assert inverse[MISSING] == "<x> rel0 <y> . Therefore, <y> [Y] <x> ."
+    assert re.fullmatch(rf"{re.escape(rule)} <x> rel(?!0 |1 )\d+ <y> \. Therefore, <y> \[Y\] <x> \.", inverse[ANOTHER])
+    assert texts(family, "inverse")[WHOLE].gold == ("rel1",)
+    symmetric = said(family, "symmetric", "paraphrased")
+    assert symmetric[WHOLE] == "Rel0 holds both ways . <x> rel0 <y> . Therefore, <y> [Y] <x> ."
+    transitive = said(family, "transitive")
+    rule = "If one thing rel40 another , and the other rel40 a third , the one rel40 the third ."
+    assert transitive[WHOLE] == f"{rule} <x> rel40 <y> . <y> rel40 <z> . Therefore, <x> [Y] <z> ."
+    assert transitive[OF_OTHERS] == f"{rule} <x> rel40 <y> . <w> rel40 <z> . Therefore, <x> [Y] <z> ."
+    disjoint = said(family, "disjoint")
+    assert disjoint[WHOLE] == "No kind0 is a kind10 . <x> is a kind0 . Therefore, <x> is a particular [Y] ."
+    query = texts(family, "disjoint")[WHOLE]
+    assert (query.gold, set(query.known)) == (("kind10",), {"kind0", "thing"})
+    assert len(said(family, "disjoint", "shuffled")[WHOLE].split(" . ")) == 5
+
+
+def test_patterns_that_begin_with_an_owner(family):
+    patterns = {"domain": {"mother": "[X]'s mother is [Y] .", "child": "[X] is a child of [Y] ."}}
+    [one, other] = axiom_items(read(family), patterns, "inverse", [("child", "mother")])
+    assert one.fact.plain == "If one thing is a child of another , the other's mother is the one ."
+    assert other.fact.plain == "If one thing's mother is another , the other is a child of the one ."
+    assert axiom_items(read(family), {"domain": {"child": "Of [Y] is [X] ."}}, "symmetric", ["child"]) == []
+
+
+# ---------------------------------------------------------------------------------------------------- who sees it
+
+
+def reasons(query, names):
+    """Draws the conclusion of each kind, in whatever words and order."""
+    text = query.sentences[0].text.lower()
+    found = dict(re.findall(r"if one thing (\w+) another , the other (\w+) the one", text))
+    for one, other in re.findall(r"(\w+) is the inverse of (\w+) \.", text):
+        found[one] = other
+    found |= {name: name for name in re.findall(r"(\w+) holds both ways", text)}
+    links = re.findall(r"(<.>) (rel\d+) (<.>)", text)
+    right = {found[name] for x, name, y in links if (x, y) == ("<x>", "<y>") and name in found}
+    whole = set(re.findall(r"the one (\w+) the third|(\w+) is transitive", text))
+    for name in {one or other for one, other in whole}:
+        if {("<x>", name, "<y>"), ("<y>", name, "<z>")} <= set(links):
+            right.add(name)
+    own = re.findall(r"<x> (?:is a|belongs to the class) (\w+) \.", text)
+    pairs = re.findall(r"no (\w+) is a (\w+) \.", text) + re.findall(r"whatever is a (\w+) is not a (\w+) \.", text)
+    wrong = {other for one, other in pairs if one in own}
+    return [score - 2 * (name in wrong) for score, name in zip(scores(query, names, right), names, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def small():
+    tokenizer = MODELS[MODEL](
+        [*NAMES, "thing Therefore, is a particular", *(f"kind{number}" for number in range(60))] * 3
+    )
+    network = build(MODEL, vocab_size=len(tokenizer), **SHAPE | {"max_position_embeddings": 250})
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+@pytest.mark.parametrize("who", [by_lot, constant, copies, reasons], ids=lambda who: who.__name__)
+def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch, who):
+    def answers(self, query, space, found):
+        chosen = by_lot if "untrained" in self.model.identity.name else who
+        return [self._answer(query, space, found.names, np.array(chosen(query, space.names), dtype=np.float32))]
+
+    def nothing(self, slots, names):
+        return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
+
+    monkeypatch.setattr(SlotProbe, "_answers", answers)
+    monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
+    options = ChainStudyOptions(rules=(), axioms=KINDS, limit=25)
+    found = chains.ask([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
+    told = {}
+    for contrast in found.contrasts:
+        told.setdefault((contrast.rule, contrast.wording), []).append(contrast)
+    verdicts = {key: verdict(own) for key, own in told.items()}
+    assert len(verdicts) == len(KINDS) * 3
+    assert {contrast.control for contrast in found.contrasts} == set(BROKEN)
+    if who is reasons:
+        assert set(verdicts.values()) == {"it does"}
+        whole = {line.place.rule: line.whole.value for line in found.lines}
+        assert all(value == 1 for value in whole.values())  # of disjoint ones: last of all
+    else:
+        assert set(verdicts.values()) <= {"not shown", "no contrast"}
+    assert "the class is that must not follow" in render(chains.tables(found), "text")
+    assert chains.plots(found) == []  # nothing has depth
+
+
+# ---------------------------------------------------------------------------------------------------- files
+
+
+def test_what_is_built_from_owl(tmp_path, monkeypatch):
+    pytest.importorskip("pyoxigraph")
+    from fathom.building.ontology import build_ontology
+
+    monkeypatch.setattr("fathom.building.ontology.build.LEAST_ITEMS", 1)
+    source = tmp_path / "kin.ttl"
+    source.write_text(
+        HEAD
+        + """
+:Bird a o:Class ; r:label "bird" . :Fish a o:Class ; r:label "fish" . :Cat a o:Class ; r:label "cat" .
+:Cat o:disjointWith :Fish . [] a o:AllDisjointClasses ; o:members ( :Bird :Fish :Cat ) .
+:parentOf a o:ObjectProperty ; r:label "parent of" ; r:domain :Bird ; o:inverseOf :childOf .
+:childOf a o:ObjectProperty ; r:label "child of" ; r:domain :Bird .
+:near a o:ObjectProperty , o:SymmetricProperty ; r:label "near" ; r:domain :Bird .
+:within a o:ObjectProperty , o:TransitiveProperty ; r:label "within" ; r:domain :Bird .
+"""
+    )
+    build_ontology([source], [], tmp_path / "kin")
+    assert read_axioms(tmp_path / "kin") == Axioms(
+        [("child of", "parent of")], ["near"], ["within"], [("bird", "cat", "fish"), ("cat", "fish")]
+    )
+    source.write_text(HEAD + ':Cat a o:Class ; r:label "cat" . :p a o:ObjectProperty ; r:label "p" ; r:domain :Cat .')
+    build_ontology([source], [], tmp_path / "none")
+    assert not (tmp_path / "none" / AXIOM_FILE).exists()
+    assert not any(read_axioms(tmp_path / "none"))
+
+
+def test_bad_input_is_one_line(family, tmp_path, small, fathom):
+    (tmp_path / "ontology").mkdir()
+    (tmp_path / AXIOM_FILE).write_text(json.dumps({"inverse": [["a"]]}))
+    with pytest.raises(BadInput, match=r'axioms.json: expected \{"inverse"'):
+        read_axioms(tmp_path)
+    plain = tmp_path / "plain"
+    (plain / "ontology").mkdir(parents=True)
+    for file in (*(family / "memorizing").iterdir(), *(family / "ontology").iterdir()):
+        if file.name != AXIOM_FILE.name:
+            (plain / file.parent.name).mkdir(exist_ok=True)
+            (plain / file.parent.name / file.name).write_bytes(file.read_bytes())
+    options = ChainStudyOptions(rules=(), axioms=("inverse",))
+    with pytest.raises(
+        BadInput, match=r"--axioms inverse: plain has 0 items of it, 2 are needed; fathom build ontology"
+    ):
+        chains.ask([("m", lambda: small)], plain, options, tmp_path / "o", print)
+    code, _, said = fathom("study", "chains", "--model", "m", "--data", plain, "--axioms", "reflexive", "--out", "o")
+    assert code == 2
+    assert "reflexive" in said or "'inverse'" in said

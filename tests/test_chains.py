@@ -1,0 +1,260 @@
+"""Chains of several steps: what is asked, worked out by hand, and who is said to follow."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.errors import BadInput
+from fathom.formats import read
+from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
+from fathom.models.base import Attention
+from fathom.probes.entailment import Probe as EntailmentProbe
+from fathom.probes.slot import SlotProbe
+from fathom.prompts.arguments import (
+    ANOTHER,
+    ANSWER_ALONE,
+    BROKEN,
+    FORMS,
+    MISSING,
+    OF_OTHERS,
+    WHOLE,
+    argument_queries,
+    arguments,
+)
+from fathom.results.tables import render
+from fathom.studies import chains
+from fathom.studies.entailment_controls import verdict
+from fathom.studies.options import ChainStudyOptions
+from tests.conftest import build, make_local
+from tests.test_cloze import KINDS, SHAPE
+from tests.test_entailment import folder
+from tests.test_entailment_causal import byte_level, causal
+
+assert folder  # a fixture
+KIND = "BertForMaskedLM"
+ABOVE = {f"thing{number}": f"kind{number * 7 % 20}" for number in range(80)}
+ABOVE |= {f"kind{number}": f"sort{number * 3 % 11}" for number in range(20)}
+ABOVE |= {f"sort{number}": f"realm{number * 5 % 7}" for number in range(11)}
+"""The super-class of each class: three steps from things to realms."""
+PROPERTIES = {f"prop{number}": f"thing{number}" for number in range(30)}
+"""Domains and ranges."""
+
+
+def upwards(name: str) -> list[str]:
+    return [ABOVE[name], *upwards(ABOVE[name])] if name in ABOVE else []
+
+
+@pytest.fixture(scope="module")
+def tower(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("tower") / "ontology-of-towers"
+    (out / "ontology").mkdir(parents=True)
+    names = dict.fromkeys([*ABOVE, *ABOVE.values()])
+    classes = [OntologyClass(f"http://x/{name}", name, tuple(upwards(name)), ()) for name in names]
+    properties = [
+        OntologyProperty((f"http://x/{name}",), name, (of,), (of,), {}, f"[X] {name} [Y] .")
+        for name, of in PROPERTIES.items()
+    ]
+    lines = task_lines(classes, properties)
+    write_ontoprobe(out, classes, properties, [], {task: lines[task] for task in ("subClassOf", "domain", "range")})
+    return out
+
+
+@pytest.fixture(scope="module")
+def small():
+    texts = [
+        f"{name} is a {above} . Therefore, Every belongs to the class One has to be if" for name, above in ABOVE.items()
+    ]
+    tokenizer = KINDS[KIND](texts * 3)
+    network = build(KIND, vocab_size=len(tokenizer), **SHAPE | {"max_position_embeddings": 120})
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+def texts_of(tower, rule, depth, item, **more):
+    queries = argument_queries(read(tower), read_patterns(tower), [rule], depth, FORMS, 2, 0).queries
+    wanted = {"item": item, "pair": "0", "depth": str(depth)} | more
+    return {
+        (query.groups["form"], query.groups["given"]): query
+        for query in queries
+        if all(query.groups[key] == value for key, value in wanted.items())
+    }
+
+
+def test_texts_by_hand(tower):
+    """thing40 is kind280 % 20 = kind0, that is sort0, that is realm0."""
+    data = read(tower)
+    item = next(query for query in data.queries if query.subject == "thing40")
+    found = texts_of(tower, "rdfs9", 3, item.id)
+    plain = {given: query.sentences[0].text for (form, given), query in found.items() if form == "plain"}
+    facts = "Thing40 is a kind0 . Kind0 is a sort0 . Sort0 is a realm0 ."
+    asked = "Therefore, <x> is a particular [Y] ."
+    assert plain[WHOLE] == f"{facts} <x> is a thing40 . {asked}"
+    assert plain[ANSWER_ALONE] == f"Sort0 is a realm0 . {asked}"
+    assert plain[OF_OTHERS] == f"{facts} <z> is a thing40 . {asked}"
+    assert plain[MISSING] == f"Kind0 is a sort0 . Sort0 is a realm0 . <x> is a thing40 . {asked}"
+    another = re.fullmatch(rf"{re.escape(facts)} <x> is a (\w+) \. {re.escape(asked)}", plain[ANOTHER])[1]
+    assert not {another, *upwards(another)} & {"thing40", *upwards("thing40")}
+    whole = found["paraphrased", WHOLE].sentences[0].text
+    assert whole == (
+        "Every thing40 is a kind0 . Every kind0 is a sort0 . Every sort0 is a realm0 . "
+        f"<x> belongs to the class thing40 . {asked}"
+    )
+    query = found["plain", WHOLE]
+    assert (query.gold, set(query.known)) == (("realm0",), {"thing40", "kind0", "sort0"})
+    one = texts_of(tower, "rdfs9", 1, item.id)
+    assert MISSING not in {given for _, given in one}
+    assert one["plain", WHOLE].sentences[0].text == f"Thing40 is a kind0 . <x> is a thing40 . {asked}"
+
+
+def test_shuffled_texts_keep_one_order_and_have_facts_of_others(tower):
+    data = read(tower)
+    item = next(query for query in data.queries if query.subject == "thing40")
+    found = texts_of(tower, "rdfs9", 3, item.id)
+    sentences = {
+        given: query.sentences[0].text.replace("<z>", "<x>").split(" . ")[:-1]
+        for (form, given), query in found.items()
+        if form == "shuffled"
+    }
+    whole = sentences[WHOLE]
+    assert len(whole) == 6  # three facts, what is said of <x>, two facts of others
+    assert sentences[OF_OTHERS] == whole
+    assert sentences[MISSING] == [one for one in whole if one != "Thing40 is a kind0"]
+    others = [one for one in sentences[ANSWER_ALONE] if one != "Sort0 is a realm0"]
+    assert len(others) == 2
+    for other in others:
+        below = other.split()[0].lower()
+        assert not {below, *upwards(below)} & {"thing40", *upwards("thing40")}
+
+
+def test_chains_begin_with_domains_and_ranges(tower):
+    data = read(tower)
+    item = next(query for query in data.queries if query.relation == "domain" and query.subject == "prop23")
+    found = texts_of(tower, "rdfs2", 2, item.id)
+    whole, other = (found[form, WHOLE].sentences[0].text for form in ("plain", "paraphrased"))
+    asked = "<x> prop23 <y> . Therefore, <x> is a particular [Y] ."
+    assert whole == f"One has to be a thing23 if one prop23 a thing23 . Thing23 is a kind1 . {asked}"
+    assert other == f"If one prop23 a thing23 , one is a thing23 . Every thing23 is a kind1 . {asked}"
+    assert found["plain", WHOLE].gold == ("kind1",)
+
+
+def test_items_with_short_chains_are_left_out_and_counted(tower):
+    queries = argument_queries(read(tower), read_patterns(tower), ["rdfs9"], 3, FORMS, 2, 0)
+    # Of 111 classes with a super-class, 80 have three steps above them.
+    assert {query.groups["item"] for query in queries.queries if query.groups["depth"] == "1"} == {
+        query.groups["item"] for query in queries.queries if query.groups["depth"] == "3"
+    }
+    assert "rdfs9: 31 of 111 items are left out: their chains have fewer than 3 steps" in queries.notes
+
+
+@pytest.mark.parametrize(("rule", "counts"), [("rdfs9", (571, 380, 227)), ("rdfs2", (41, 32, 18))])
+def test_chains_of_the_published_ontology(shared_data, rule, counts):
+    data, patterns = read(shared_data / "ontoprobe"), read_patterns(shared_data / "ontoprobe")
+    assert tuple(len(arguments(data, patterns, rule, depth)[0]) for depth in (2, 3, 4)) == counts
+
+
+# ---------------------------------------------------------------------------------------------------- who follows
+
+
+def lot(*seed):
+    """From 0 to 1."""
+    return zlib.crc32("|".join(map(str, seed)).encode()) / 2**32
+
+
+def scores(query, names, right):
+    return [float(name in right) + lot(query.id, name) / 2 for name in names]
+
+
+def by_lot(query, names):
+    return scores(query, names, ())
+
+
+def constant(query, names):
+    return [-place for place, _ in enumerate(names)]
+
+
+def copies(query, names):
+    """Whatever stands in the text."""
+    return scores(query, names, set(re.findall(r"\w+", query.sentences[0].text.lower())))
+
+
+def said(query, whom="<x>"):
+    """What is said of whom, and of classes, in whatever words."""
+    text = query.sentences[0].text.lower().replace("every ", "").replace("belongs to the class", "is a")
+    steps = re.findall(r"(?:^|\. )(\w+) is a (\w+) \.(?= )", text.replace(" . ", " .  . "))
+    return re.findall(rf"{whom} is a (\w+) \.", text), dict(steps)
+
+
+def remembers(query, names):
+    """All that it knows of all classes that are said of whomever."""
+    begin, _ = said(query, "<[xz]>")
+    return scores(query, names, {above for name in begin for above in upwards(name)})
+
+
+def follows(query, names, steps=9):
+    begin, links = said(query)
+    found, now = set(), begin
+    for _ in range(steps):
+        now = [links[name] for name in now if name in links]
+        found |= set(now)
+    return scores(query, names, found)
+
+
+def one_step(query, names):
+    return follows(query, names, 1)
+
+
+@pytest.mark.parametrize("who", [by_lot, constant, copies, remembers, one_step, follows], ids=lambda who: who.__name__)
+def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch, who):
+    def answers(self, query, space, found):
+        chosen = by_lot if "untrained" in self.model.identity.name else who
+        return [self._answer(query, space, found.names, np.array(chosen(query, space.names), dtype=np.float32))]
+
+    def nothing(self, slots, names):
+        return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
+
+    monkeypatch.setattr(SlotProbe, "_answers", answers)
+    monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
+    options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=60)
+    found = chains.ask([("who", lambda: small)], tower, options, tmp_path, lambda name: lambda done, total: None)
+    verdicts = {}
+    for contrast in found.contrasts:
+        verdicts.setdefault((contrast.rule, contrast.wording), []).append(contrast)
+    told = {key: verdict(own) for key, own in verdicts.items()}
+    assert len(told) == 9
+    if who is follows:
+        assert set(told.values()) == {"it does"}
+        assert all(line.whole.value == 1 for line in found.lines)
+    elif who is one_step:  # the curve falls behind the first step
+        assert all((said == "it does") == ("depth 1" in rule) for (rule, _), said in told.items())
+    else:
+        assert set(told.values()) <= {"not shown", "no contrast"}
+    controls = {contrast.control for contrast in found.contrasts if "depth 3" in contrast.rule}
+    assert controls == set(BROKEN)
+    text = render(chains.tables(found), "text")
+    assert "how far it follows" in text
+    assert [plot.name for plot in chains.plots(found)] == ["chains-who-rdfs9"]
+
+
+def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
+    tokenizer = byte_level([f"{name} is a {above} ." for name, above in ABOVE.items()])
+    model = causal("GPT2LMHeadModel", tokenizer)
+    options = ChainStudyOptions(rules=("rdfs2", "rdfs9"), depth=2, forms=("plain",), limit=16, untrained=0)
+    found = chains.ask([("gpt2", lambda: model)], tower, options, tmp_path / "a", lambda name: lambda done, total: None)
+    assert {line.place.depth for line in found.lines} == {1, 2}
+    with pytest.raises(BadInput, match=r"--depth 9: 0 of the items of rdfs9 have so many steps: ask with a smaller"):
+        chains.ask([("gpt2", lambda: model)], tower, ChainStudyOptions(rules=("rdfs9",), depth=9), tmp_path, print)
+    saved = tmp_path / "saved"
+    tokenizer.save_pretrained(saved)
+    build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_embd=32, n_layer=1, n_head=2).save_pretrained(saved)
+    given = ["study", "chains", "--model", saved, "--data", tower, "--rules", "rdfs9", "--depth", "2", "--limit", "8"]
+    code, out, error = fathom(*given, "--forms", "plain", "--untrained", "0", "--out", tmp_path / "b")
+    assert code == 0, error
+    assert "does it follow? The controls" in out
+    assert (tmp_path / "b" / "chains-saved-rdfs9.png").exists()
+    code, _, error = fathom(*given, "--pairs", "1", "--out", tmp_path / "c")
+    assert code == 2
+    assert "--pairs" in error
