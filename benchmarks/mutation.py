@@ -53,7 +53,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
     "study_contract controls approaches": "studies/perplexity studies/pools studies/rankings studies/readings "
     "studies/relations studies/repeated studies/templates results/pairs",
-    "study_contract studies controls approaches": "results/outcomes",
+    "compare study_contract studies controls approaches": "results/outcomes results/sides",
     f"report samples baselines studies study_contract approaches {KEPT}": "results/numbers",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
     "studies/sizes",
