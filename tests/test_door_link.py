@@ -135,7 +135,9 @@ def test_a_name_can_be_taken_once():
 def test_what_is_no_kind_is_a_pykeen_model():
     assert find("TransE") is find("toy") is PYKEEN
     assert find("SimKGC").name == "simkgc"
-    with pytest.raises(BadInput, match="--model: expected simkgc, knn-kge, kgt5, genkgc, prompted or a PyKEEN model"):
+    with pytest.raises(
+        BadInput, match="--model: expected simkgc, knn-kge, kgt5, genkgc, prompted, ultra or a PyKEEN model"
+    ):
         find(" ")
 
 

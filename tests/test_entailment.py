@@ -271,7 +271,7 @@ def test_scores_equal_a_loop(model, folder, tmp_path, wording):
     pairs = load_file(made.path / "artifacts" / "pseudowords.safetensors")
     groups = {row["query_id"]: dict(row["groups"]) for row in made.queries().to_pylist()}
     rows = made.predictions().to_pylist()
-    chosen = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))[:40]]
+    chosen = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))[:80]]
     for row in chosen:
         about = groups[row["query_id"]]
         rule, pair = about["rule"], int(about["pair"])

@@ -654,7 +654,7 @@ def test_models_have_short_names_that_tell_them_apart(tmp_path):
     for folder, (name, content) in models.items():
         (tmp_path / folder).mkdir()
         identity = {"probe": "ontology", "model": {"name": name, "content_hash": content}, "data": {"name": "town"}}
-        manifest = {"format": 1, "identity": identity, "plan": []}
+        manifest = {"format": 1, "identity": identity, "plan": ["0"]}
         (tmp_path / folder / "manifest.json").write_text(json.dumps(manifest))
         runs.append(RunFolder.open(tmp_path / folder))
     assert short_names(runs) == ["small", "small", "new/large", "old/large", "mine@44444444", "mine@55555555"]

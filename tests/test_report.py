@@ -45,6 +45,9 @@ class Fake:
         self.manifest = {"identity": IDENTITY}
         self.rows = rows
 
+    def is_complete(self) -> bool:
+        return False
+
     def predictions(self) -> pa.Table:
         # two chunks, as two shards would give
         parts = [list(self.rows[:2]), list(self.rows[2:])]

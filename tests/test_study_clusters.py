@@ -212,8 +212,8 @@ class TestOntology:
         assert told(number) == pytest.approx(interval(means, within=within, limits=SHARE)[:4])
         assert number.sample == "fact within relation"
         by_default = ontology(runs).comparisons[0].means["mean"][5]
-        assert told(by_default) == pytest.approx(interval(items, limits=SHARE)[:4])
-        assert by_default.recipe.endswith("|cluster:item")
+        assert told(by_default) == pytest.approx(interval(items, within=tasks_of_items(), limits=SHARE)[:4])
+        assert by_default.recipe.endswith("|cluster:item within task")
 
     def test_the_verdict_is_of_the_same_sample(self, made: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         samples = []

@@ -237,7 +237,8 @@ case(
 )
 case(
     "study-entailment",
-    f"study entailment {MASKED} {TOWN} --rules rdfs3,rdfs7 --pairs 1 --limit 12 --seed 1 --out studies/entailment",
+    f"study entailment {MASKED} {TOWN} --rules rdfs3,rdfs7 --pairs 1 --limit 12 --seed 1 --subset test "
+    "--out studies/entailment",
     f"study entailment {MASKED} {TOWN} --rules rdfs9 --wordings learnt --pairs 1 --limit 8 --epochs 1 "
     "--out studies/entailment-learnt",
     **ONTOLOGY,

@@ -181,8 +181,8 @@ def _part(file: Path, without: Collection[str]) -> pa.Table:
     needed = [name for name in kinds if name not in LATER and name not in without]
     table = parquet_file(file, kinds, needed, filled=("query_id", "scoring"), without=without, what_to_do=again)
     if not {"top_ids", "top_scores"} & set(without):
-        ids, scores = (pc.list_value_length(table.column(name)).fill_null(0) for name in ("top_ids", "top_scores"))
-        if not ids.equals(scores):
+        ids, scores = (pc.list_value_length(table.column(name)) for name in ("top_ids", "top_scores"))
+        if pc.any(pc.not_equal(ids, scores)).as_py():
             raise Unreadable(file, None, f"top_ids and top_scores are of unequal length: {again}")
     return table
 

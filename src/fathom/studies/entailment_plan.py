@@ -121,7 +121,11 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
     chat = ChoiceOptions(**options.model_dump(include=OF_CHAT))
     whole, cluster = read(folder), options.cluster or ITEM
     learns = any(wording.templates or wording.conjunction for wording in wordings)
-    asked = EntailmentOptions(**of_runs | {"subset": SUBSETS[-1] if learns else whole.usual or EVERYTHING})
+    part = options.subset or (SUBSETS[-1] if learns else whole.usual or EVERYTHING)
+    if part not in (EVERYTHING, *whole.subsets) or (learns and part != SUBSETS[-1]):
+        expected = SUBSETS[-1] if learns else ", ".join((EVERYTHING, *whole.subsets))
+        raise BadInput(f"--subset {part}: expected {expected}" + " where something is learnt" * learns)
+    asked = EntailmentOptions(**of_runs | {"subset": part})
     patterns, hierarchy = read_patterns(folder), read_hierarchy(folder, whole)
     return EntailmentPlan(whole, patterns, options.rules, wordings, asked, cluster, chat, hierarchy)
 

@@ -144,6 +144,11 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     rules: Words = Field(
         ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), description="Rules, separated by commas."
     )
+    subset: str | None = Field(
+        None,
+        description="A named part of the data, or all; by default all, test where something is learnt and of "
+        "OntoProbe's data.",
+    )
     wordings: Annotated[
         tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
     ] = Field(("words",), description="What is learnt instead of worded (learnt: both), separated by commas.")
@@ -210,7 +215,7 @@ class ChainStudyOptions(EntailmentStudyOptions):
 
 
 DECIDED_BY_ENTAILMENT = (
-    "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
+    "relations", "split", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
     "soft_conjunction", "learnt", "score", "bos", "cross_validate", "folds",
 )  # fmt: skip
