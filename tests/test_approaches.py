@@ -184,12 +184,12 @@ def test_a_summary_shows_both_perplexities(make: Make) -> None:
 
 def test_a_run_of_an_earlier_version_has_none(make: Make) -> None:
     run = make("m", "D", BY_TEMPLATE, [1, 2])
-    old = pa.Table.from_pylist(run.predictions().to_pylist()[:1], schema=SCHEMA)
+    old = pa.Table.from_pylist(run.predictions().to_pylist(), schema=SCHEMA)
     old = old.drop_columns(["prompt_log_prob", "prompt_tokens"])
     pq.write_table(old, run.path / "predictions" / "part-0.parquet")
     run.add_shard("1", [row | {"template": 1} for row in run.predictions().to_pylist()])
     (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"plan": ["0", "1"]}))
-    assert run.predictions().column("prompt_tokens").to_pylist() == [None, None]
+    assert run.predictions().column("prompt_tokens").to_pylist() == [None] * 4
     [outcome] = outcomes_of([run])
     assert np.isnan(outcome.rows.prompt_log_prob).all()
 

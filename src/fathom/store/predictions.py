@@ -76,8 +76,8 @@ prompt with the (first) gold answer in it; special tokens are not scored.
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
 
-LATER = ("not_ranked", "letters", "gold_letters")
-"""Columns that runs of version 0.1.0 lack."""
+LATER = ("prompt_log_prob", "prompt_tokens", "not_ranked", "letters", "gold_letters")
+"""Columns that runs of version 0.1.0, or of before, lack."""
 NO_TEMPLATE = -1
 """In the column ``template``: few-shot lines, or nothing, stand where a relation's template would."""
 KEEP_SCORES_UP_TO = 1000
