@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fathom.cli.flags import Config, Data, RunFolder
-from fathom.cli.formats import say
+from fathom.cli.formats import progress_bar, say
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
-from fathom.cli.progress import progress_bar
 from fathom.options import Group
 from fathom.probes import PROBES, Entry
 
