@@ -17,6 +17,7 @@ from fathom.prompts.nonce import NonceWords, words_of
 from fathom.prompts.ontology import RULES
 from fathom.results.rows import grouped
 from fathom.results.tables import render
+from fathom.store.folder import RunFolder
 from fathom.studies import entailment
 from fathom.studies.entailment_controls import by_half, verdict
 from fathom.studies.entailment_runs import right_and_wrong
@@ -164,6 +165,9 @@ def test_a_server_is_asked_from_the_command_line(folder, tmp_path, serve, fathom
     assert code == 0, said
     assert "does it reason? The controls" in out
     assert len(server.bodies) > 50
+    for made in ("words", "controls-words", "premises-words"):
+        groups = map(dict, RunFolder.open(tmp_path / "out" / "tiny" / made).queries().column("groups").to_pylist())
+        assert len({about["item"] for about in groups}) <= 12, "those that --limit draws, and no training items"
     code, _, said = fathom(*given, "--soft", "--out", tmp_path / "soft")
     assert code == 2
     assert "--model tiny is behind a server, and --wordings" in said

@@ -26,6 +26,7 @@ from fathom.studies.entailment_controls import (
     _less,
     _number,
     by_half,
+    contrast_of,
     gains_over,
     permuted,
     verdict,
@@ -230,11 +231,9 @@ def test_one_pair_has_no_controls(things, small, tmp_path, monkeypatch):
     assert any("--pairs 2" in note for note in found.notes)
 
 
-def contrast_of(conclusion, control, own, theirs):
-    """As the study makes it of the gains of a model and of its twin."""
-    about = ("m", "words", "rdfs9", conclusion, control, len(own.values))
-    gain, beyond = _number(own.values, own.group, "x"), _number(*_less(own, [theirs]), "x")
-    return Contrast(*about, own.better, own.worse, gain, own.permuted, beyond)
+def against(conclusion, control, own, theirs):
+    """The contrast of a model's gains, with one twin's."""
+    return contrast_of(("m", "words", "rdfs9", conclusion, control), own, [theirs], "x")
 
 
 def ranks_of(draw, effect, memory, reminds):
@@ -275,7 +274,7 @@ def concluded(seed, effect):
                 values = dict(enumerate(ranks[said] - ranks[text]))
                 whole = Gains(np.array(list(values.values())), ["rdfs9"] * 100)
                 gains.append(by_half(values, dict(enumerate(known))) if given is MEMORY else whole)
-            found.append(contrast_of(conclusion, control, *gains))
+            found.append(against(conclusion, control, *gains))
     return [verdict(found[:3]), verdict(found[3:])]
 
 
@@ -287,3 +286,38 @@ def test_random_models_seldom_seem_to_reason_and_a_reasoner_does():
     assert sum(combines == "it does" for _, combines in without) <= 10
     with_it = [concluded(seed, 4) for seed in range(30)]
     assert min(sum(one[place] == "it does" for one in with_it) for place in (0, 1)) >= 24
+
+
+def test_what_is_beyond_twins_by_hand():
+    """2, the mean of 1 and 3, less 1, the mean of the twins' means 0.5 and 1.5; and not 3, nor 2 − 2."""
+    own = Gains(np.array([1.0, 3.0]), ["a", "a"])
+    twins = [Gains(np.array([0.5, 0.5]), ["a", "a"]), Gains(np.array([1.5]), ["a"])]
+    values, groups = _less(own, twins)
+    assert values.mean() == pytest.approx(1.0)
+    assert groups == ["0 a", "0 a", "1 a", "1 a", "2 a"]
+    many = Gains(np.full(20, 0.3) + np.tile([0.1, -0.1], 10), ["a"] * 20)
+    beyond = contrast_of(("m", "w", "r", "c", "p"), many, [many], "made").beyond
+    assert beyond is not None
+    assert beyond.value == pytest.approx(0)
+    assert beyond.low < 0 < beyond.high
+
+
+@pytest.mark.parametrize(("gain", "beyond", "by_lot", "expected"), [
+    (0.3, 0.2, 0.01, "it does"),
+    (0.3, None, 0.01, "it does"),
+    (0.3, None, None, "it does"),
+    (0.3, 0.0, 0.01, "not shown"),
+    (0.3, -0.2, 0.01, "not shown"),
+    (0.0, 0.2, 0.01, "not shown"),
+    (0.3, 0.2, 0.05, "not shown"),
+    (None, None, None, "no contrast"),
+])  # fmt: skip
+def test_every_part_of_a_verdict_is_needed(gain, beyond, by_lot, expected):
+    def number(mean):
+        return None if mean is None else _number(np.tile([mean - 0.1, mean + 0.1], 10), ["a"] * 20, "made")
+
+    none = _number(np.array([]), [], "made")
+    gained = none if gain is None else number(gain)
+    one = Contrast("m", "w", "r", "c", "p", 20, 0.0, 0.0, gained, by_lot, number(beyond))
+    good = one._replace(gain=number(0.3), beyond=number(0.2), permuted=0.001)
+    assert verdict([good, one]) == expected

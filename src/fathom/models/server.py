@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import openai
 
 T = TypeVar("T")
-
 LONGEST_BACKOFF_S = 60.0
 LONGEST_ANSWER = 1 << 20  # characters: ten times what models write at most
 LONGEST_WAIT_S = 600.0

@@ -129,7 +129,8 @@ def ask(
         anything is.
     """
     plan, queries = _planned(data, options)
-    made: list[_Model] = []
+    asked: list[_Model] = []
+    runs: list[RunFolder] = []
     contrasts: list[Contrast] = []
     for name, load in zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True):
         model = load()
@@ -139,16 +140,12 @@ def ask(
             _asked(f"{name}-untrained-{seed}", twin, plan, queries, out, announce)
             for seed, twin in enumerate(untrained_twins(model, options.untrained))
         ]
-        made += [own, *twins]
+        asked.append(own)
+        runs += [own.run, *(twin.run for twin in twins)]
         contrasts += [found for place in _places(own, options) for found in _contrasts(place, own, twins)]
-    lines = [
-        _line(place, one, options.forms[0])
-        for one in made
-        if "-untrained-" not in one.name
-        for place in _places(one, options)
-    ]
+    lines = [_line(place, one, options.forms[0]) for one in asked for place in _places(one, options)]
     notes = list(queries.notes[len(plan.data.notes) :])
-    return Chains(lines, contrasts, [one.run for one in made], notes)
+    return Chains(lines, contrasts, runs, notes)
 
 
 def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPlan, QuerySet]:

@@ -37,7 +37,7 @@ FEWEST = 5
 """Items of a half: with fewer there is no contrast."""
 LEVEL = 0.05
 _BY_PART = "item within part"
-_ALIKE = f"the halves do not differ in memory: fewer than {FEWEST} items of each are remembered unequally"
+_ALIKE = f"too few items, or too alike in memory: fewer than {FEWEST} of each half are remembered unequally"
 _USES, _COMBINES = "uses what it remembers", "combines what is said"
 
 
@@ -231,8 +231,8 @@ _NOTES = (
     "remembered better, less that of the other half",
     f"{_COMBINES}: 1 / rank with both premises said, less that of the control",
     "P2 of others: said of other pseudowords; another P2: with another item's class or property",
-    "it does: every gain, and every gain beyond untrained twins, has its interval above 0, and halves drawn by lot "
-    f"differ as much in less than {LEVEL:.0%}",
+    "it does: every gain, and every gain beyond untrained twins where any were asked, has its interval "
+    f"above 0, and halves drawn by lot differ as much in less than {LEVEL:.0%}",
 )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection
+from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
@@ -235,7 +235,7 @@ class ModelRuns:
         if self.chat is None:
             made = run(ENTAILMENT, self.model, queries, options, *where)
         else:
-            made = run(*self.chat.about(queries), *where)
+            made = run(*self.chat.about(select(queries, Selection(subset=SUBSETS[-1])).data), *where)
         if not made.is_complete():
             raise BadInput(f"{made.path} is unfinished: type its command again, it goes on where it stopped")
         self.runs.append(made)
