@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -26,6 +25,8 @@ from transformers import (
 )
 
 from fathom.formats import read
+from fathom.results.summary import summarise
+from tests.answerers import answered, constant, world
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
 
@@ -261,16 +262,20 @@ def test_exported_names():
         _ = fathom.porbe
 
 
-def test_the_cost_of_an_exact_search_is_said():
+def test_the_cost_of_an_exact_search_is_said(tmp_path):
+    """Queries that were not searched for have no cost."""
     from fathom.cli.probe import _searched
 
-    nothing: list[int | None] = [None]
-    assert _searched(pa.table({f"tokens_{way}": nothing for way in ("run", "full", "naive")})) == ""  # no search
+    run = answered(tmp_path / "run", constant, world([[0]] * 3, relations=1))
+    rows = run.predictions().to_pylist()
     costs = {"tokens_run": [4, None, 6], "tokens_full": [30, None, 20], "tokens_naive": [900, None, 100]}
-    said = _searched(pa.table(costs))
-    assert said == (
+    (run.path / "predictions" / "part-0.parquet").unlink()
+    run.add_shard("0", [row | {way: own[at] for way, own in costs.items()} for at, row in enumerate(rows)])
+    assert _searched(*summarise(run).searched) == (
         "exact search: 10 tokens run, 50 without pruning, 1,000 one statement at a time (100 times as many)\n"
     )
+    none = answered(tmp_path / "none", constant, world([[0]] * 3, relations=1))
+    assert _searched(*summarise(none).searched) == ""
 
 
 def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):

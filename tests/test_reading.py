@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from fathom import reading
 from fathom.errors import BadInput
 from fathom.reading import NotData, Unreadable, files, json_value, replies
-from fathom.reading.faults import Faults, line_of, read_json, read_json_lines
+from fathom.reading.text import Faults, line_of, read_json, read_json_lines
 
 SRC = Path(__file__).parents[1] / "src" / "fathom"
 DEEP = "[" * 150_000 + "]" * 150_000

@@ -44,7 +44,7 @@ def run(
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     options = options.of(data)
     chosen, left_out = selected(model, data, options)
-    check_key(options.cluster, (key for query in chosen.queries for key in query.groups))
+    check_key(options.cluster, dict.fromkeys(key for query in chosen.queries for key in query.groups))
     asked = entry.load()(options, model, chosen)
     folder = RunFolder(out)
     identity = _identity(entry.name, model, data, chosen, options, asked.resolved())

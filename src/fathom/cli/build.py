@@ -12,9 +12,8 @@ import typer
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.cli.data import graph_at
 from fathom.cli.flags import Config, Graph, NewFolder, Printed, Seed
-from fathom.cli.formats import TableFormat, notes, say, show
+from fathom.cli.formats import TableFormat, notes, progress_bar, say, show
 from fathom.cli.options import add_command, merge, new_group, option, stoppable, with_flags
-from fathom.cli.progress import progress_bar
 from fathom.options import Group, parse_options
 
 CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import TableFormat, say, show, tell
+from fathom.cli.formats import TableFormat, progress_bar, say, show, tell
 from fathom.cli.options import (
     add_command,
     described,
@@ -21,7 +21,6 @@ from fathom.cli.options import (
     taking,
     with_flags,
 )
-from fathom.cli.progress import progress_bar
 from fathom.errors import RunFailed
 from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions

@@ -7,9 +7,8 @@ from typing import Any
 import typer
 
 from fathom.cli.flags import Config, Data, NewFolder
-from fathom.cli.formats import say
+from fathom.cli.formats import progress_bar, say
 from fathom.cli.options import alone, merge, with_flags
-from fathom.cli.progress import progress_bar
 from fathom.training.options import PlantOptions
 
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from fathom.cli.flags import Config, Data, RunFolder
-from fathom.cli.formats import say
+from fathom.cli.formats import progress_bar, say
 from fathom.cli.options import add_command, merge, new_group, option, with_flags
-from fathom.cli.progress import progress_bar
 from fathom.options import Group
 from fathom.probes import PROBES, Entry
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def make(does: str) -> typer.Typer:
@@ -40,9 +36,10 @@ def _command(entry: Entry) -> Callable[..., None]:
 
         with progress_bar(f"{entry.name} {Path(model).name}") as progress:
             result = probe(entry.name, model, data, out, progress, **merge(config, given))
-        say(result.summary().to_text())
+        found = result.summary()
+        say(found.to_text())
         more = f"fathom metrics {out} --by relation,cardinality,domain,template"
-        say(f"{_searched(result.folder.predictions())}\nkept in {out}; more: {more}")
+        say(f"{_searched(*found.searched)}\nkept in {out}; more: {more}")
 
     return with_flags(command, entry.options)
 
@@ -52,12 +49,8 @@ def _model_help(entry: Entry) -> str:
     return f"Name or folder of a transformers model{served}."
 
 
-def _searched(predictions: pa.Table) -> str:
+def _searched(run: int, full: int, naive: int) -> str:
     """What the exact search cost, where it was used: each token is a node of the answers' trie."""
-    run, full, naive = (
-        sum(tokens or 0 for tokens in predictions.column(f"tokens_{way}").to_pylist())
-        for way in ("run", "full", "naive")
-    )
     if not run:
         return ""
     return (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,21 @@ class Draft:
 def texts_of(value: Any) -> list[str] | None:
     """A list of texts as it is; None for anything else."""
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+
+
+def check_answer_space(
+    file: Path, line: int | None, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
+) -> None:
+    """The rules every answer space keeps: as many ids as labels, no answer empty, none twice."""
+    if len(ids) != len(labels):
+        faults.add(file, line, f"{where}: {len(ids)} answer ids for {len(labels)} answers")
+    for place, label in enumerate(labels):
+        if not isinstance(label, str) or not label.strip():
+            faults.add(file, line, f"{where}: answer {place} is empty ({label!r})")
+    for kind, values in (("answer", labels), ("answer id", ids)):
+        for value, count in Counter(map(str, values)).items():
+            if count > 1 and value.strip():
+                faults.add(file, line, f"{where}: {kind} {value!r} stands more than once in the answer space")
 
 
 def check_templates(

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fathom.data.faults import check_answer_space
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
-from fathom.formats.base import Draft, Format, check_templates, texts_of, unscored
+from fathom.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored
 from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, shown, stands
 
 METADATA = "metadata_relations.json"

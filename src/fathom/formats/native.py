@@ -14,10 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.faults import check_answer_space
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, check_templates, texts_of, unscored
+from fathom.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored
 from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 

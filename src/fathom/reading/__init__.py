@@ -2,9 +2,9 @@
 
 - :mod:`~fathom.reading.files`: is it a file (not a folder, a pipe, a device, a link that loops)? Bytes, text and lines,
   plain and packed, within bounds.
-- :mod:`~fathom.reading.text`: JSON, JSON Lines and YAML, with depth, digits and halves of characters in check.
+- :mod:`~fathom.reading.text`: JSON, JSON Lines and YAML, with depth, digits and halves of characters in check; for
+  readers of data, which go on and show all faults at once, too.
 - :mod:`~fathom.reading.binary`: Parquet and safetensors.
-- :mod:`~fathom.reading.faults`: the same for readers of data, which go on and show all faults at once.
 - :mod:`~fathom.reading.replies`: what servers answer.
 
 All raise :class:`~fathom.reading.files.Unreadable`: one line that says which file and line, what was found and what was
@@ -12,7 +12,6 @@ expected. Nothing else opens files that others wrote; ``tests/test_reading.py`` 
 """
 
 from fathom.reading.binary import parquet_file, tensors_file
-from fathom.reading.faults import Faults, line_of, read_json, read_json_lines, read_lines
 from fathom.reading.files import (
     Missing,
     Unreadable,
@@ -27,7 +26,21 @@ from fathom.reading.files import (
     stands,
     text_lines,
 )
-from fathom.reading.text import Json, NotData, as_read_back, json_file, json_lines, json_value, yaml_file, yaml_value
+from fathom.reading.text import (
+    Faults,
+    Json,
+    NotData,
+    as_read_back,
+    json_file,
+    json_lines,
+    json_value,
+    line_of,
+    read_json,
+    read_json_lines,
+    read_lines,
+    yaml_file,
+    yaml_value,
+)
 
 __all__ = [
     "Faults",

@@ -225,6 +225,11 @@ class Rows:
         values[told] = reciprocal_mean_rank([ranks[place] for place in told])
         return values
 
+    def searched(self) -> tuple[int, int, int]:
+        """Tokens that an exact search ran, would have run without pruning, and for one statement at a time."""
+        run, full, naive = (np.nansum(self._number(f"tokens_{way}")) for way in ("run", "full", "naive"))
+        return int(run), int(full), int(naive)
+
     def agreeing(self) -> Floats:
         """Chance that all templates of the prediction's query give one answer (consistency), the same for each of its
         predictions; NaN where there is one template, or one of them gives no answer."""

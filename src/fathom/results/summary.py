@@ -100,13 +100,17 @@ class Summary(Tabled):
 
     :param queries: how many the run is of, asked or not.
     :param notes: on candidates that are left out or tie.
-    :param tasks: of the ontology probe, in place of the headline's numbers: they would mix tasks."""
+    :param tasks: of the ontology probe, in place of the headline's numbers: they would mix tasks.
+    :param searched: tokens that an exact search ran, would have run without pruning, and for one statement at a time;
+        0 where there was none.
+    """
 
     queries: int
     headlines: tuple[Headline, ...]
     breakdowns: tuple[Breakdown, ...] = ()
     notes: tuple[str, ...] = ()
     tasks: Table | None = None
+    searched: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def tables(self) -> list[Table]:
@@ -141,7 +145,7 @@ class RunNumbers:
         notes, tasks = self.rows.declared.notes, None
         if self.rows.declared.headline == "tasks":
             tasks = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
-        return Summary(len(self.rows.query_ids), self.headlines, breakdowns, notes, tasks)
+        return Summary(len(self.rows.query_ids), self.headlines, breakdowns, notes, tasks, self.rows.searched())
 
     def json(self) -> dict[str, Any]:
         """The content of RUN/metrics.json: per scoring numbers with interval and recipe, and the usual breakdowns."""
