@@ -239,6 +239,23 @@ def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch,
     assert [plot.name for plot in chains.plots(found)] == ["chains-who-rdfs9"]
 
 
+def test_controls_that_cannot_be_made_are_counted(tower, tmp_path):
+    """Four classes one above the other: all that is said of one is said of what the others are about."""
+    names = ["one", "two", "three", "four"]
+    line = [OntologyClass(f"http://x/{name}", name, tuple(names[at:]), ()) for at, name in enumerate(names, 1)]
+    (tmp_path / "line" / "ontology").mkdir(parents=True)
+    write_ontoprobe(tmp_path / "line", line, [], [], {"subClassOf": task_lines(line, [])["subClassOf"]})
+
+    def lacking(data):
+        return chains._without_another(argument_queries(read(data), read_patterns(data), ["rdfs9"], 1, FORMS, 2, 0))
+
+    assert lacking(tower) == []
+    assert lacking(tmp_path / "line") == [
+        "rdfs9: 3 of 3 items lack the control 'another begins': every other item says something of what they are "
+        "about; 'follows what is said' is not fully controlled"
+    ]
+
+
 def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
     tokenizer = byte_level([f"{name} is a {above} ." for name, above in ABOVE.items()])
     model = causal("GPT2LMHeadModel", tokenizer)
@@ -258,3 +275,10 @@ def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
     code, _, error = fathom(*given, "--pairs", "1", "--out", tmp_path / "c")
     assert code == 2
     assert "--pairs" in error
+    code, _, error = fathom(*given, "--options", "4", "--out", tmp_path / "d")
+    assert (code, error) == (
+        2,
+        "error: --model saved is no chat model, and ranks all candidates: leave out --options\n",
+    )
+    code, _, error = fathom(*given, "--forms", "plain,nope", "--out", tmp_path / "e")
+    assert (code, error) == (2, "error: --forms: Input should be 'plain', 'paraphrased' or 'shuffled', found 'nope'\n")

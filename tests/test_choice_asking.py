@@ -279,6 +279,23 @@ def test_every_question_draws_its_own_options(tmp_path):
     assert read(tmp_path / "again").questions == made.questions
 
 
+def test_controls_that_cannot_be_made_are_counted(tmp_path):
+    """One above the other: of the last alone, another (the first two) says nothing that is about it."""
+    above = {"a": ["b", "c", "d"], "b": ["c", "d"], "c": ["d"]}
+    write(
+        tmp_path / "line" / "memorizing" / "subClassOf.jsonl", *({"uuu": one, "xxx": up} for one, up in above.items())
+    )
+    (tmp_path / "line" / "ontology").mkdir()
+    entries = [{"rdfs:label": name, "rdfs:subClassOf": above.get(name, [])} for name in "abcde"]
+    (tmp_path / "line" / "ontology" / "class.json").write_text(json.dumps(entries))
+    (tmp_path / "line" / "ontology" / "property.json").write_text("[]")
+    counts = build_choices(tmp_path / "line", tmp_path / "built", options=2, subset="all")
+    assert counts["controls/rdfs9-32"] == 1
+    told = {name: count for name, count in counts.items() if name.startswith("left out")}
+    why = "(P1 of every other item says something of what they are about)"
+    assert told == {f"left out of controls/{rule}-32 {why}": 2 for rule in ("rdfs9", "rdfs11")}
+
+
 def test_the_premise_of_another_says_nothing_of_the_item(tmp_path):
     build_choices(ontology(tmp_path / "ontology"), tmp_path / "built", options=4)
     for row in lines_of(tmp_path / "built" / "controls" / "rdfs9-32.jsonl"):

@@ -321,3 +321,6 @@ def test_every_part_of_a_verdict_is_needed(gain, beyond, by_lot, expected):
     one = Contrast("m", "w", "r", "c", "p", 20, 0.0, 0.0, gained, by_lot, number(beyond))
     good = one._replace(gain=number(0.3), beyond=number(0.2), permuted=0.001)
     assert verdict([good, one]) == expected
+    partly = f"{expected}, not fully controlled" if expected == "it does" else expected
+    assert verdict([good, one], {"p"}) == expected
+    assert verdict([good, one], {"p", "q"}) == partly

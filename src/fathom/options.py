@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from annotated_types import Interval
 
@@ -102,7 +103,17 @@ def parse_options(kind: type[Options], given: Given) -> Options:
     try:
         return kind(**given)
     except ValidationError as error:
-        raise BadInput([_option_fault(kind, fault) for fault in error.errors()]) from error
+        raise BadInput([_option_fault(kind, fault) for fault in _causes(error.errors())]) from error
+
+
+def _causes(faults: Sequence[Any]) -> list[Any]:
+    """Without what only follows from another fault: an empty tuple of bad values, a default that needs an option."""
+    bad = {fault["loc"][0] for fault in faults if len(fault["loc"]) > 1}
+    return [
+        fault
+        for fault in faults
+        if fault["type"] != "default_factory_not_called" and (len(fault["loc"]) > 1 or fault["loc"][0] not in bad)
+    ]
 
 
 def _option_fault(kind: type[BaseModel], fault: Any) -> str:
@@ -110,6 +121,9 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     option = "--" + name.replace("_", "-")
     if fault["type"] == "extra_forbidden":
         return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
+    if fault["type"] == "missing":
+        values = ", ".join(map(str, get_args(kind.model_fields[name].annotation)))
+        return f"{option} is missing: expected {values or kind.model_fields[name].description}"
     return f"{option}: {fault['msg']}, found {fault['input']!r}"
 
 

@@ -65,7 +65,7 @@ def build_choices(
     with whole_folder(out) as made:
         write_choices(made, files)
         sign(made, said)
-    return {name: len(rows) for name, rows in files.items()} | _left_out(chosen)
+    return {name: len(rows) for name, rows in files.items()} | _left_out(chosen) | _without_another(files)
 
 
 def _left_out(data: QuerySet) -> dict[str, int]:
@@ -73,6 +73,16 @@ def _left_out(data: QuerySet) -> dict[str, int]:
     by_task = data.by_relation()
     counts = {rule: sum(bool(one_of(query)) for query in by_task.get(task, ())) for rule, task in RULES.items()}
     return {f"left out of {rule} (one of several classes: none follows)": n for rule, n in counts.items() if n}
+
+
+def _without_another(files: Mapping[str, Rows]) -> dict[str, int]:
+    """Of each rule the items whose control cannot be made."""
+    lacking = {
+        rule: len(files.get(f"{REASONING}/{rule}-{UNSAID}", ())) - len(files.get(f"{CONTROLS}/{rule}-{ANOTHERS}", ()))
+        for rule in RULES
+    }
+    why = "P1 of every other item says something of what they are about"
+    return {f"left out of {CONTROLS}/{rule}-{ANOTHERS} ({why})": n for rule, n in lacking.items() if n}
 
 
 class _Lots:

@@ -25,7 +25,7 @@ from fathom.formats.axioms import AXIOM_FILE, Axioms, read_axioms
 from fathom.models.base import Model
 from fathom.options import EVERYTHING
 from fathom.probes import ENTAILMENT
-from fathom.prompts.arguments import BROKEN, DISTRACTORS, WHOLE, argument_queries
+from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.results.names import folder_names
 from fathom.results.numbers import NOTHING, Number, difference, mean, recipe, untold
@@ -134,7 +134,7 @@ def ask(
     contrasts: list[Contrast] = []
     for name, load in zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True):
         model = load()
-        check_kind(name, model, plan.wordings)
+        check_kind(name, model, plan)
         own = _asked(name, model, plan, queries, out, announce)
         twins = [
             _asked(f"{name}-untrained-{seed}", twin, plan, queries, out, announce)
@@ -144,7 +144,7 @@ def ask(
         runs += [own.run, *(twin.run for twin in twins)]
         contrasts += [found for place in _places(own, options) for found in _contrasts(place, own, twins)]
     lines = [_line(place, one, options.forms[0]) for one in asked for place in _places(one, options)]
-    notes = list(queries.notes[len(plan.data.notes) :])
+    notes = [*queries.notes[len(plan.data.notes) :], *_without_another(queries)]
     return Chains(lines, contrasts, runs, notes)
 
 
@@ -186,6 +186,18 @@ def _axioms(plan: EntailmentPlan, axioms: Axioms, options: ChainStudyOptions) ->
         drawn = random.Random(f"{options.seed} {kind}").sample(found, min(options.limit or len(found), len(found)))
         items[kind] = [item for item in found if item in drawn]
     return axiom_queries(plan.data, plan.patterns, items, options.forms, options.pairs, options.seed)
+
+
+def _without_another(queries: QuerySet) -> list[str]:
+    """Of which items no other says nothing, so that one control of theirs cannot be made."""
+    texts = grouped(((query.relation, query.groups["item"]), query.groups["given"]) for query in queries.queries)
+    items = grouped((rule, ANOTHER in given) for (rule, _), given in texts.items())
+    return [
+        f"{rule}: {own.count(False)} of {len(own)} items lack the control {ANOTHER!r}: every other item says "
+        "something of what they are about" + ("" if any(own) else f"; {FOLLOWS!r} is not fully controlled")
+        for rule, own in items.items()
+        if not all(own)
+    ]
 
 
 def _together(one: QuerySet, other: QuerySet) -> QuerySet:
@@ -301,7 +313,7 @@ _OUT_OF_SIGHT = frozenset(end for text in BROKEN for end in _ENDS[text])
 def tables(found: Chains) -> list[Table]:
     """The verdicts, and the numbers by depth."""
     formats = dict.fromkeys(("whole", *BROKEN), ".3f") | {"less the first form": "+.3f"}
-    verdicts = {key: verdict(own) for key, own in grouped((one[:3], one) for one in found.contrasts).items()}
+    verdicts = {key: verdict(own, {ANOTHER}) for key, own in grouped((one[:3], one) for one in found.contrasts).items()}
     rows = [
         (
             *(place.model, place.rule, place.form, place.depth),
@@ -319,7 +331,7 @@ def tables(found: Chains) -> list[Table]:
     if any(line.place.rule == DISJOINT for line in found.lines):
         notes.append(_OF_DISJOINT)
     by_depth = Table.of_numbers(columns, rows, "how far it follows", _ENDS, formats, notes, _OUT_OF_SIGHT)
-    return [by_depth, table(found.contrasts, "does it follow? The controls", _NOTES)]
+    return [by_depth, table(found.contrasts, "does it follow? The controls", _NOTES, {ANOTHER})]
 
 
 def plots(found: Chains) -> list[Plot]:

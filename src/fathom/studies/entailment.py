@@ -24,7 +24,7 @@ from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, NO_RANKS, OU
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment_controls import Contrast, contrasts, table
-from fathom.studies.entailment_plan import PAIR, Loader, given_runs, memories, planned, tested
+from fathom.studies.entailment_plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
 from fathom.studies.entailment_runs import ModelRuns, Remembered
 from fathom.studies.options import EntailmentStudyOptions
 
@@ -186,8 +186,16 @@ def ask(
         [found for one in made for found in one.remembered],
         [found for one in made for found in contrasts(one, twins[one.name], plan.rules)],
         [folder for one in made for each in (one, *twins[one.name]) for folder in each.runs],
-        list(dict.fromkeys((*(note for one in made for note in one.notes), *([] if plan.controlled else [ONE_PAIR])))),
+        _notes(made, plan),
     )
+
+
+def _notes(made: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
+    found = [note for one in made for note in one.notes]
+    chat = [one.name for one in made if one.chat is not None]
+    if chat:
+        found.append(f"{', '.join(chat)}: {_MRR} and {_MRR_ALL} are the share of right choices: options have no rank")
+    return list(dict.fromkeys((*found, *([] if plan.controlled else [ONE_PAIR]))))
 
 
 def untrained_twins(model: Model, count: int) -> Iterator[Model]:
@@ -343,7 +351,7 @@ def _means(found: Entailment) -> Table:
         "all rules (figure 3)",
         _ENDS,
         FORMATS,
-        (_GIVEN, "every rule has the same weight", *_lacking(found)),
+        (_GIVEN, "every rule has the same weight", *_lacking(found), *found.notes),
         _ENDS[_MRR_ALL],
     )
 

@@ -15,7 +15,7 @@ zero, and above those of the twins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -210,14 +210,20 @@ def _number(values: Floats, group: list[str], made: str) -> Number:
     return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0))
 
 
-def verdict(own: Sequence[Contrast]) -> str:
-    """In words. :param own: all controls of one conclusion on a model's rule, in a wording."""
+def verdict(own: Sequence[Contrast], needed: Collection[str] = ()) -> str:
+    """In words.
+
+    :param own: all controls of one conclusion on a model's rule, in a wording.
+    :param needed: controls without which "it does" is not fully controlled.
+    """
     if any(np.isnan(one.gain.value) for one in own):
         return "no contrast"
     above = [number for one in own for number in (one.gain, one.beyond) if number is not None]
     shown = all(number.low is not None and number.low > 0 for number in above)
     by_lot = all(one.permuted is None or one.permuted < LEVEL for one in own)
-    return "it does" if shown and by_lot else "not shown"
+    if not (shown and by_lot):
+        return "not shown"
+    return "it does" if {one.control for one in own}.issuperset(needed) else "it does, not fully controlled"
 
 
 COLUMNS = (
@@ -237,9 +243,12 @@ _NOTES = (
 
 
 def table(
-    found: Sequence[Contrast], title: str = "does it reason? The controls", notes: Sequence[str] = _NOTES
+    found: Sequence[Contrast],
+    title: str = "does it reason? The controls",
+    notes: Sequence[str] = _NOTES,
+    needed: Collection[str] = (),
 ) -> Table:
-    """The conclusions, each with its controls."""
-    verdicts = {key: verdict(own) for key, own in grouped((one[:4], one) for one in found).items()}
+    """The conclusions, each with its controls. :param needed: see :func:`verdict`."""
+    verdicts = {key: verdict(own, needed) for key, own in grouped((one[:4], one) for one in found).items()}
     rows = [(*one[:3], verdicts[one[:4]], *one[3:]) for one in found]
     return Table.of_numbers(COLUMNS, rows, title, _ENDS, _FORMATS, notes)

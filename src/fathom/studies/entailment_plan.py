@@ -216,7 +216,7 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
     names: dict[str, list[str]] = {}
     for name, load in models:
         model = load()
-        check_kind(name, model, plan.wordings)
+        check_kind(name, model, plan)
         names.setdefault(model.identity.content_hash, []).append(name)
     kinds = {wording.templates for wording in plan.wordings}
     found: dict[tuple[str, bool], MemorisingRun] = {}
@@ -241,8 +241,11 @@ def is_chat(model: Model | ChatServer) -> bool:
     return isinstance(model, ChatServer)
 
 
-def check_kind(name: str, model: Model, wordings: Sequence[RuleWording]) -> None:
-    """:raises BadInput: a model that cannot be asked in these wordings."""
+def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
+    """:raises BadInput: a model that cannot be asked in the plan's wordings, or with options of chat models."""
+    wordings = plan.wordings
+    if plan.chat.options is not None and not is_chat(model):
+        raise BadInput(f"--model {name} is no chat model, and ranks all candidates: leave out --options")
     if is_chat(model) or model.attention is Attention.CAUSAL:
         if learnt := [wording.name for wording in wordings if wording.templates or wording.conjunction]:
             kind = "behind a server" if is_chat(model) else "causal"

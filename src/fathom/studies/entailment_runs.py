@@ -252,8 +252,9 @@ class ModelRuns:
             own = {id_: value for id_, value in every.items() if id_.rpartition("/")[0] == RULES[rule]}
             if len(own) < LEAST:
                 raise BadInput(
-                    f"{rule}: {self.name} ranks {len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics "
-                    f"{memory.run.path} says why): leave the rule out of --rules"
+                    f"{rule}: {self.name} {'ranks' if self.chat is None else 'gives an answer that can be read to'} "
+                    f"{len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says why): "
+                    "leave the rule out of --rules"
                 )
             found[rule] = own
         return found

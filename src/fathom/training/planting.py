@@ -144,7 +144,13 @@ def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict
             + (", …" if len(counts) > 10 else "")
         )
     faults += [
-        f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on"
+        f"relation {id_} has {count} templates: {options.unseen_templates} unseen leave none to train on; "
+        + (
+            f"give --unseen-templates {count - 1}, or write more templates"
+            if count
+            else "facts are planted by templates, so write some in its templates.jsonl, or leave the relation out of a "
+            "copy of the data"
+        )
         for id_, count in counts.items()
         if count <= options.unseen_templates and any(counts.values())
     ]

@@ -274,7 +274,7 @@ def ontology_tables(built: Built) -> list[Table]:
         "instances": sum(len(entry.instances) for entry in built.classes),
         "properties": len(built.properties),
         "  aligned with another vocabulary": sum(len(entry.iris) > 1 for entry in built.properties),
-        "default patterns": len(built.defaults),
+        "default patterns (super-properties', too)": len(built.defaults),
     }
     if built.from_iris:
         found["labels from the ends of IRIs"] = len(built.from_iris)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fathom.building.ontology.hierarchy import Edges, Step, chain
+from fathom.building.ontology.hierarchy import Edges, Step, chain, edges_of
 from fathom.building.ontology.labels import one_line
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
@@ -18,16 +18,19 @@ from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 _OWL = "http://www.w3.org/2002/07/owl#"
 EVERYTHING = (f"{_OWL}Thing", "http://www.w3.org/2000/01/rdf-schema#Resource")
 """Classes that have every thing as an instance."""
-_NOTHING = f"{_OWL}Nothing"
+NOTHING = f"{_OWL}Nothing"
+"""The class without instances."""
 
 
 class ClassSteps(NamedTuple):
     """:param steps: one step up each, stated or from definitions.
     :param same: pairs of classes that are equivalent.
+    :param wide: classes that everything is an instance of: in none of the steps and pairs.
     """
 
     steps: list[Step]
     same: list[Step]
+    wide: set[str]
 
 
 def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
@@ -37,22 +40,19 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
         step = (row["class"], row["part"])
         steps.append(step if row["side"] == "below" else (step[1], step[0]))
     same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
-    wide = [other for pair in same for one, other in (pair, pair[::-1]) if one in EVERYTHING]
-    wide += [above for below, above in steps if below in EVERYTHING]
-    empty = [other for pair in same for one, other in (pair, pair[::-1]) if one == _NOTHING]
-    empty += [below for below, above in steps if above == _NOTHING]
+    above = edges_of([*steps, *same, *(pair[::-1] for pair in same)])
+    wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}.difference(EVERYTHING)
+    empty = {other for pair in same for one, other in (pair, pair[::-1]) if one == NOTHING}
+    empty |= {below for below, upper in steps if upper == NOTHING}
     notes.add_all(
-        sorted({iri for iri in wide if iri not in EVERYTHING}),
-        "classes are said to be everything (owl:Thing): that is left out, as it would make them right answers always",
+        sorted(wide), "classes are said to be everything (owl:Thing): left out, as they would be right answers always"
     )
-    notes.add_all(
-        sorted({iri for iri in empty if iri != _NOTHING}), "classes are said to have no instances (owl:Nothing)"
-    )
-    unsaid = (*EVERYTHING, _NOTHING)
-    pairs = {min(pair, pair[::-1]): None for pair in same if not set(pair) & set(unsaid) and pair[0] != pair[1]}
+    notes.add_all(sorted(empty - {NOTHING}), "classes are said to have no instances (owl:Nothing)")
+    unsaid = {*EVERYTHING, *wide, NOTHING}
+    pairs = {min(pair, pair[::-1]): None for pair in same if unsaid.isdisjoint(pair) and pair[0] != pair[1]}
     equal = {*pairs, *(pair[::-1] for pair in pairs)}
-    kept = [step for step in steps if step not in equal and step[0] not in unsaid and step[1] != _NOTHING]
-    return ClassSteps(list(dict.fromkeys(kept)), list(pairs))
+    kept = [step for step in steps if step not in equal and unsaid.isdisjoint(step)]
+    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide)
 
 
 Disjoint = Mapping[str, Collection[int]]

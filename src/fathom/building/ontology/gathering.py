@@ -64,11 +64,12 @@ def gather_classes(
     for source, row in said:
         holders[row["class"]][source] = None
     labels = best_labels((row for _, row in said), "class", naming.language)
-    used = _in_use(sorted(holders), deprecated_terms(sources), "classes", notes)
+    steps, same, wide = class_steps(sources, notes)
+    used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
     label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
     if not said:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
-    edges = _class_edges(sources, holders, label_of, notes)
+    edges = _class_edges(steps, same, holders, label_of, notes)
     found = []
     disjoint = disjoint_classes(sources, label_of, notes)
     note_inconsistent(disjoint, edges, label_of, notes)
@@ -133,10 +134,13 @@ class _Sample:
 
 
 def _class_edges(
-    sources: Sequence[Source], declared: Collection[str], label_of: Mapping[str, str], notes: Notes
+    steps: Sequence[Step],
+    same: Sequence[Step],
+    declared: Collection[str],
+    label_of: Mapping[str, str],
+    notes: Notes,
 ) -> Edges:
     """The hierarchy of classes, and notes on what is odd in it."""
-    steps, same = class_steps(sources, notes)
     notes.add_all(
         outside((iri for step in steps for iri in step), declared),
         "names in rdfs:subClassOf are left out, as nothing says that they are an owl:Class or rdfs:Class",
@@ -169,7 +173,7 @@ def gather_properties(
     inverses = _inverses(sources, home)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
     edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes)
-    sides = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, naming, notes)
+    sides = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, edges, naming, notes)
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []

@@ -13,6 +13,7 @@ from typing import Any
 
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _BELOW = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
+_SAME = "http://www.w3.org/2002/07/owl#sameAs"
 _PAIRS, _STEPS = 1 << 14, 1 << 17
 """Answers kept, about pairs of classes and what is one step above a class."""
 
@@ -32,7 +33,7 @@ class Instances:
 
         self._store, self._graph = store, pyoxigraph.DefaultGraph()
         self._node, self._literal = pyoxigraph.NamedNode, pyoxigraph.Literal
-        self._type, self._below = self._node(_TYPE), self._node(_BELOW)
+        self._type, self._below, self._same = map(self._node, (_TYPE, _BELOW, _SAME))
         self._namings = [self._node(iri) for iri in namings]
         self._seed, self._size, self._language = seed, size, language.lower()
         self._is_below, self._above = lru_cache(_PAIRS)(self._reaches), lru_cache(_STEPS)(self._one_step)
@@ -50,7 +51,8 @@ class Instances:
             if any(other != class_ and self._is_below(other, class_) for other in types):
                 continue
             drawn += 1
-            named = [type_.value for type_ in types if isinstance(type_, self._node)]
+            types += [type_ for other in self._other_names(thing) for type_ in self._objects(other, self._type)]
+            named = dict.fromkeys(type_.value for type_ in types if isinstance(type_, self._node))
             row = {"instance": thing.value, "types": " ".join(named)}
             if labels := self._labels(thing):
                 row["label"] = min(labels)
@@ -65,6 +67,18 @@ class Instances:
 
     def _objects(self, subject: Any, predicate: Any) -> list[Any]:
         return [quad.object for quad in self._store.quads_for_pattern(subject, predicate, None, self._graph)]
+
+    def _other_names(self, thing: Any) -> list[Any]:
+        """What is the same as a thing, in however many steps, either way."""
+        seen, ahead = {thing: None}, [thing]
+        while ahead:
+            one = ahead.pop()
+            said = self._store.quads_for_pattern(None, self._same, one, self._graph)
+            near = [*self._objects(one, self._same), *(quad.subject for quad in said)]
+            new = dict.fromkeys(other for other in near if other not in seen and not isinstance(other, self._literal))
+            seen |= new
+            ahead += new
+        return list(seen)[1:]
 
     def _labels(self, thing: Any) -> list[str]:
         return [

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-from fathom.building.ontology.labels import Naming
+from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.notes import Notes
 
 _RDF, _RDFS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#"
@@ -29,7 +29,7 @@ _OF_THINGS = {
     *_UPWARDS,
     *_DOWNWARDS,
     *(f"{_RDFS}{name}" for name in ("subClassOf", "subPropertyOf", "domain", "range")),
-    *(f"{_OWL}{name}" for name in ("equivalentClass", "equivalentProperty", "inverseOf", "disjointWith")),
+    *(f"{_OWL}{name}" for name in ("equivalentClass", "equivalentProperty", "inverseOf", "disjointWith", "sameAs")),
     *(f"{schema}{name}" for schema in _SCHEMA for name in ("domainIncludes", "rangeIncludes", "inverseOf")),
 }
 """Predicates whose objects are classes or properties, never texts."""
@@ -41,7 +41,6 @@ _NOT_READ = {
         "hasKey",
         "propertyChainAxiom",
         "propertyDisjointWith",
-        "sameAs",
         "targetIndividual",
         "targetValue",
     )
@@ -67,6 +66,7 @@ class Intake:
     def __init__(self, naming: Naming) -> None:
         self._naming, self._namings = naming, frozenset(naming.iris())
         self._languages: Counter[str] = Counter()
+        self._labels: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
         self._texts: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
@@ -89,6 +89,7 @@ class Intake:
             if isinstance(quad.subject, self._blank):
                 self._see_bare(predicate, quad.object)
             if predicate in self._namings:
+                self._labels[predicate] += 1
                 if self._is_label(quad.object):
                     yield self._plain(quad)
             elif predicate in _OF_THINGS and isinstance(quad.object, self._literal):
@@ -106,6 +107,9 @@ class Intake:
         """What was left out, by kind."""
         notes.add_kinds(self._kinds(self._texts), "texts where a class, property or thing belongs are left out")
         notes.add_kinds(self._kinds(self._left), "axioms that no task asks for are not read")
+        if self._naming.properties != LABEL_PROPERTIES:
+            unused = [iri for iri in self._naming.iris() if not self._labels[iri]]
+            notes.add_all(unused, "label properties that were asked for occur nowhere in the files")
 
     def tell_bare(self, notes: Notes, classes: Collection[str]) -> None:
         """What has no IRI, and so cannot be known again: things of these classes, and whatever has a label."""

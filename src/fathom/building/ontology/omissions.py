@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from fathom.building.ontology.closure import NOTHING
 from fathom.building.ontology.hierarchy import cycles, edges_of
 from fathom.building.ontology.intake import short
 from fathom.building.ontology.labels import OF_RDF
@@ -25,10 +26,12 @@ def deprecated_terms(sources: Sequence[Source]) -> set[str]:
 
 
 def note_undeclared(sources: Sequence[Source], notes: Notes) -> None:
-    """Instances of what nothing says to be a class."""
-    rows = [
-        row for row in rows_of(at_hand(sources), "undeclared_classes") if not row["class"].startswith(_OF_DESCRIPTIONS)
-    ]
+    """Instances of what nothing says to be a class, and of the class that has none."""
+    all_ = list(rows_of(at_hand(sources), "undeclared_classes"))
+    impossible = sum(int(row["count"]) for row in all_ if row["class"] == NOTHING)
+    if impossible:
+        notes.append(f"{impossible:,} things are said to be of owl:Nothing, which has no instances: that is left out")
+    rows = [row for row in all_ if not row["class"].startswith(_OF_DESCRIPTIONS)]
     notes.add_all(
         [f"{row['class']} ({int(row['count']):,})" for row in rows],
         "names that have instances are left out, as nothing says that they are an owl:Class or rdfs:Class",

@@ -1,8 +1,8 @@
 """Domains and ranges: which classes are the right answers, by what vocabularies state, include or constrain.
 
-Several ``rdfs:domain`` hold together (rdfs2): the finest of them are right. The parts of an ``owl:unionOf``, and all
-that schema.org includes or Wikidata's type constraints name, are alternatives: each is right, but for those within
-another.
+Several ``rdfs:domain`` hold together (rdfs2), a property's own and those of the properties above it (scm-dom2,
+scm-rng2): the finest of them are right. The parts of an ``owl:unionOf``, and all that schema.org includes or Wikidata's
+type constraints name, are alternatives: each is right, but for those within another.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import product
 from typing import NamedTuple
 
 from fathom.building.ontology.closure import EVERYTHING
+from fathom.building.ontology.hierarchy import Edges, chain
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
@@ -47,6 +48,7 @@ def gather_sides(
     home: Mapping[str, str],
     properties: Collection[str],
     inverses: Mapping[str, Collection[str]],
+    hierarchy: Edges,
     naming: Naming,
     notes: Notes,
 ) -> Sides:
@@ -55,6 +57,7 @@ def gather_sides(
     :param label_of: of classes, by IRI.
     :param home: of each property the one that stands for it.
     :param inverses: of these, the properties that say the same the other way round.
+    :param hierarchy: of these, too: what is stated of a property holds of those below it.
     """
     known = _class_names(sources, label_of)
     domains = _narrow([*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)], notes)
@@ -69,7 +72,7 @@ def gather_sides(
     one_of: set[Side] = set()
     ambiguous: dict[str, None] = {}
     for property_, side in product(properties, SIDES):
-        ways = _ways((property_, side), stated, included, constrained, inverses)
+        ways = _ways((property_, side), stated, included, constrained, inverses, hierarchy)
         if right := holding_together(ways, above):
             answers[property_, side] = right
             one_of |= {(property_, side)} if is_one_of(ways, above) else set()
@@ -127,14 +130,23 @@ def _ways(
     included: Mapping[Side, Sequence[OneOf]],
     constrained: Mapping[Side, list[OneOf]],
     inverses: Mapping[str, Collection[str]],
+    hierarchy: Edges,
 ) -> list[OneOf]:
     """What is said of a side, the strictest kind first; a property's domain is also its inverse's range."""
-    property_, side = place
-    turned = [(other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ()))]
-    told = [way for one in (place, *turned) for way in stated.get(one, ())]
+    own = _turned(place, inverses)
+    inherited = (
+        one for below, way in own for above in chain(below, hierarchy) for one in _turned((above, way), inverses)
+    )
+    told = [way for one in (*own, *inherited) for way in stated.get(one, ())]
     if not told:
-        told = next((list(included[one]) for one in (place, *turned) if one in included), [])
+        told = next((list(included[one]) for one in own if one in included), [])
     return told or constrained.get(place, [])
+
+
+def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
+    """A side, and the other side of whatever says the same the other way round."""
+    property_, side = place
+    return [place, *((other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ())))]
 
 
 def _narrow(rows: Sequence[Row], notes: Notes) -> list[Row]:
