@@ -84,6 +84,11 @@ class Result:
         """
         return self._told.summary(by)
 
+    @property
+    def keys(self) -> list[str]:
+        """What the run can be broken down by."""
+        return self._told.keys
+
     @cached_property
     def _told(self) -> RunNumbers:
         return RunNumbers(self.folder, self.cluster)

@@ -148,6 +148,7 @@ def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
         "headline": entry.headline,
         "cuts": list(entry.cuts),
         "further": list(entry.further),
+        "by": list(entry.by),
         "usual": entry.options().identity(),
     }
 

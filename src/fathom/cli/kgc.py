@@ -105,8 +105,10 @@ def evaluate(
     config: Config = None,
     **given: Any,
 ) -> None:
-    """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals."""
+    """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals, in all, evenly
+    over relations and answers, and by which halves of the triple were seen in training."""
     from fathom.api import evaluate_links
+    from fathom.data.queries import SEEN
     from fathom.links.folder import read_manifest
 
     said = merge(config, given)
@@ -116,13 +118,13 @@ def evaluate(
     ended = read_manifest(model)["ended"]
     if ended.get("failed"):
         say(f"note: its training failed: {ended['why']}")
-    say(result.summary().to_text())
+    say(result.summary([SEEN] if SEEN in result.keys else []).to_text())
     if all(line.accuracy is None and line.unscored == line.predictions for line in result.summary().headlines):
         raise RunFailed(f"no question was scored: the reasons stand above; {out} keeps them")
     for what, count in result.folder.manifest["circumstances"].items():
         if what not in NOTED_FOR_ALL:
             say(f"{what.replace('_', ' ')}: {count}")
-    say(f"\nkept in {out}; more: fathom metrics {out} --by direction,relation,cardinality")
+    say(f"\nkept in {out}; more: fathom metrics {out} --by direction,relation,cardinality,seen,popularity")
 
 
 def predict(

@@ -15,6 +15,9 @@ from fathom.data.templates import Sentence, Template
 from fathom.store.predictions import NO_TEMPLATE
 
 Direction = Literal["tail", "head"]
+SEEN, OF_ANSWER, POPULARITY = "seen", "answer_triples", "popularity"
+DERIVED = frozenset({SEEN, OF_ANSWER, POPULARITY})
+"""Groups that follow from the rest of a graph (:mod:`fathom.data.graph.seen`)."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,13 @@ class QuerySet:
 
     @cached_property
     def content_hash(self) -> str:
-        """Digest of everything that can change a result: queries, answer spaces, templates, in their order."""
+        """Digest of everything that can change a result: queries, answer spaces, templates, in their order; without
+        what :data:`DERIVED` groups say, which follows from the graph."""
         digest = hashlib.sha256()
         for query in self.queries:
             fields = (query.id, query.relation, query.subject, query.subject_id, query.gold, query.candidates)
-            digest.update(json.dumps([*fields, query.direction, query.known, dict(query.groups)]).encode())
+            groups = {name: value for name, value in query.groups.items() if name not in DERIVED}
+            digest.update(json.dumps([*fields, query.direction, query.known, groups]).encode())
             if query.sentences:
                 digest.update(json.dumps(query.sentences).encode())
         for space in self.candidates.values():

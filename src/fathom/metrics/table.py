@@ -55,6 +55,14 @@ class Items(Ranking, Protocol):
         """1 / mean rank of all gold answers."""
         ...
 
+    def even_weight(self) -> Floats:
+        """1 / how many scored predictions the relation has, so that all relations weigh the same."""
+        ...
+
+    def rare_weight(self) -> Floats:
+        """1 / (1 + training triples of the answer), so that answers that occur often do not decide."""
+        ...
+
     def agreeing(self) -> Floats:
         """Chance that all templates of the prediction's query give one answer."""
         ...
@@ -106,17 +114,34 @@ def hits(k: int) -> Metric:
     return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", beside_baselines=True)
 
 
+def _weighted(name: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
+    """A mean in which predictions weigh differently: the ratio of two means."""
+
+    def step(items: Any) -> tuple[Floats, ...]:
+        weights = weight(items)
+        return weights * of.columns(items)[0], weights
+
+    return Metric(f"{name}_{of.name}", step, of.shown, of.limits, fold=np.divide, further=True)
+
+
 def _perplexity(log_prob: Floats, tokens: Floats) -> Floats:
     """Of prompts, or of their means: that of the corpus. See :mod:`fathom.metrics.perplexity`."""
     return np.exp(-log_prob / tokens)
 
 
+_MRR = Metric("mrr", lambda items: items.reciprocal(), beside_baselines=True)
+_WEIGHTS: dict[str, Callable[[Any], Floats]] = {
+    "macro": lambda items: items.even_weight(),
+    "rare": lambda items: items.rare_weight(),
+}
+WEIGHTED = tuple(_weighted(name, of, weight) for name, weight in _WEIGHTS.items() for of in (hits(1), hits(10), _MRR))
+"""Macro: the mean of the relations' means. Rare: each prediction weighs 1 / (1 + training triples of its answer)."""
 METRICS: Door[Metric] = Door(
     "metric",
     "fathom.metrics",
     (
         Metric("accuracy", lambda items: items.hits(1), ".1%", beside_baselines=True),
-        Metric("mrr", lambda items: items.reciprocal(), beside_baselines=True),
+        _MRR,
         Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
         Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),
         Metric("precision", lambda items: items.precision, ".1%"),
@@ -151,6 +176,7 @@ METRICS: Door[Metric] = Door(
             whole=lambda confidence, hit: expected_calibration_error(reliability(confidence, hit)),
             why_none="no interval: the error is biased upwards in samples",
         ),
+        *WEIGHTED,
     ),
 )
 _HITS = re.compile(r"hits@([1-9]\d*)")

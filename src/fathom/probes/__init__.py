@@ -27,6 +27,7 @@ class Entry(NamedTuple):
     :param asks: what it is put to: a language model, or a link predictor (``fathom kgc evaluate``).
     :param cuts: the k at which its summary gives Hits@k; the first is its accuracy.
     :param further: names of metrics that its summary alone shows.
+    :param by: names of metrics that its breakdowns show besides accuracy and MRR.
     :param headline: whether its summary opens with the metrics, or with a table of its tasks.
     """
 
@@ -39,6 +40,7 @@ class Entry(NamedTuple):
     asks: Literal["language model", "link predictor"] = "language model"
     cuts: tuple[int, ...] = (1, 5, 10)
     further: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
     headline: Literal["metrics", "tasks"] = "metrics"
 
     @property
@@ -129,6 +131,8 @@ PROBES: Door[Entry] = Door(
             alias="kgc",
             asks="link predictor",
             cuts=(1, 3, 10),
+            further=tuple(f"{way}_{name}" for way in ("macro", "rare") for name in ("hits@1", "hits@10", "mrr")),
+            by=("hits@3", "hits@10", "mean_rank"),
         ),
     ),
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+
+import numpy as np
 
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
+from fathom.data.graph.seen import HALVES, training_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.readings import Askable, asked
@@ -113,8 +117,32 @@ def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]
 
 
 def leakage_tables(graph: KnowledgeGraph) -> list[Table]:
-    """What a knowledge graph gives away without any inference: tables 3 and 4 of Sakai et al. (NAACL 2024)."""
-    return [_relations_per_entity(graph), _answers_in_descriptions(graph)]
+    """What a knowledge graph gives away without any inference: tables 3 and 4 of Sakai et al. (NAACL 2024), and which
+    halves of triples training shows."""
+    return [_relations_per_entity(graph), _answers_in_descriptions(graph), *_halves(graph)]
+
+
+def _halves(graph: KnowledgeGraph) -> list[Table]:
+    """None of a graph without training triples."""
+    training = training_of(graph)
+    if training is None:
+        return []
+    found = {name: Counter(training.halves(np.arange(part.start, part.stop))) for name, part in graph.splits.items()}
+    rows: list[tuple[Cell, ...]] = [
+        (half, *(counts[half] / max(counts.total(), 1) for counts in found.values())) for half in HALVES
+    ]
+    return [
+        Table(
+            ("seen in training", *found),
+            (*rows, ("triples", *(counts.total() for counts in found.values()))),
+            title="halves of triples",
+            formats=dict.fromkeys(found, ".2%"),
+            notes=(
+                "of (h, r, t): whether other training triples have the head, or the tail, with the relation; "
+                "fathom kgc evaluate tells these apart",
+            ),
+        )
+    ]
 
 
 def _relations_per_entity(graph: KnowledgeGraph) -> Table:

@@ -23,6 +23,7 @@ class Declared(NamedTuple):
     :param headline: what the first table shows: "metrics", or "tasks", a line for each relation.
     :param cuts: the k of Hits@k in the headline.
     :param further: names of metrics that only such runs show.
+    :param by: names of metrics that breakdowns show besides accuracy and MRR.
     :param said: the options that are not at their defaults, as a recipe writes them.
     :param notes: on candidates that are left out or cannot be told apart.
     """
@@ -31,6 +32,7 @@ class Declared(NamedTuple):
     headline: str
     cuts: tuple[int, ...]
     further: tuple[str, ...]
+    by: tuple[str, ...]
     said: Mapping[str, str]
     notes: tuple[str, ...]
 
@@ -43,7 +45,8 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
     """Of a run of any version."""
     identity = manifest["identity"]
     earlier = _earlier().get(identity.get("probe"), {})
-    usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "usual": {}}
+    usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
+    usual["usual"] = {}
     shows = usual | manifest.get("shows", earlier)
     noted = manifest.get("circumstances", {})
     notes = noted.get("notes") or [
@@ -54,6 +57,7 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
         shows["headline"],
         tuple(shows["cuts"]),
         tuple(shows["further"]),
+        tuple(shows["by"]),
         _said(identity, shows["usual"]),
         tuple(notes),
     )

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fathom.data.queries import OF_ANSWER
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
@@ -224,6 +225,20 @@ class Rows:
         told = [place for place, of_gold in enumerate(ranks) if of_gold and not np.isnan(of_gold).all()]
         values[told] = reciprocal_mean_rank([ranks[place] for place in told])
         return values
+
+    def even_weight(self) -> Floats:
+        """1 / scored predictions of the same relation and scoring; NaN of what is not scored."""
+        values = np.full(len(self.rank), np.nan)
+        keys = zip(self.relation_of(), self.scoring, self.scored, strict=True)
+        for key, places in grouped((key, place) for place, key in enumerate(keys)).items():
+            values[places] = 1 / len(places) if key[-1] else np.nan
+        return values
+
+    def rare_weight(self) -> Floats:
+        """1 / (1 + training triples of the answer); NaN where the queries do not say how many there are."""
+        told = [groups.get(OF_ANSWER) for groups in self.groups]
+        weights = np.array([np.nan if count is None else 1 / (1 + int(count)) for count in told])
+        return weights[self.query]
 
     def searched(self) -> tuple[int, int, int]:
         """Tokens that an exact search ran, would have run without pruning, and for one statement at a time."""

@@ -247,7 +247,8 @@ class RunNumbers:
         rows = self.rows
         chosen = zip(by, keys, strict=True)
         selected = "".join(f"|{key}:{value}" for key, value in chosen if key not in ("template", "scoring"))
-        found = ((name, self.number(metric(name), asked)) for name in _OF_PARTS)
+        wanted = (*_OF_PARTS, *rows.declared.by)
+        found = ((name, self.number(metric(name), asked)) for name in wanted)
         told = {name: number._replace(recipe=number.recipe + selected) for name, number in found if number is not None}
         n = int(rows.scored[asked].sum())
         return BreakdownPart(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
@@ -345,7 +346,7 @@ def _parts_table(found: Breakdown) -> Table:
     by = found.by if "scoring" in found.by else ("scoring", *found.by)
     # Written answers have no rank but a precision.
     written = any("precision" in part.numbers for part in found.parts)
-    further = ("precision", "recall", "f1") if written else ("mrr",)
+    further = ("precision", "recall", "f1") if written else ("mrr", *_ranked_too(found))
     body: list[tuple[Cell, ...]] = []
     for part in found.parts:
         keys = part.keys if "scoring" in found.by else (part.scoring, *part.keys)
@@ -358,13 +359,19 @@ def _parts_table(found: Breakdown) -> Table:
         (*by, "queries", "n", "unscored", "accuracy", "low", "high", *further, "note", "recipe"),
         tuple(body),
         f"By {' and '.join(found.by)}",
-        dict.fromkeys(("accuracy", "low", "high", "precision", "recall", "f1"), ".1%") | {"mrr": ".4f"},
+        dict.fromkeys(("accuracy", "low", "high"), ".1%") | {name: metric(name).shown for name in further},
         hidden=frozenset({"recipe"}),
         notes=tuple(map(legend, dict.fromkeys(part.accuracy.sample for part in found.parts if part.accuracy))),
     )
 
 
+def _ranked_too(found: Breakdown) -> list[str]:
+    """What the probe declares of its breakdowns besides."""
+    return list(dict.fromkeys(name for part in found.parts for name in part.numbers if name not in _OF_PARTS))
+
+
 def _plain_part(part: BreakdownPart) -> dict[str, Any]:
-    names = _OF_PARTS if "precision" in part.numbers else _OF_PARTS[:2]
+    usual = _OF_PARTS if "precision" in part.numbers else _OF_PARTS[:2]
+    names = dict.fromkeys((*usual, *part.numbers))
     told = {name: part.numbers[name].plain() if name in part.numbers else None for name in names}
     return {"queries": part.queries, "n": part.n, "unscored": part.unscored, **told}

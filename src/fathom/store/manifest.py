@@ -66,6 +66,7 @@ class Shows(Object):
     headline: str = "metrics"
     cuts: list[int] = []
     further: list[str] = []
+    by: list[str] = []
     usual: Options = {}
 
 

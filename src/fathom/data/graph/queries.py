@@ -12,8 +12,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.data.graph.seen import Training, popularity, training_of
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, Relation
+from fathom.data.queries import OF_ANSWER, POPULARITY, SEEN, CandidateSet, Direction, Query, QuerySet, Relation
 from fathom.data.taking import is_blank
 from fathom.data.templates import Template
 from fathom.errors import BadInput
@@ -52,6 +53,10 @@ class TripleQueries(Sequence[Query]):
     def asked(self, directions: tuple[Direction, ...]) -> TripleQueries:
         """The same triples in other directions."""
         return TripleQueries(self.graph, self.rows, self.split, directions, self.everybody)
+
+    @cached_property
+    def _training(self) -> Training | None:
+        return training_of(self.graph)
 
     def answers(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Places of the gold answers of some of :attr:`rows` among the entities, shape (directions, rows)."""
@@ -99,6 +104,7 @@ class TripleQueries(Sequence[Query]):
             answers.column("id").to_pylist(),
             answers.column("name").to_pylist(),
             _right_answers(graph, rows, given, asked, self.everybody),
+            self._groups(rows, asked),
         )
         return tuple(
             Query(
@@ -110,11 +116,21 @@ class TripleQueries(Sequence[Query]):
                 candidates=ENTITIES,
                 direction=direction,
                 known=tuple(answer for answer in right if answer != gold),
-                groups={"cardinality": self.cardinality[relation]},
+                groups={"cardinality": self.cardinality[relation]} | more,
                 unscored=None if self.everybody else _why_not(subject, relation_names[relation], gold_name),
             )
-            for row, relation, subject_id, subject, gold, gold_name, right in zip(*columns, strict=True)
+            for row, relation, subject_id, subject, gold, gold_name, right, more in zip(*columns, strict=True)
         )
+
+    def _groups(self, rows: NDArray[np.int64], asked: NDArray[np.int32]) -> list[dict[str, str]]:
+        """What training shows of each triple, where link predictors are asked; nothing without a training split."""
+        if not self.everybody or self._training is None:
+            return [{}] * len(rows)
+        counts = self._training.triples_of(asked[rows]).tolist()
+        return [
+            {SEEN: halves, OF_ANSWER: str(count), POPULARITY: popularity(count)}
+            for halves, count in zip(self._training.halves(rows), counts, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
