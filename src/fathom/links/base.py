@@ -87,6 +87,11 @@ class Predictor(ABC):
 
     # ---------------------------------------------------------------------------------- what few kinds do otherwise
 
+    def as_read(self, links: Links) -> list[str] | None:
+        """Each question as its language model reads it, demonstrations and special tokens among it; None of those that
+        know entities and relations by their place alone."""
+        return None
+
     @classmethod
     def check(cls, options: Any) -> None:
         """What can be told of options without a graph, and quickly. :raises BadInput: no such language model, …"""

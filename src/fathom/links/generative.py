@@ -222,6 +222,10 @@ class GenerativePredictor(TextPredictor):
         found = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
 
+    def as_read(self, links: Links) -> list[str]:
+        """See :meth:`fathom.links.base.Predictor.as_read`."""
+        return list(self.tokenizer.batch_decode(self._read(links)))
+
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         matrix = padded(ids, -1, self.device)
         return matrix.clamp(min=0), (matrix >= 0).long()

@@ -139,6 +139,10 @@ class Predictor(TextPredictor):
 
     # --------------------------------------------------------------------------------------------------- asking
 
+    def as_read(self, links: Links) -> list[str]:
+        """See :meth:`fathom.links.base.Predictor.as_read`; a first mask stands where the entity's own token does."""
+        return list(self.tokenizer.batch_decode([prompt.ids for prompt in self._questions(links)]))
+
     @property
     def weight(self) -> float:
         """Of the neighbours: none in validation, as the authors do it, or the store would be made anew each epoch."""

@@ -63,8 +63,10 @@ class Probe(ShardedProbe):
         keep = len(self.space) <= KEEP_SCORES_UP_TO
         with torch.inference_mode():
             found = iter(self.predictor.rank(links, self.options.top_k, keep) if asked else [])
+            read = iter(self.predictor.as_read(links) or map(self._in_short, asked)) if asked else iter(())
         for query, reason in zip(queries, reasons, strict=True):
-            one = Asked(query, NO_TEMPLATE, self._prompt(query), len(self.space))
+            prompt = self._in_short(query) if reason else next(read)
+            one = Asked(query, NO_TEMPLATE, prompt, len(self.space))
             answer = Found(None, [], [], [], unscored=reason) if reason else next(found)
             yield one, [of_found(answer, self.space)]
 
@@ -72,7 +74,8 @@ class Probe(ShardedProbe):
         """What the predictor counts."""
         return self.predictor.circumstances()
 
-    def _prompt(self, query: Query) -> str:
+    def _in_short(self, query: Query) -> str:
+        """As predictors are asked that read no text."""
         relation = self.queryset.relations[query.relation].name or query.relation
         known = query.subject or query.subject_id
         return f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"

@@ -81,8 +81,12 @@ class Local:
         self.prompts += len(found)
         return [found[one] for one in shown]
 
+    def text(self, shown: Shown) -> str:
+        """What stands before an answer."""
+        return f"{shown.prompt} {LEAD}"
+
     def _score(self, shown: Shown, names: Sequence[str]) -> Scores | str:
-        [prompt] = encode_prompts(self.tokenizer, [f"{shown.prompt} {LEAD}"], self.bos)
+        [prompt] = encode_prompts(self.tokenizer, [self.text(shown)], self.bos)
         said = [f"{names[place]}." for place in shown.candidates]
         answers = name_tokens(self.tokenizer, said, leading_space=True)
         window, longest = self.model.max_tokens, len(prompt) + max(map(len, answers))
@@ -125,7 +129,7 @@ class Sampled:
         """
         requests = [
             ChatRequest(
-                f"{one.prompt}\n{REQUEST}",
+                self.text(one),
                 n=self.options.samples,
                 temperature=self.options.sampling_temperature,
                 max_tokens=self.options.reply_tokens,
@@ -135,6 +139,10 @@ class Sampled:
         ]
         replies = self.server.ask(requests)
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
+
+    def text(self, shown: Shown) -> str:
+        """What is sent."""
+        return f"{shown.prompt}\n{REQUEST}"
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:
@@ -177,6 +185,7 @@ class Predictor(base.Predictor):
         self.scoring = self.asked.scoring  # of this kind it depends on the options
         self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
         self.questions = 0
+        self._last: tuple[Links, list[Shown]] | None = None
 
     def train(self, folder: Path, progress: base.Progress) -> Facts:
         """Nothing is learnt: the folder only says what is asked, and how."""
@@ -201,11 +210,21 @@ class Predictor(base.Predictor):
 
         :raises RunFailed: a server that no further call can reach, or no memory.
         """
-        shown = self.prompts.make(links)
+        shown = self._shown(links)
         self.questions += len(shown)
         scores = self.asked.scores(shown, self.prompts.texts.names)
         columns = zip(shown, scores, links.gold.tolist(), links.known, strict=True)
         return [self._found(one, own, gold, set(known.tolist()), top) for one, own, gold, known in columns]
+
+    def as_read(self, links: Links) -> list[str]:
+        """See :meth:`fathom.links.base.Predictor.as_read`."""
+        return [self.asked.text(shown) for shown in self._shown(links)]
+
+    def _shown(self, links: Links) -> list[Shown]:
+        """Made once, though they are asked and kept."""
+        if self._last is None or self._last[0] is not links:
+            self._last = links, self.prompts.make(links)
+        return self._last[1]
 
     def _found(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> Found:
         if isinstance(scores, str):

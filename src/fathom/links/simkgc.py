@@ -304,15 +304,22 @@ class Predictor(TextPredictor):
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
         """By the cosine, to which ``rerank_weight`` is added for entities near the given one."""
-        relation = links.relation + len(self.graph.relations) * links.inverse
-        about = self.framing.ids([self.entities.text(entity) for entity in links.given.tolist()])
-        questions = self._encode(self.network.question, self._questions(about, relation))
+        questions = self._encode(self.network.question, self._asked(links))
         good = torch.isfinite(questions).all(dim=1).cpu().numpy()
         asked = links.take(np.flatnonzero(good))
         vectors = questions[torch.from_numpy(good).to(self.device)]
         rank = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
         found = iter(rank(vectors, asked, top, keep_scores) if len(asked) else [])
         return [next(found) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
+
+    def as_read(self, links: Links) -> list[str]:
+        """See :meth:`fathom.links.base.Predictor.as_read`."""
+        return list(self.tokenizer.batch_decode([question.ids for question in self._asked(links)]))
+
+    def _asked(self, links: Links) -> list[Framed]:
+        relation = links.relation + len(self.graph.relations) * links.inverse
+        about = self.framing.ids([self.entities.text(entity) for entity in links.given.tolist()])
+        return self._questions(about, relation)
 
     def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
         gold, known = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]

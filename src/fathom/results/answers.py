@@ -68,12 +68,21 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
     ids, names = rows.candidates[space]
     winner = min(np.flatnonzero(scores == scores.max()).tolist(), key=lambda at: ids[at])
     gold = max(rows.gold_places(place), key=lambda at: float(scores[at]))
-    probabilities, prompt = softmax(scores), rows.table.column("prompt")[place].as_py() or ANSWER
+    probabilities, prompt = softmax(scores), _sentence(rows, place)
     capitalize = rows.identity.get("options", {}).get("capitalize", True)
     cells: list[Cell] = [rows.scoring[place], rows.relations[query], rows.query_ids[query], int(rows.template[place])]
     for answer in (winner, gold):
         cells += [_statement(prompt, names[answer], capitalize), _rank(scores, answer), float(probabilities[answer])]
     return (*cells, float(rows.confidence.uncertainty[place]))
+
+
+def _sentence(rows: Rows, place: int) -> str:
+    """The prompt; of a link predictor that reads a text without a place for the answer, the triple."""
+    prompt, subject = rows.asked(place)
+    query = int(rows.query[place])
+    triple = {"tail": f"({subject}, {rows.relations[query]}, {ANSWER})"}
+    triple["head"] = f"({ANSWER}, {rows.relations[query]}, {subject})"
+    return prompt if ANSWER in prompt else triple.get(rows.directions[query] or "", prompt or ANSWER)
 
 
 def _statement(prompt: str, answer: str, capitalize: bool) -> str:
