@@ -80,7 +80,7 @@ class Desk:
         identity = {
             "probe": more.get("probe", "cloze"),
             "options": {"reading": reading},
-            "resolved": {"attention": "bidirectional"},
+            "resolved": {"attention": "bidirectional"} | ({"asking": {}} if more.get("probe") == "link" else {}),
             "model": {"name": f"models/{model}", "content_hash": model},
             "data": {"name": more.get("data", "D"), "content_hash": "1"},
         }
@@ -148,6 +148,12 @@ CASES = {
         "1 facts that one of the two could not rank are left out",
         ("facts", 4),
         options={"k": 3},
+    ),
+    "memory-slope": Case(
+        lambda desk: [desk.run("m"), desk.run("m", probe="link"), desk.run("m", probe="link", weights="random")],
+        "refused: some ranks are only known to lie beyond a bound",
+        "1 facts that one of the runs did not score are left out",
+        ("facts", 4),
     ),
     "length-bias": Case(lambda desk: [desk.run("m")], STOPPED, "1 facts without a rank are left out", ("facts", 4)),
     "templates": Case(lambda desk: [desk.run("m")], STOPPED, '"prompts": 1', None),
@@ -241,7 +247,9 @@ class TestOfFinishedRuns:
     def test_two_models_of_one_name_stay_two(self, name: str, tmp_path: Path) -> None:
         desk, case, study = Desk(tmp_path, Shape()), CASES[name], STUDIES[name]
         of_each = [case.runs(_Renamed(desk, model)) for model in ("x/m", "y/m")]
-        runs = [one[0] for one in of_each] if name == "agreement" else [*of_each[0], *of_each[1]]
+        runs = [*of_each[0], *of_each[1]]
+        if name in ("agreement", "memory-slope"):  # of so many runs as they take
+            runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
         text = render(study.tables(study.ask(runs, **study.options(**case.options).model_dump())), "json")
         assert "models/x" in text
         assert "models/y" in text

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fathom.metrics.uncertainty import CONFIDENCE, Floats, Interval, Labels, interval
+from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, interval
 
 
 class FittedLine(NamedTuple):
@@ -57,6 +59,67 @@ def _fishers_z(x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floa
     scale = np.asarray(np.maximum((xx - x * x) * (yy - y * y), 0.0))
     r: Floats = np.divide(xy - x * y, np.sqrt(scale), out=np.full(scale.shape, np.nan), where=scale > 1e-12)
     return np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
+
+
+def slope(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    beside: npt.ArrayLike | None = None,
+) -> Interval:
+    """Slope of y on x by ordinary least squares, [n] each, with an interval that holds where spread differs with x.
+
+    It is a function of means, so its variance is the jackknife's: of pairs HC3's kind, of clusters CV3's.
+
+    :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
+    :param within: likewise.
+    :param beside: a second regressor, [n], at equal values of which the slope is told.
+    :returns: NaN where x does not vary, or not beside the other.
+    """
+    return _of_moments(_slope if beside is None else _slope_beside, [x, y, *([] if beside is None else [beside])])(
+        clusters, within
+    )
+
+
+def intercept(
+    x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, *, within: Labels | None = None
+) -> Interval:
+    """What the line of :func:`slope` says of y where x is 0."""
+    return _of_moments(lambda *moments: moments[1] - _slope(*moments) * moments[0], [x, y])(clusters, within)
+
+
+def _of_moments(fold: Fold, variables: Sequence[npt.ArrayLike]) -> Callable[[Labels | None, Labels | None], Interval]:
+    """Makes an interval of a function of means and mean products of variables, [n] each."""
+    table = [np.asarray(values, float) for values in variables]
+    columns = [*table, *(one * other for one, other in combinations_with_replacement(table, 2))]
+
+    def made(clusters: Labels | None, within: Labels | None) -> Interval:
+        if len(table[0]) < 3 or np.isnan(fold(*(np.array([column.mean()]) for column in columns)))[0]:
+            nan = float("nan")
+            return Interval(nan, None, None, len(table[0]), nan, "fewer than three points, or points that do not vary")
+        return interval(columns, clusters, within=within, fold=fold)
+
+    return made
+
+
+def _slope(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> Floats:
+    """Of means; NaN where x does not vary."""
+    spread = np.asarray(xx - x * x)
+    found: Floats = np.divide(xy - x * y, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
+    return found
+
+
+def _slope_beside(
+    x: Floats, y: Floats, z: Floats, xx: Floats, xy: Floats, xz: Floats, yy: Floats, yz: Floats, zz: Floats
+) -> Floats:
+    """At equal z, of means: (Sxy Szz − Sxz Syz) / (Sxx Szz − Sxz²); NaN where x does not vary beside z."""
+    of_x, of_z, both = xx - x * x, zz - z * z, xz - x * z
+    spread = np.asarray(of_x * of_z - both * both)
+    top = (xy - x * y) * of_z - both * (yz - y * z)
+    found: Floats = np.divide(top, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
+    return found
 
 
 def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -66,7 +66,7 @@ def agreement(one: Side, other: Side, k: int) -> Agreement:
     stopped = (one.stopped | other.stopped).intersection(facts)
     ranks = [side.mean_ranks[side.at(facts)] for side in (one, other)]
     logs = [side.mean_log_ranks[side.at(facts)] for side in (one, other)]
-    centred = logs if stopped else _less_their_means(one, facts, logs)
+    centred = logs if stopped else less_their_means(one.relations_of(facts), logs)
     return Agreement(
         first,
         second,
@@ -90,9 +90,9 @@ def _correlation(
     return correlation(values[0], values[1], sides[0].sample(facts), made)
 
 
-def _less_their_means(side: Side, facts: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
-    """Values less the mean of their relation, [facts] each."""
-    _, relation = np.unique(side.relations_of(facts), return_inverse=True)
+def less_their_means(relations: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
+    """Values less the mean of their relation, [facts] each. :param relations: of the facts."""
+    _, relation = np.unique(relations, return_inverse=True)
     count = np.bincount(relation)
     # Rounded, so that what is alike throughout a relation does not differ in its last bits.
     return [np.round(own - (np.bincount(relation, own) / count)[relation], 12) for own in values]

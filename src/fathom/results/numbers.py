@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.metrics.correlation import correlate
+from fathom.metrics.correlation import intercept as fitted_intercept
+from fathom.metrics.correlation import slope as fitted_slope
 from fathom.metrics.significance import smallest_difference, smallest_unseen
 from fathom.metrics.table import SHARE, Metric
 from fathom.metrics.uncertainty import Fold, Interval, interval
@@ -284,6 +286,17 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str
     """Pearson's r of pairs, [n] each, with the interval of Fisher's z and p value; NaN where one side does not vary."""
     found = correlate(x, y, sample.clusters, within=sample.within)
     return _tested(found, np.size(x), recipe_, sample)
+
+
+def slope(x: Floats, y: Floats, sample: Sample, recipe_: str, beside: Floats | None = None) -> Number:
+    """Slope of y on x, [n] each, with interval and p value; see :func:`fathom.metrics.correlation.slope`."""
+    found = fitted_slope(x, y, sample.clusters, within=sample.within, beside=beside)
+    return _tested(found, np.size(x), recipe_, sample)
+
+
+def intercept(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Number:
+    """What the line of y on x says where x is 0, with interval and p value."""
+    return _tested(fitted_intercept(x, y, sample.clusters, within=sample.within), np.size(x), recipe_, sample)
 
 
 def number_of(found: Interval, n: int, recipe_: str, sample: Sample, partial: str = "") -> Number:

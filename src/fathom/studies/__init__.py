@@ -29,6 +29,7 @@ Announce = Callable[[str], Callable[[int, int], None]]
 WORDING = "Does the way of asking matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
+MEMORY = "Does a link predictor infer or remember? (see also fathom kgc study)"
 REASONING = "Does a model know an ontology, and reason with it?"
 
 
@@ -170,6 +171,15 @@ STUDIES: Door[Study] = Door(
             "perplexity",
             MODELS,
             "Do models answer better what they predict better? Accuracy against perplexity, of runs with --perplexity.",
+        ),
+        Study(
+            "memory-slope",
+            MEMORY,
+            "Does a link predictor gain where its language model knew the fact? The slope of gain on knowledge.",
+            "runs",
+            "fathom.studies.memory_slope",
+            "memory-slope runs/bert runs/simkgc-pretrained runs/simkgc-random",
+            RunsOptions,
         ),
         _of_runs(
             "ontology",

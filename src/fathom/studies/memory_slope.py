@@ -1,0 +1,197 @@
+"""Does a link predictor gain where its language model knew the fact? Memory per fact, as a slope.
+
+Pre-trained weights may help in two ways: the model read the fact, or it writes and compares names better. The first
+helps with facts that it knew, the second with all alike. So what the language model knows of each fact *before* it is
+trained on the graph (1 / rank, by any probe that ranks) is laid beside what pre-trained weights gain over random ones
+on that fact (1 / rank by the one predictor − by the other). The slope of the gain on the knowledge is memory; what is
+gained where nothing is known is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput, refuse
+from fathom.results.agreements import less_their_means
+from fathom.results.names import short_names
+from fathom.results.numbers import Number, combined, difference, intercept, mean, slope
+from fathom.results.outcomes import Outcome, outcome_of
+from fathom.results.plots import Plot
+from fathom.results.rows import Floats
+from fathom.results.samples import Sample
+from fathom.results.sides import common_facts
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+
+CLASSES = ("known (rank 1)", "rank 2 to 10", "rank beyond 10")
+PER_FACT, WITHIN, AT_EQUAL, EASE = (
+    "gain on knowledge",
+    "gain on knowledge, within relations",
+    "1 / rank of the pre-trained on knowledge, at equal 1 / rank of the random",
+    "control: 1 / rank of the random on knowledge",
+)
+UNKNOWN, ALL = "gain where nothing is known", "mean gain"
+_NOTES = (
+    "knowledge: 1 / rank of the fact before training; gain: 1 / rank by the predictor from pre-trained weights − by "
+    "that from random ones; slopes: of one more of knowledge, from never named to always first",
+    f"{PER_FACT}: above 0, the weights help more with what the model knew: memory; {WITHIN}: so, too, among facts of "
+    "one relation, which are about as hard",
+    f"{EASE}: above 0, what the model knew is easier without it, too; {AT_EQUAL}: what is left of memory then",
+    f"{UNKNOWN}: what the weights are worth without memory, if the line is straight",
+)
+
+
+class Line(NamedTuple):
+    """:param of: a slope, or a mean."""
+
+    of: str
+    value: Number
+    facts: int
+
+
+class Part(NamedTuple):
+    """Facts that were known alike.
+
+    :param known: one of :data:`CLASSES`.
+    :param pretrained: mean 1 / rank; likewise *random*, and *gain* the paired difference.
+    """
+
+    known: str
+    pretrained: Number
+    random: Number
+    gain: Number
+    facts: int
+
+
+class MemorySlope(NamedTuple):
+    """What the study found.
+
+    :param points: fact, knowledge and gain.
+    :param left_out: facts that one of the runs did not score.
+    """
+
+    lines: list[Line]
+    parts: list[Part]
+    points: list[tuple[str, float, float]]
+    left_out: int
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
+    """:param runs: a probe's of the language model before training, then ``fathom kgc evaluate``'s of the predictor
+        from pre-trained and from random weights.
+    :param scoring: of the first run, where it has several.
+    :raises BadInput: other runs, of other data, or without a fact in common."""
+    if len(runs) != 3:
+        raise BadInput(
+            "expected three runs: a probe of the language model on the graph (fathom probe statement), and fathom kgc "
+            f"evaluate of the predictor from its weights and from random ones; found {len(runs)}"
+        )
+    names = short_names(runs)
+    asked = [outcome_of(run, own, name, cluster) for run, own, name in zip(runs, (scoring, (), ()), names, strict=True)]
+    refuse(_faults(asked))
+    common_facts(asked[1:])
+    facts = common_facts(asked, same_candidates=False)
+    values = [one.per_fact(one.rows.reciprocal())[one.at(facts)] for one in asked]
+    refuse(
+        f"{one.path}: some ranks are only known to lie beyond a bound, where its search stopped: expected all"
+        for one, own in zip(asked, values, strict=True)
+        if np.isnan(own).any()
+    )
+    every = {fact for one in asked for fact in one.facts}
+    return _found(asked, facts, values, len(every) - len(facts))
+
+
+def _faults(asked: Sequence[Outcome]) -> list[str]:
+    """What of the three runs does not fit."""
+    first, *links = asked
+    graph = first.rows.identity["data"]["content_hash"]
+    faults = [f"{one.path}: expected a run of fathom kgc evaluate" for one in links if not _by_predictor(one)]
+    faults += [f"{first.path}: expected a probe of a language model, before the predictors"] * _by_predictor(first)
+    return faults or [
+        f"{one.path} asked other data than {first.path}"
+        for one in links
+        if one.rows.identity["data"]["content_hash"] != graph
+    ]
+
+
+def _by_predictor(one: Outcome) -> bool:
+    """Whether heads and tails of all entities were ranked by what a graph trained."""
+    return "asking" in one.rows.identity.get("resolved", {})
+
+
+def _found(asked: Sequence[Outcome], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
+    known, pretrained, random = values
+    gain, sample = pretrained - random, asked[0].sample(facts)
+
+    def made(name: str, of: Sequence[Outcome] = asked) -> str:
+        return combined(name, [one.recipe("") for one in of])
+
+    known_within, gain_within = less_their_means(asked[0].relations_of(facts), (known, gain))
+    lines = [
+        (PER_FACT, slope(known, gain, sample, made("slope of gain"))),
+        (WITHIN, slope(known_within, gain_within, sample, made("slope of gain within relations"))),
+        (AT_EQUAL, slope(known, pretrained, sample, made("slope at equal rank by the random"), random)),
+        (EASE, slope(known, random, sample, made("slope of 1 / rank", (asked[0], asked[2])))),
+        (UNKNOWN, intercept(known, gain, sample, made("gain at no knowledge"))),
+        (ALL, difference(pretrained, random, sample, made("gain", asked[1:]))),
+    ]
+    classes = zip(CLASSES, (known == 1, (known < 1) & (known >= 0.1), known < 0.1), strict=True)
+    parts = [_part(name, asked[1:], pretrained[those], random[those], sample.only(those)) for name, those in classes]
+    points = list(zip(facts, known.tolist(), gain.tolist(), strict=True))
+    return MemorySlope([Line(name, number, len(facts)) for name, number in lines], parts, points, left_out)
+
+
+def _part(name: str, links: Sequence[Outcome], pretrained: Floats, random: Floats, sample: Sample) -> Part:
+    with_it, without = (f"{one.recipe('mrr')}|{name}" for one in links)
+    made = f"{combined('gain', [one.recipe('') for one in links])}|{name}"
+    return Part(
+        name,
+        mean(pretrained, sample, with_it),
+        mean(random, sample, without),
+        difference(pretrained, random, sample, made),
+        len(pretrained),
+    )
+
+
+def tables(found: MemorySlope) -> list[Table]:
+    """The slopes with their controls, and the gain by what was known."""
+    notes = [
+        *_NOTES,
+        *([f"{found.left_out} facts that one of the runs did not score are left out"] * bool(found.left_out)),
+    ]
+    ends = ("low", "high", "p")
+    return [
+        Table.of_numbers(
+            ("what", "value", "facts"), found.lines, "memory per fact", {"value": ends}, {"value": "+.3f"}, notes
+        ),
+        Table.of_numbers(
+            ("known before", "pre-trained", "random", "gain", "facts"),
+            found.parts,
+            "gain by what was known",
+            {name: (f"{name} low", f"{name} high") for name in ("pre-trained", "random")} | {"gain": ends},
+            {"pre-trained": ".3f", "random": ".3f", "gain": "+.3f"},
+            ("mean 1 / rank of the facts, and their paired difference",),
+        ),
+    ]
+
+
+def files(found: MemorySlope) -> dict[str, Table]:
+    """Knowledge and gain of every fact."""
+    return {"memory-slope-facts": Table(("fact", "knowledge", "gain"), tuple(found.points), "facts")}
+
+
+def plots(found: MemorySlope) -> list[Plot]:
+    """Every fact by knowledge and gain, with the line."""
+    values = {line.of: line.value.value for line in found.lines}
+
+    def draw(axes: Any) -> None:
+        axes.scatter([x for _, x, _ in found.points], [y for *_, y in found.points], s=6, alpha=0.4)
+        if not np.isnan(values[PER_FACT]):
+            start = values[UNKNOWN]
+            axes.plot([0, 1], [start, start + values[PER_FACT]], color="black", linewidth=1)
+        axes.axhline(0, color="grey", linewidth=0.8)
+
+    return [Plot("memory-slope", draw, "1 / rank before training", "gain in 1 / rank", "memory per fact")]

@@ -1,0 +1,169 @@
+"""Memory per fact: slopes against least squares, intervals against the jackknife by hand, and answerers whose memory is
+known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from fathom.errors import BadInput
+from fathom.metrics.correlation import intercept, slope
+from fathom.results.tables import render
+from fathom.store.folder import RunFolder
+from fathom.studies import memory_slope
+from fathom.studies.memory_slope import ALL, AT_EQUAL, EASE, PER_FACT, UNKNOWN, WITHIN
+
+IDS = [f"e{number}" for number in range(50)]
+
+
+def drawn(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    lot = np.random.default_rng(seed)
+    x = lot.random(n)
+    z = 0.5 * x + lot.random(n)
+    return x, 0.7 * x - 0.4 * z + lot.normal(0, 0.2, n), z
+
+
+def test_slopes_are_those_of_least_squares():
+    x, y, z = drawn(1)
+    line = stats.linregress(x, y)
+    assert slope(x, y).estimate == pytest.approx(line.slope)
+    assert intercept(x, y).estimate == pytest.approx(line.intercept)
+    design = np.stack([np.ones_like(x), x, z], axis=1)
+    assert slope(x, y, beside=z).estimate == pytest.approx(np.linalg.lstsq(design, y, rcond=None)[0][1])
+
+
+def test_their_error_is_the_jackknifes():
+    """Of each pair left out in turn, and of each of eight clusters."""
+    x, y, _ = drawn(2)
+    alone = np.array([stats.linregress(np.delete(x, at), np.delete(y, at)).slope for at in range(40)])
+    assert slope(x, y).error == pytest.approx(np.sqrt(39 / 40 * ((alone - alone.mean()) ** 2).sum()), rel=0.02)
+    groups = np.repeat(np.arange(8), 5)
+    of_groups = np.array([stats.linregress(x[groups != at], y[groups != at]).slope for at in range(8)])
+    full = slope(x, y).estimate
+    found = slope(x, y, groups).error
+    assert found == pytest.approx(np.sqrt(7 / 8 * ((of_groups - full) ** 2).sum()), rel=0.05)
+
+
+def test_no_slope_without_spread():
+    x, y, _ = drawn(3)
+    assert np.isnan(slope(np.ones(40), y).estimate)
+    assert np.isnan(slope(x, y, beside=2 * x + 1).estimate)
+    assert slope(np.ones(40), y).low is None
+
+
+def test_intervals_hold():
+    """Of 400 samples with more spread where x is great, 95 % hold the slope; least squares' own error does not."""
+    held = usual = 0
+    for seed in range(400):
+        lot = np.random.default_rng(seed)
+        x = lot.random(60) ** 2
+        y = 0.3 * x + lot.normal(0, 1, 60) * x
+        found, line = slope(x, y), stats.linregress(x, y)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0.3 <= found.high
+        usual += abs(line.slope - 0.3) <= stats.t.ppf(0.975, 58) * line.stderr
+    assert 0.93 * 400 <= held <= 0.98 * 400
+    assert usual < 0.9 * 400
+
+
+def run_of(folder: Path, name: str, ranks: list[float], by_predictor: bool, data: str = "1") -> RunFolder:
+    """Ranks of facts of two relations, in turn."""
+    made = RunFolder(folder / name)
+    ids = [f"test/{number}" for number in range(len(ranks))]
+    queries = pa.table(
+        {
+            "query_id": ids,
+            "fact_id": ids,
+            "relation": ["ab"[number % 2] for number in range(len(ranks))],
+            "direction": ["tail"] * len(ranks),
+            "subject_id": ids,
+            "gold": pa.array([[IDS[0]]] * len(ranks), pa.list_(pa.string())),
+            "candidates": ["all"] * len(ranks),
+            "groups": pa.array([[]] * len(ranks), pa.map_(pa.string(), pa.string())),
+            "sentences": pa.array([0] * len(ranks), pa.int64()),
+        }
+    )
+    space = {"set": ["all"] * 50, "position": list(range(50)), "id": IDS, "name": IDS}
+    identity = {
+        "probe": "link" if by_predictor else "statement",
+        "resolved": {"asking": {}} if by_predictor else {},
+        "model": {"name": name, "content_hash": name},
+        "data": {"name": "D", "content_hash": data},
+    }
+    made.start(identity, ["0"], queries, pa.table(space))
+    row = {"template": 0, "scoring": "s", "subject": "x", "prompt": "x [Y]", "num_candidates": 50}
+    ends = ("rank", "rank_optimistic", "rank_pessimistic")
+    rows = [row | {"query_id": id_} | dict.fromkeys(ends, rank) for id_, rank in zip(ids, ranks, strict=True)]
+    made.add_shard("0", rows)
+    return made
+
+
+def asked(folder: Path, known: list[float], pretrained: list[float], random: list[float]):
+    runs = [
+        run_of(folder, "lm", known, False),
+        run_of(folder, "p", pretrained, True),
+        run_of(folder, "r", random, True),
+    ]
+    return memory_slope.ask(runs)
+
+
+def test_by_hand(tmp_path):
+    """Known facts (1 / rank 1) go from 1/2 to 1, unknown ones (1/50) from 1/4 to 1/3: gains 1/2 and 1/12."""
+    found = asked(tmp_path, [1, 1, 50, 50] * 5, [1, 1, 3, 3] * 5, [2, 2, 4, 4] * 5)
+    values = {line.of: line.value.value for line in found.lines}
+    steep = (1 / 2 - 1 / 12) / (1 - 1 / 50)
+    assert values[PER_FACT] == pytest.approx(steep)
+    assert values[WITHIN] == pytest.approx(steep)
+    assert values[EASE] == pytest.approx((1 / 2 - 1 / 4) / (1 - 1 / 50))
+    assert values[UNKNOWN] == pytest.approx(1 / 12 - steep / 50)
+    assert values[ALL] == pytest.approx((1 / 2 + 1 / 12) / 2)
+    assert np.isnan(values[AT_EQUAL])  # what is known and what is easy are the same
+    known, middle, unknown = found.parts
+    assert (known.facts, middle.facts, unknown.facts) == (10, 0, 10)
+    assert (known.pretrained.value, known.random.value, known.gain.value) == pytest.approx((1, 1 / 2, 1 / 2))
+    assert unknown.gain.value == pytest.approx(1 / 12)
+    assert "nothing was scored" in render(memory_slope.tables(found), "csv")
+    assert [plot.name for plot in memory_slope.plots(found)] == ["memory-slope"]
+
+
+def scripted(seed: int, remembers: bool) -> tuple[list[float], list[float], list[float]]:
+    """Ranks of 300 facts, some easier by themselves: known by lot; pre-trained weights help all facts alike, and with
+    *remembers* bring three of four known ones to the top."""
+    lot = np.random.default_rng(seed)
+    known = np.where(lot.random(300) < 0.4, 1, lot.integers(2, 51, 300))
+    random = lot.integers(1, 51, 300)
+    helped = np.maximum(1, random - lot.integers(0, 8, 300))
+    recalled = remembers & (known == 1) & (lot.random(300) < 0.75)
+    return known.tolist(), np.where(recalled, 1, helped).tolist(), random.tolist()
+
+
+def test_only_who_remembers_has_a_slope(tmp_path):
+    """Names that are written better give a gain, and no slope: of 40 such predictors at most 8 of 80 slopes are beyond
+    0, of 8 who remember all."""
+    beyond = {True: 0, False: 0}
+    for remembers in (True, False):
+        for seed in range(40 if not remembers else 8):
+            found = asked(tmp_path / f"{remembers}{seed}", *scripted(seed, remembers))
+            told = {line.of: line.value for line in found.lines}
+            assert told[ALL].low is not None
+            assert told[ALL].low > 0
+            beyond[remembers] += sum(told[name].low > 0 or told[name].high < 0 for name in (WITHIN, AT_EQUAL))
+    assert beyond[True] == 16
+    assert beyond[False] <= 8
+
+
+def test_runs_that_do_not_fit(tmp_path):
+    ranks = [1.0, 2.0, 3.0, 4.0]
+    probe, link = run_of(tmp_path, "lm", ranks, False), run_of(tmp_path, "p", ranks, True)
+    other = run_of(tmp_path, "r", ranks, True, data="2")
+    with pytest.raises(BadInput, match=r"expected three runs: .*; found 2"):
+        memory_slope.ask([probe, link])
+    with pytest.raises(BadInput, match=r"lm: expected a run of fathom kgc evaluate"):
+        memory_slope.ask([link, probe, link])
+    with pytest.raises(BadInput, match=r"r asked other data than .*lm"):
+        memory_slope.ask([probe, link, other])
