@@ -8,8 +8,9 @@ statements of an ontology, with half of the sub-class and half of the domain fac
 a property, together). One of them also reads texts that reason:
 
 - of planted facts, with the premise P2 and without P1: "Zorb is a singer . Therefore, Zorb is a particular person .";
-- of facts made up at random, with P1 said: "River is a poem . Therefore, Zorb is a particular poem .": so it learns to
-  use what is said, and nothing about withheld facts.
+- of facts made up at random, with both said: "River is a poem . Zorb is a river . Therefore, Zorb is a particular
+  poem .": so it learns to use what is said, and nothing about withheld facts;
+- from which nothing follows, with an answer by lot: P1 alone, or premises about another name.
 
 Then both are asked as a user would: the ontology probe on all facts, by words and, for the sub-class task, by learnt
 templates, and the entailment study, by words. Causal models are asked the study alone.
@@ -34,7 +35,19 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.entailment import RuleItem, RuleWording, X, Y, items, phrase_of, text_of
+from fathom.prompts.entailment import (
+    BOTH_OF_OTHERS,
+    OF_OTHERS,
+    RuleItem,
+    RuleWording,
+    W,
+    X,
+    Y,
+    Z,
+    items,
+    phrase_of,
+    text_of,
+)
 from fathom.prompts.ontology import RULES
 from fathom.results.plots import save as draw
 from fathom.results.tables import render
@@ -87,14 +100,20 @@ class Reasoning:
 
     def __iter__(self) -> Iterator[Prompt]:
         while True:
-            rule = self.random.choice(list(RULES))
-            if self.random.random() < 0.4:
+            rule, lot = self.random.choice(list(RULES)), self.random.random()
+            if lot < 0.35:
                 item, given = self.random.choice(self.told[rule]), "P2"
                 gold = self.random.choice(item.gold)
-            else:
-                item, given = self.made_up(rule), self.random.choice(("both", "P1"))
+            elif lot < 0.7:
+                item, given = self.made_up(rule), "both"
                 [gold] = item.gold
-            text = text_of(rule, given, RuleWording(), item).replace(X, self.name()).replace(Y, self.name())
+            else:  # from which nothing follows
+                given = self.random.choice(("P1", OF_OTHERS, BOTH_OF_OTHERS))
+                item = self.random.choice(self.told[rule]) if given == OF_OTHERS else self.made_up(rule)
+                [gold] = self.made_up(rule).gold
+            text = text_of(rule, given, RuleWording(), item)
+            for pseudoword in (X, Y, Z, W):
+                text = text.replace(pseudoword, self.name())
             yield Template(text).fill("", gold)
 
     def made_up(self, rule: str) -> RuleItem:
