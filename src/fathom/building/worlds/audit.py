@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import fathom
-from fathom.building.worlds.forms import forms_of
+from fathom.building.worlds.forms import Forms, forms_of
 from fathom.building.worlds.leftovers import LEFT, Leftovers, Spans
 from fathom.building.worlds.reidentification import AMONG, MOST, Attack, ByVectors, Floats, TfIdf, Vectors
 from fathom.building.worlds.texts import blocks
@@ -49,16 +50,23 @@ class Auditor:
     :param shortest: characters of the names that worlds look for.
     :param readers: language models that attack, beside TF-IDF.
     :param data: name of the graph, for recipes.
+    :param forms: gives what entities may be called, where it is known already.
     """
 
     def __init__(
-        self, source: KnowledgeGraph, shortest: int = 2, readers: Sequence[Reader] = (), data: str = ""
+        self,
+        source: KnowledgeGraph,
+        shortest: int = 2,
+        readers: Sequence[Reader] = (),
+        data: str = "",
+        forms: Callable[[], Forms] | None = None,
     ) -> None:
         self.source, self.readers = source, readers
         self._made_of = f"data:{data}@{source.content_hash}"
         self.described = np.flatnonzero(~is_blank(source.entities.column("description")))
-        self._shortest = shortest
+        self._shortest, self._forms = shortest, forms or partial(forms_of, source.entities)
         self._leftovers: Leftovers | None = None
+        self._left: dict[bytes, dict[str, int]] = {}
         self._attacks: dict[str, Attack] = {}
         self._known: dict[tuple[str, bytes], list[Floats]] = {}
 
@@ -89,8 +97,11 @@ class Auditor:
         if not len(self.described):
             return dict.fromkeys(LEFT, 0)
         if self._leftovers is None:
-            self._leftovers = Leftovers(forms_of(self.source.entities, "auto", 1), self._shortest)
-        return self._leftovers.count(descriptions, spans)
+            self._leftovers = Leftovers(self._forms(), self._shortest)
+        key = _digest(descriptions) + hashlib.blake2b(np.stack(spans).tobytes()).digest()
+        if key not in self._left:
+            self._left[key] = self._leftovers.count(descriptions, spans)
+        return dict(self._left[key])
 
     def audit(self, world: KnowledgeGraph, name: str, before: Mapping[str, Json] | None = None) -> Json:
         """How many entities of a world are re-identified, as its manifest has it.

@@ -74,7 +74,7 @@ def build_worlds(
     chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
     refuse(materials, out, chosen, name)
-    auditor = Auditor(graph, materials.options.shortest_mention, readers, name)
+    auditor = Auditor(graph, materials.options.shortest_mention, readers, name, lambda: materials.forms)
     if audit or readers:
         auditor.prepare()
     manifests = []

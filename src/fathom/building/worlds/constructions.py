@@ -26,7 +26,7 @@ from fathom.building.worlds.derangement import (
     derange,
     match_relations,
 )
-from fathom.building.worlds.forms import Case
+from fathom.building.worlds.forms import Case, Forms, forms_of
 from fathom.building.worlds.masking import Masks, mask
 from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_descriptions, new_names
@@ -234,10 +234,15 @@ class Materials:
             raise BadInput("no entity has a description: there is nothing to change")
 
     @cached_property
+    def forms(self) -> Forms:
+        """What entities may be called."""
+        return forms_of(self.graph.entities)
+
+    @cached_property
     def mentions(self) -> Mentions:
         """Where names of entities stand in descriptions."""
-        options = self.options
-        return find_mentions(self.graph, options.case, options.shortest_mention, all_forms=options.sought == "all")
+        options, forms = self.options, self.forms if self.options.sought == "all" else None
+        return find_mentions(self.graph, options.case, options.shortest_mention, forms)
 
     @cached_property
     def attack(self) -> TfIdf:

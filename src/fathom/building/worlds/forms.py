@@ -30,47 +30,50 @@ _PART = 1 << 16
 
 
 class Forms(NamedTuple):
-    """:param texts: shape (forms,).
+    """:param texts: none of them blank, shape (forms,).
     :param entity: row of the entity that each is a form of.
     :param kind: :data:`NAME`, :data:`ALIAS` or :data:`INFLECTION`.
-    :param exact: whether its case counts; else A to Z equal a to z.
     """
 
     texts: pa.ChunkedArray
     entity: NDArray[np.int32]
     kind: NDArray[np.int8]
-    exact: NDArray[np.bool_]
 
     def only(self, chosen: NDArray[np.bool_]) -> Forms:
         """Some of them. :param chosen: shape (forms,)."""
-        texts = self.texts.filter(pa.array(chosen))
-        return Forms(texts, self.entity[chosen], self.kind[chosen], self.exact[chosen])
+        return Forms(self.texts.filter(pa.array(chosen)), self.entity[chosen], self.kind[chosen])
+
+    def have(self, characters: int) -> NDArray[np.bool_]:
+        """Whether each has so many characters."""
+        return np.asarray(pc.greater_equal(pc.utf8_length(self.texts), characters).to_numpy())
+
+    def exact(self, case: Case) -> NDArray[np.bool_]:
+        """Whether the case of each counts, A to Z being equal to a to z in the others.
+
+        :param case: "exact", "ignore", or "auto": in those that have a capital letter.
+        """
+        if case == "auto":
+            return np.asarray(pc.match_substring_regex(self.texts, r"\p{Lu}").to_numpy())
+        return np.full(len(self.texts), case == "exact")
 
 
-def forms_of(entities: pa.Table, case: Case = "auto", shortest: int = 2, *, all_forms: bool = True) -> Forms:
-    """What to look for.
-
-    :param entities: of a graph.
-    :param case: "exact"; "ignore", A to Z alike; "auto", by which it counts in those forms that have a capital letter.
-    :param shortest: characters that a form needs.
-    :param all_forms: other names and inflected forms, too.
-    """
+def names_of(entities: pa.Table) -> Forms:
+    """The names of entities alone."""
     names = entities.column("name")
-    found = [(names, np.arange(len(names), dtype=np.int32), NAME)]
-    if all_forms:
-        found.append((*_aliases(entities.column("aliases")), ALIAS))
-        found += [(*_inflections(texts, entity), INFLECTION) for texts, entity, _ in tuple(found)]
-    texts = pa.chunked_array([chunk for part, _, _ in found for chunk in part.chunks], pa.string())
-    kind = np.repeat(np.array([kind for *_, kind in found], np.int8), [len(part) for part, _, _ in found])
-    every = Forms(texts, np.concatenate([entity for _, entity, _ in found]), kind, _case_counts(texts, case))
-    long_enough = pc.greater_equal(pc.utf8_length(texts), shortest).to_numpy()
-    return every.only(long_enough & ~is_blank(texts))
+    every = Forms(names, np.arange(len(names), dtype=np.int32), np.full(len(names), NAME, dtype=np.int8))
+    return every.only(~is_blank(names))
 
 
-def _case_counts(texts: pa.ChunkedArray, case: Case) -> NDArray[np.bool_]:
-    if case == "auto":
-        return np.asarray(pc.match_substring_regex(texts, r"\p{Lu}").to_numpy())
-    return np.full(len(texts), case == "exact")
+def forms_of(entities: pa.Table) -> Forms:
+    """Names of entities, their other names, and inflected forms of both."""
+    names = names_of(entities)
+    aliases, bearers = _aliases(entities.column("aliases"))
+    kinds = [(*names[:2], NAME), (aliases, bearers, ALIAS)]
+    kinds += [(*_inflections(texts, entity), INFLECTION) for texts, entity, _ in tuple(kinds)]
+    texts = pa.chunked_array([chunk for part, _, _ in kinds for chunk in part.chunks], pa.string())
+    kind = np.repeat(np.array([kind for *_, kind in kinds], np.int8), [len(part) for part, _, _ in kinds])
+    every = Forms(texts, np.concatenate([entity for _, entity, _ in kinds]), kind)
+    return every.only(~is_blank(texts))
 
 
 def _aliases(aliases: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.int32]]:

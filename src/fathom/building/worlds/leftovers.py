@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.forms import KINDS, Forms
@@ -49,9 +48,9 @@ class Leftovers:
     """
 
     def __init__(self, forms: Forms, shortest: int) -> None:
-        self._tries = Tries(forms.texts, forms.exact)
-        long_enough = pc.greater_equal(pc.utf8_length(forms.texts), shortest).to_numpy()
-        sought = forms.texts.filter(pa.array(long_enough))
+        exact, long_enough = forms.exact("auto"), forms.have(shortest)
+        self._tries = Tries(forms.texts, exact)
+        sought = forms.texts.filter(pa.array(long_enough & exact))
         self._any_case = Tries(sought, np.zeros(len(sought), dtype=bool))
         self._kind = np.full(self._tries.count, len(KINDS), dtype=np.int64)
         np.minimum.at(self._kind, self._tries.numbers, forms.kind)

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fathom.building.worlds.forms import KINDS, NAME, Case, Forms, forms_of
+from fathom.building.worlds.forms import KINDS, NAME, Case, Forms, names_of
 from fathom.building.worlds.texts import TextBlock, blocks, characters_before, spread, to_arrow
 from fathom.building.worlds.tries import Found, Tries, in_order, taken
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, is_blank
+from fathom.data.taking import few_chunks
 
 
 class Mentions(NamedTuple):
@@ -44,31 +44,30 @@ class Mentions(NamedTuple):
 
 
 def find_mentions(
-    graph: KnowledgeGraph, case: Case = "auto", shortest: int = 2, *, all_forms: bool = False
+    graph: KnowledgeGraph, case: Case = "auto", shortest: int = 2, forms: Forms | None = None
 ) -> Mentions:
     """Every name of an entity in every description.
 
-    :param case: "exact", "ignore" (the letters A to Z only) or "auto", see
-        :func:`fathom.building.worlds.forms.forms_of`.
+    :param case: "exact", "ignore" (the letters A to Z only) or "auto", by which it counts in names that have a capital.
     :param shortest: characters that a name needs to be looked for; "a" would stand in every second sentence.
-    :param all_forms: other names and inflected forms, too.
+    :param forms: what entities may be called, see :func:`fathom.building.worlds.forms.forms_of`; None: their names.
     """
-    named = int((~is_blank(graph.entities.column("name"))).sum())
-    forms = forms_of(graph.entities, case, shortest, all_forms=all_forms)
-    called = _Called(forms)
+    every = forms or names_of(graph.entities)
+    sought = every.only(every.have(shortest))
+    exact = sought.exact(case)
+    called = _Called(sought, exact)
     found = find(called.tries, graph.entities.column("description"))
     entity, ambiguous = _choose(graph, called, found)
     by_kind = np.bincount(called.kind[found.number], minlength=len(KINDS)).tolist()
-    own = forms.exact[forms.kind == NAME]
-    case_of_names = "exact" if own.all() and len(own) else "mixed" if own.any() else "ignore"
+    own = exact[sought.kind == NAME]
     return Mentions(
         found.row,
         entity,
         found.start,
         found.end,
         ambiguous,
-        named - len(own),
-        case_of_names,
+        int((every.kind == NAME).sum()) - len(own),
+        "ignore" if not own.any() else "exact" if own.all() else "mixed",
         dict(zip(KINDS, by_kind, strict=True)),
     )
 
@@ -88,8 +87,8 @@ class _Called:
     begins, ``kind`` the kind of each number, and ``keys`` number · entities + entity of each member, ascending.
     """
 
-    def __init__(self, forms: Forms) -> None:
-        self.tries = Tries(forms.texts, forms.exact)
+    def __init__(self, forms: Forms, exact: NDArray[np.bool_]) -> None:
+        self.tries = Tries(forms.texts, exact)
         self.entities = int(forms.entity.max(initial=0)) + 1
         count, number = self.tries.count, self.tries.numbers
         self.kind = np.full(count, len(KINDS), dtype=np.int64)
