@@ -76,8 +76,8 @@ class TfIdf:
             vectorizer.fit(texts)
         except ValueError:  # there is not a word in any of them
             vectorizer.fit(["nothing"])
-        self.vectors_of = vectorizer.transform
         self.words: dict[str, int] = vectorizer.vocabulary_
+        self._transform = vectorizer.transform
         self.vectors = self.vectors_of(texts)
         self.frequency: Ints = np.bincount(self.vectors.indices, minlength=len(self.words))
         is_common = scipy.sparse.diags_array((self.frequency > COMMON * len(texts)).astype(np.float32))
@@ -86,15 +86,13 @@ class TfIdf:
         self._rare.eliminate_zeros()
         self._is_common, self._by_word, self._by_rare = is_common, self.vectors.T.tocsr(), self._rare.T.tocsr()
 
+    def vectors_of(self, texts: Sequence[str]) -> Any:
+        """Sparse, rows of length 1, or 0 where there is no known word; shape (texts, words)."""
+        return self._transform(texts) if len(texts) else scipy.sparse.csr_matrix((0, len(self.words)), dtype=np.float32)
+
     def places(self, texts: Sequence[str], own: Ints) -> Places:
-        """See :class:`Attack`."""
-        return self.places_of(self.vectors_of(texts), own)
-
-    def places_of(self, asked: Any, own: Ints) -> Places:
-        """The same of vectors; ``above`` is exact up to ten, and beyond that ten or more.
-
-        :param asked: sparse, rows of length 1 or 0, shape (asked, words).
-        """
+        """See :class:`Attack`; ``above`` is exact up to ten, and beyond that ten or more."""
+        asked = self.vectors_of(texts)
         return _joined(self._places(asked[part], own[part]) for part in _parts(len(own), self.vectors.shape[0]))
 
     def _places(self, asked: Any, own: Ints) -> Places:
