@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.building.worlds.audit import Auditor, Reader
+from fathom.building.worlds.audit import Auditor, Reader, audit_table
 from fathom.building.worlds.leftovers import Spans
 from fathom.building.worlds.restoring import restore, table_of
 from fathom.data.knowledge import KnowledgeGraph
@@ -18,6 +18,7 @@ from fathom.data.taking import take_rows
 from fathom.errors import BadInput, all_of
 from fathom.formats import read
 from fathom.reading import Json, json_file, stands
+from fathom.results.tables import Table
 from fathom.store.files import write_json
 
 
@@ -49,6 +50,16 @@ def audit_worlds(
         audited.append(audit_in(place, auditors[key]))
     progress(len(places), len(places))
     return audited
+
+
+def audits_in(folder: Path, worlds: Iterable[str]) -> list[Table]:
+    """What the manifests of some worlds say of their audits; no table where none of the worlds is there.
+
+    :param folder: that holds the worlds. :param worlds: their names.
+    """
+    files = (folder / world / "manifest.json" for world in worlds)
+    manifests = [_manifest(file.parent) for file in files if stands(file)]
+    return [audit_table(manifests)] if manifests else []
 
 
 def audit_in(folder: Path, auditor: Auditor) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ _FIRST_WORD, _LAST_WORD = re.compile(r"^[A-Za-z]+(?=[ -])"), re.compile(r"(?<!\w
 _OF_FIRST = ("NNS", "VBZ", "VBD", "VBG", "VBN")
 """Forms that the first of several words takes (Penn Treebank): a plural, or those of a verb with a particle."""
 _PART = 1 << 16
+_WORDS = 1 << 16
+"""Words whose forms are kept at hand."""
 
 
 class Forms(NamedTuple):
@@ -97,10 +99,11 @@ def inflector() -> Callable[[str], Sequence[str]]:
     """A function that gives the inflected forms of a name; the name is not among them."""
     from lemminflect import getAllInflections, getAllInflectionsOOV
 
-    known = cache(getAllInflections)
+    known = lru_cache(_WORDS)(getAllInflections)
+    unknown = lru_cache(_WORDS)(partial(getAllInflectionsOOV, upos="NOUN"))
 
     def forms(word: str, tags: Sequence[str] = ()) -> Iterator[str]:
-        for tag, spelt in (known(word) or ({} if tags else getAllInflectionsOOV(word, "NOUN"))).items():
+        for tag, spelt in (known(word) or ({} if tags else unknown(word))).items():
             if not tags or tag in tags:
                 yield from spelt
 
