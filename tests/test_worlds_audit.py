@@ -20,6 +20,7 @@ from fathom.building.worlds import (
     anonymised,
     audit_table,
     audit_worlds,
+    audits_in,
     base,
     build_worlds,
     left_table,
@@ -82,6 +83,12 @@ def test_other_names_and_inflected_forms_are_replaced():
     counts = anonymised(graph, "e").counts
     assert counts["mentions_by_kind"] == {"name": 1, "alias": 1, "inflection": 6}
     assert replaced(graph, sought="names") == ["mouse"]
+
+
+def test_words_of_two_letters_have_other_forms_and_no_plural():
+    """ "his" is not the plural of "hi", nor "as" of "a", but "is" is a form of "be"."""
+    graph = chain(["hi", "be", "a"], ["his hat is as it was", "", ""])
+    assert replaced(graph, shortest_mention=1) == ["is", "was"]
 
 
 def test_a_name_comes_before_another_name_and_that_before_an_inflected_form():
@@ -419,6 +426,19 @@ def test_a_language_model_reads_descriptions(tmp_path, fathom):
         for one in made
     ]
     assert rates == [1, 0]
+
+
+def test_a_study_tells_of_the_worlds_that_are_there(tmp_path):
+    build_worlds(pets(), tmp_path, ["base"], audit=True)
+    build_worlds(pets(), tmp_path, ["virtual-e"])
+    [table] = audits_in(tmp_path, ["virtual-e", "base", "anonymised-er"])
+    assert [row[:2] for row in table.rows] == [
+        ("virtual-e", "not audited"),
+        ("base", "name"),
+        ("base", "description, TF-IDF"),
+    ]
+    assert "not audited: virtual-e; fathom build audit FOLDER adds what is missing" in table.notes
+    assert audits_in(tmp_path / "none", ["base"]) == []
 
 
 # Bad input

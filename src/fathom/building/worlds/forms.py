@@ -2,7 +2,8 @@
 
 Inflected forms are those of LemmInflect, a dictionary of English word forms (NIH's SPECIALIST Lexicon), of the last
 and of the first word of a name: "family" gives "families", "tick off" gives "ticked off", "state of mind" gives "states
-of mind". A last word that the dictionary has not gets the plural that the library makes of it.
+of mind". A last word that the dictionary has not gets the plural that the library makes of it; words of one or two
+letters get none.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ Case = Literal["auto", "exact", "ignore"]
 _FIRST_WORD, _LAST_WORD = re.compile(r"^[A-Za-z]+(?=[ -])"), re.compile(r"(?<!\w)[A-Za-z]+$")
 _OF_FIRST = ("NNS", "VBZ", "VBD", "VBG", "VBN")
 """Forms that the first of several words takes (Penn Treebank): a plural, or those of a verb with a particle."""
+_PLURAL = 3
+"""Letters of a word that has a plural: "his" is not that of "hi" (an abbreviation of Hawaii)."""
 _PART = 1 << 16
 _WORDS = 1 << 16
 """Words whose forms are kept at hand."""
@@ -104,7 +107,7 @@ def inflector() -> Callable[[str], Sequence[str]]:
 
     def forms(word: str, tags: Sequence[str] = ()) -> Iterator[str]:
         for tag, spelt in (known(word) or ({} if tags else unknown(word))).items():
-            if not tags or tag in tags:
+            if (not tags or tag in tags) and (tag != "NNS" or len(word) >= _PLURAL):
                 yield from spelt
 
     def inflected(name: str) -> Sequence[str]:
