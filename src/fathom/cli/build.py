@@ -183,36 +183,46 @@ AuditModel = Annotated[
 ]
 
 
-def worlds(
-    data: Graph,
-    out: Path = option(Group.OUTPUT, "Folder in which each world becomes a folder of its name."),
-    variants: str | None = option(
+Variants = Annotated[
+    str | None,
+    option(
         Group.SELECTION,
         "Worlds, separated by commas: base, or virtual, anonymised, inconsistent, fully-anonymised or masked with a "
         "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
-        default=None,
     ),
-    seed: Seed = 0,
-    case: Case = option(
-        Group.SELECTION,
-        "Whether case counts in mentions; auto: in those names that have a capital letter.",
-        default=Case.AUTO,
-    ),
-    sought: Sought = option(
+]
+MentionCase = Annotated[
+    Case, option(Group.SELECTION, "Whether case counts in mentions; auto: in those names that have a capital letter.")
+]
+MentionsSought = Annotated[
+    Sought,
+    option(
         Group.SELECTION,
         "What is replaced in descriptions: names as they are written, or all: other names and inflected forms, too.",
-        default=Sought.ALL,
     ),
-    shortest_mention: int = option(
-        Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1, max=1_000_000
-    ),
-    rate: float = option(
+]
+Rate = Annotated[
+    float,
+    option(
         Group.SELECTION,
-        "Of masked worlds: the share of entities that TF-IDF may still re-identify from their descriptions.",
-        default=0.05,
+        "Of masked worlds: the share of entities that may still be among the ten best guesses of the attack by TF-IDF.",
         min=0,
         max=1,
     ),
+]
+
+
+def worlds(
+    data: Graph,
+    out: Path = option(Group.OUTPUT, "Folder in which each world becomes a folder of its name."),
+    variants: Variants = None,
+    seed: Seed = 0,
+    case: MentionCase = Case.AUTO,
+    sought: MentionsSought = Sought.ALL,
+    shortest_mention: int = option(
+        Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1, max=1_000_000
+    ),
+    rate: Rate = 0.05,
     relax: bool = option(
         Group.SELECTION, "Let relations keep their names where not all can be exchanged.", "--relax", default=False
     ),

@@ -67,6 +67,8 @@ def audit_in(folder: Path, auditor: Auditor) -> Json:
     made = _manifest(folder)
     graph = read(folder).graph
     assert graph is not None
+    if not graph.entities.column("id").equals(auditor.source.entities.column("id")):
+        raise BadInput(f"{folder} has other entities than the graph that it was made of: make the world anew")
     table = table_of(folder / "spans.parquet", ("described", *PUT[1:]))
     rows = pc.index_in(table.column("described"), value_set=graph.entities.column("id").combine_chunks()).to_numpy()
     mapping = table_of(folder / "mapping.parquet", ("kind", "id", "source"))

@@ -9,7 +9,7 @@ exchanged stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -131,16 +131,14 @@ def mask(
             break
         rounds += 1
         told[changed] = attack.places([begun[number].text for number in changed], np.array(changed)).hits(among)
+    reached = {"rate_wanted": rate, "rate_among": among, "rate_reached": float(told.mean()), "rounds": rounds}
     placed = {int(described[number]): begun[number].spans() for number in sorted(begun)}
-    counts = {
-        "rate_wanted": rate,
-        "rate_among": among,
-        "rate_reached": float(told.mean()),
-        "rounds": rounds,
-        "descriptions_masked": sum(map(bool, placed.values())),
-        "words_masked": sum(map(len, placed.values())),
-        "words": sum(len(_WORD.findall(text)) for text in old),
-    }
-    every = [(row, start, end) for row, spans in placed.items() for start, end in spans]
+    return _placed(placed, reached | {"words": sum(len(_WORD.findall(text)) for text in old)})
+
+
+def _placed(spans: Mapping[int, Sequence[tuple[int, int]]], counts: Json) -> Masks:
+    """:param spans: by rows, ascending."""
+    every = [(row, start, end) for row, of_row in spans.items() for start, end in of_row]
     row, start, end = np.array(every, dtype=np.int32).reshape(-1, 3).T
-    return Masks(row, start, end, counts)
+    masked = {"descriptions_masked": sum(map(bool, spans.values())), "words_masked": len(every)}
+    return Masks(row, start, end, counts | masked)
