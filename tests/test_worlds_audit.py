@@ -509,3 +509,24 @@ def test_wordnet_is_told_by_as_many_as_the_plain_way_finds(shared_data):
     for k in (1, 10):
         assert found.hits(k) == pytest.approx(np.clip((k - above) / level, 0, 1))
     assert 0.3 < found.hits(1).mean() < 0.9
+
+
+@pytest.mark.parametrize("name", ["causal", "masked"])
+def test_what_a_model_reads(name, tmp_path):
+    """Equal texts have equal vectors, long ones are cut before their end, and no text has none."""
+    from fathom.models.loading import load
+    from fathom.scoring.descriptions import reader_of
+    from fathom.scoring.memory import Budget
+    from tests.golden.desk import make_model
+
+    make_model(name, tmp_path / name)
+    model = load(str(tmp_path / name), device="cpu")
+    read_texts = reader_of(model, Budget(None, model.device))
+    long = "a land of gold " * 500
+    vectors = read_texts(["a land of gold", "a land of fjords", "", long, long + long, "a land of gold"])
+    assert vectors.shape == (6, vectors.shape[1])
+    assert np.isnan(vectors).all(axis=1).tolist() == [False, False, True, False, False, False]
+    assert (vectors[0] == vectors[5]).all()
+    assert not np.allclose(vectors[0], vectors[1])
+    assert model.max_tokens is not None
+    assert np.allclose(vectors[3], vectors[4], atol=1e-5)
