@@ -5,16 +5,20 @@ from __future__ import annotations
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.cli.data import graph_at
-from fathom.cli.flags import Config, Graph, NewFolder, Printed, Seed
+from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, Seed
 from fathom.cli.formats import TableFormat, notes, progress_bar, say, show
 from fathom.cli.options import add_command, merge, new_group, option, stoppable, with_flags
 from fathom.options import Group, parse_options
+
+if TYPE_CHECKING:
+    from fathom.building.worlds import Reader
+    from fathom.results.tables import Table
 
 CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"
 STOPPED = "stopped; nothing was written"
@@ -28,6 +32,7 @@ def make(does: str) -> typer.Typer:
     add_command(app, "ontology", ontology, "fathom build ontology --input town.ttl --out my-ontology")
     add_command(app, "choices", choices, "fathom build choices --data my-ontology --out my-choices")
     add_command(app, "worlds", worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e")
+    add_command(app, "audit", audit, "fathom build audit worlds")
     return app
 
 
@@ -165,27 +170,70 @@ class Case(StrEnum):
     IGNORE = "ignore"
 
 
+class Sought(StrEnum):
+    """What is looked for in descriptions."""
+
+    ALL = "all"
+    NAMES = "names"
+
+
+AuditModel = Annotated[
+    str | None,
+    option(Group.MODEL, "Let this language model try it, too, by its vectors of the descriptions: a name or folder."),
+]
+
+
+Variants = Annotated[
+    str | None,
+    option(
+        Group.SELECTION,
+        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent, fully-anonymised or masked with a "
+        "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
+    ),
+]
+MentionCase = Annotated[
+    Case, option(Group.SELECTION, "Whether case counts in mentions; auto: in those names that have a capital letter.")
+]
+MentionsSought = Annotated[
+    Sought,
+    option(
+        Group.SELECTION,
+        "What is replaced in descriptions: names as they are written, or all: other names and inflected forms, too.",
+    ),
+]
+Rate = Annotated[
+    float,
+    option(
+        Group.SELECTION,
+        "Of masked worlds: the share of entities that may still be among the ten best guesses of the attack by TF-IDF.",
+        min=0,
+        max=1,
+    ),
+]
+
+
 def worlds(
     data: Graph,
     out: Path = option(Group.OUTPUT, "Folder in which each world becomes a folder of its name."),
-    variants: str | None = option(
-        Group.SELECTION,
-        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent or fully-anonymised with a "
-        "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
-        default=None,
-    ),
+    variants: Variants = None,
     seed: Seed = 0,
-    case: Case = option(
-        Group.SELECTION,
-        "Whether case counts in mentions; auto ignores it where no name has a capital, as in WordNet.",
-        default=Case.AUTO,
-    ),
+    case: MentionCase = Case.AUTO,
+    sought: MentionsSought = Sought.ALL,
     shortest_mention: int = option(
         Group.SELECTION, "Characters a name needs for its mentions to be replaced.", default=2, min=1, max=1_000_000
     ),
+    rate: Rate = 0.05,
     relax: bool = option(
         Group.SELECTION, "Let relations keep their names where not all can be exchanged.", "--relax", default=False
     ),
+    audit: bool = option(
+        Group.RUN,
+        "Say how many entities can be re-identified from their texts in each world.",
+        "--audit",
+        default=False,
+    ),
+    audit_model: AuditModel = None,
+    device: Device = None,
     format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
@@ -193,8 +241,50 @@ def worlds(
 
     chosen = THIRTEEN if variants is None else parse_variants(part for part in variants.split(",") if part.strip())
     graph, name = graph_at(data)
-    options = Options(case.value, shortest_mention, relax)
+    options = Options(case.value, shortest_mention, sought.value, rate, relax)
+    readers = _readers(audit_model, device)
     with progress_bar("worlds") as progress:
-        made = build_worlds(graph, out, chosen, seed, options, name=name, progress=progress)
-    show([worlds_table(made)], format)
+        made = build_worlds(
+            graph, out, chosen, seed, options, name=name, audit=audit, readers=readers, progress=progress
+        )
+    show([worlds_table(made), *_told(made)], format)
     say(f"in {out}: each is a knowledge graph like any other; what was changed into what is in mapping.parquet")
+
+
+def audit(
+    folders: list[Path] = typer.Argument(help="Folders of worlds, or folders that hold worlds."),
+    audit_model: AuditModel = None,
+    device: Device = None,
+    format: Printed = TableFormat.TEXT,
+) -> None:
+    """Say of worlds that are there how many entities can be re-identified, and which names are left."""
+    from fathom.building.worlds import audit_worlds
+
+    readers = _readers(audit_model, device)
+    with progress_bar("worlds") as progress:
+        made = audit_worlds(folders, readers, progress)
+    show(_told(made), format)
+    if format == TableFormat.TEXT:
+        say("\nkept in the manifest.json of each world")
+
+
+def _told(manifests: list[dict[str, Any]]) -> list[Table]:
+    """What is left of names, and the audit where there is one."""
+    from fathom.building.worlds import audit_table, left_table
+
+    audited = [audit_table(manifests)] if any("audit" in made for made in manifests) else []
+    return [*left_table(manifests), *audited]
+
+
+def _readers(model: str | None, device: str | None) -> list[Reader]:
+    """The language model that attacks, if one is named."""
+    if model is None:
+        return []
+    from fathom.building.worlds import Reader
+    from fathom.models.loading import load
+    from fathom.scoring.descriptions import reader_of
+    from fathom.scoring.memory import Budget
+
+    loaded = load(model, device=device)
+    name = f"{Path(model).name}@{loaded.identity.content_hash}"
+    return [Reader(name, reader_of(loaded, Budget(None, loaded.device)))]

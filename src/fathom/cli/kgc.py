@@ -154,6 +154,7 @@ def study(
     format: Printed = TableFormat.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
+    from fathom.building.worlds import audits_in
     from fathom.results.plots import save
     from fathom.studies import memory
     from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states
@@ -166,7 +167,7 @@ def study(
     else:
         found = run_grid(given, out, workers, retry_failed, say)
     result = memory.ask(given, found, out)
-    tell(memory.tables(result), format, out, "memory")
+    tell([*memory.tables(result), *audits_in(out / "worlds", given.worlds)], format, out, "memory")
     if correlations := memory.correlation_tables(result):
         tell(correlations, format, out, "correlations")
     drawn = ", ".join(str(file) for plot in memory.plots(result) if (file := save(plot, out)))

@@ -446,5 +446,5 @@ def _make_worlds(plan: StudyPlan, out: Path) -> dict[str, Path]:
     missing = [world for world in plan.worlds if not (folder / world).exists()]
     if missing:
         source = read(plan.data)
-        build_worlds(graph_of(source), folder, missing, plan.seed, name=source.name)
+        build_worlds(graph_of(source), folder, missing, plan.seed, name=source.name, audit=True)
     return {world: folder / world for world in plan.worlds}

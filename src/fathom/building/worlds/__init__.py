@@ -11,20 +11,37 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 
 from __future__ import annotations
 
-from fathom.building.worlds.build import build_worlds, restore, worlds_table
-from fathom.building.worlds.constructions import Options, anonymised, base, fully_anonymised, inconsistent, virtual
+from fathom.building.worlds.audit import Reader, audit_table, left_table
+from fathom.building.worlds.audited import audit_worlds, audits_in
+from fathom.building.worlds.build import build_worlds, worlds_table
+from fathom.building.worlds.constructions import (
+    Options,
+    anonymised,
+    base,
+    fully_anonymised,
+    inconsistent,
+    masked,
+    virtual,
+)
+from fathom.building.worlds.restoring import restore
 from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 
 __all__ = [
     "THIRTEEN",
     "Options",
+    "Reader",
     "Variant",
     "World",
     "anonymised",
+    "audit_table",
+    "audit_worlds",
+    "audits_in",
     "base",
     "build_worlds",
     "fully_anonymised",
     "inconsistent",
+    "left_table",
+    "masked",
     "parse_variants",
     "restore",
     "virtual",

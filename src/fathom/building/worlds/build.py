@@ -1,4 +1,4 @@
-"""Worlds as folders: ordinary knowledge graphs, each with what was changed into what; and the way back from one."""
+"""Worlds as folders: ordinary knowledge graphs, each with what was changed into what."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +15,15 @@ import pyarrow.parquet as pq
 import scipy
 
 import fathom
+from fathom.building.worlds.audit import Auditor, Reader
+from fathom.building.worlds.audited import PUT, audit_in, put_in
 from fathom.building.worlds.constructions import Materials, Options, make, why_not
-from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, column_set, parse_variants
+from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, parse_variants
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput, MadeBefore
-from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from fathom.reading import Json, json_file, parquet_file, stands
+from fathom.reading import Json, json_file
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
 from fathom.store.made import in_the_way, is_whole, made_by, sign
@@ -38,6 +38,11 @@ _COUNTS = {
     "ambiguous": "mentions_ambiguous",
 }
 """What :func:`worlds_table` counts, by the name that the manifest has for it."""
+_CASES = {
+    "exact": "matters",
+    "ignore": "of A to Z is ignored",
+    "mixed": "matters in names that have a capital letter, elsewhere that of A to Z is ignored",
+}
 _ROWS = 1 << 18
 """Lines of a table that are put together at a time."""
 
@@ -50,6 +55,8 @@ def build_worlds(
     options: Options | None = None,
     *,
     name: str = "",
+    audit: bool = False,
+    readers: Sequence[Reader] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Json]:
     """Write each variant as a folder of its name in *out*; it appears when it is complete. What the same call has made
@@ -57,30 +64,37 @@ def build_worlds(
 
     :param variants: names such as "virtual-e".
     :param name: of the graph, for the manifests.
+    :param audit: say in each manifest how many entities can be re-identified; worlds that are there are audited, too.
+    :param readers: language models that try it, beside TF-IDF; with them, *audit* is on.
     :returns: the manifests.
     :raises BadInput: with everything that prevents any of them, before anything is written.
+    :raises MissingExtra: scikit-learn is not installed, and an audit or a masked world is wanted.
     :raises RunFailed: the disk is full; the folders that are there are complete.
     """
     chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
     refuse(materials, out, chosen, name)
+    auditor = Auditor(graph, materials.options.shortest_mention, readers, name, lambda: materials.forms)
+    if audit or readers:
+        auditor.prepare()
     manifests = []
     for done, variant in enumerate(chosen):
         progress(done, len(chosen))
-        manifests.append(_world_in(out / str(variant), variant, materials, name))
+        manifests.append(_world_in(out / str(variant), variant, materials, name, auditor))
     progress(len(chosen), len(chosen))
     return manifests
 
 
-def _world_in(place: Path, variant: Variant, materials: Materials, name: str) -> Json:
+def _world_in(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
     """:returns: its manifest, of the world made now or before."""
     identity = _identity(variant, materials, name)
     if is_whole(place, _made(identity)):
-        return dict(json_file(place / "manifest.json"))
+        return audit_in(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
     with whole_folder(place) as folder:
         world = make(variant, materials)
         write_world(world, folder)
-        manifest = _manifest(world, identity)
+        spans = put_in(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in PUT))
+        manifest = _manifest(world, identity) | auditor.told(world.graph, str(variant), spans)
         write_json(folder / "manifest.json", manifest)
         sign(folder, _made(identity))
     return manifest
@@ -114,6 +128,7 @@ def write_world(world: World, folder: Path) -> None:
     """The graph's files, ``mapping.parquet`` and ``spans.parquet``."""
     write_graph(world.graph, folder)
     ids = few_chunks(world.graph.entities.column("id"))
+    ids = pa.chunked_array([*ids.chunks, pa.nulls(1, pa.string())])  # what is masked mentions none
     _write_table(folder / "mapping.parquet", world.mapping, MAPPING, {})
     _write_table(folder / "spans.parquet", world.spans, _SPANS, dict.fromkeys(_IDS, ids))
 
@@ -191,55 +206,7 @@ def worlds_table(manifests: Sequence[Json]) -> Table:
             told[note].append(made["world"])
     notes = [f"{note} – in {', '.join(worlds)}" for note, worlds in told.items()]
     cases = {made["counts"]["case"] for made in manifests if "case" in made["counts"]}
-    notes += [f"mentions: case {'matters' if case == 'exact' else 'of A to Z is ignored'}" for case in sorted(cases)]
+    notes += [f"mentions: case {_CASES[case]}" for case in sorted(cases)]
     if any(made["counts"].get("mentions_ambiguous") for made in manifests):
         notes.append("ambiguous: mentions of a name of several entities; the rule that chose is in manifest.json")
     return Table(("world", *_COUNTS), rows, title="worlds: what was changed", notes=tuple(notes))
-
-
-def restore(folder: Path) -> KnowledgeGraph:
-    """The graph as it was. For graphs of up to a million entities: texts are handled one by one.
-
-    :raises BadInput: the folder is no world.
-    """
-    if not stands(folder / "mapping.parquet"):
-        raise BadInput(f"{folder} is no world: it has no mapping.parquet")
-    graph = read(folder).graph
-    assert graph is not None
-    changed: dict[str, dict[str, Json]] = defaultdict(dict)
-    for line in _table(folder / "mapping.parquet", ("kind", "id", "old", "old_aliases")):
-        changed[line["kind"]][line["id"]] = line
-    spans: dict[str, list[Json]] = defaultdict(list)
-    for span in _table(folder / "spans.parquet", ("described", "old", "new_start", "new_end")):
-        spans[span["described"]].append(span)
-    ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
-    texts = [_with_old_names(text, spans[id_]) for id_, text in zip(ids, descriptions, strict=True)]
-    entities = _column_set(graph.entities, "description", texts)
-    entities = _put_back(entities, "description", changed["description"], "old")
-    entities = _put_back(entities, "name", changed["entity"], "old")
-    entities = _put_back(entities, "aliases", changed["entity"], "old_aliases")
-    relations = _put_back(graph.relations, "name", changed["relation"], "old")
-    return replace(graph, entities=entities, relations=relations)
-
-
-def _table(file: Path, needed: Sequence[str]) -> list[Json]:
-    """:raises BadInput: it is damaged."""
-    return parquet_file(file, needed=needed, what_to_do="make the world anew").to_pylist()  # type: ignore[no-any-return]
-
-
-def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:
-    """:param changed: lines of the mapping by their ids.
-    :param old: their column with what *name* was.
-    """
-    rows = zip(table.column("id").to_pylist(), table.column(name).to_pylist(), strict=True)
-    return _column_set(table, name, [changed[id_][old] if id_ in changed else value for id_, value in rows])
-
-
-def _column_set(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
-    return column_set(table, name, pa.array(values, table.schema.field(name).type))
-
-
-def _with_old_names(text: str, spans: list[Json]) -> str:
-    for span in sorted(spans, key=lambda span: -span["new_start"]):  # from the end, so that places stay
-        text = text[: span["new_start"]] + span["old"] + text[span["new_end"] :]
-    return text

@@ -26,8 +26,11 @@ from fathom.building.worlds.derangement import (
     derange,
     match_relations,
 )
+from fathom.building.worlds.forms import Case, Forms, forms_of
+from fathom.building.worlds.masking import Masks, mask
 from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_descriptions, new_names
+from fathom.building.worlds.reidentification import TfIdf
 from fathom.building.worlds.texts import Hasher
 from fathom.building.worlds.world import (
     BASE,
@@ -58,18 +61,26 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Options:
-    """:param case: how names are looked for in descriptions: "exact"; "ignore", the letters A to Z alike; "auto",
-        which ignores case where no name of the graph has a capital letter.
+    """:param case: how names are looked for in descriptions: "exact"; "ignore", the letters A to Z alike; "auto", by
+        which case counts in those names that have a capital letter.
     :param shortest_mention: characters a name needs to be looked for.
+    :param sought: "all", other names and inflected forms, too; "names", names as they are written alone.
+    :param rate: of a masked world: the share of entities that may still be re-identified from their descriptions.
     :param relax: where relations cannot all exchange names, move as many as possible and list the others."""
 
-    case: Literal["auto", "exact", "ignore"] = "auto"
+    case: Case = "auto"
     shortest_mention: int = 2
+    sought: Literal["all", "names"] = "all"
+    rate: float = 0.05
     relax: bool = False
 
     def __post_init__(self) -> None:
         if self.case not in ("auto", "exact", "ignore"):
             raise BadInput(f"case: expected auto, exact or ignore, found {self.case!r}")
+        if self.sought not in ("all", "names"):
+            raise BadInput(f"sought: expected all or names, found {self.sought!r}")
+        if not 0 <= self.rate <= 1:
+            raise BadInput(f"rate: expected 0 to 1, found {self.rate}")
         if not 1 <= self.shortest_mention <= LONGEST:
             raise BadInput(f"shortest_mention: expected 1 to {LONGEST:,}, found {self.shortest_mention}")
 
@@ -120,6 +131,18 @@ def fully_anonymised(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, opt
     return make(f"fully-anonymised-{parts}", Materials(graph, seed, options))
 
 
+def masked(graph: KnowledgeGraph, parts: str = "ed", seed: int = 0, options: Options | None = None) -> World:
+    """The anonymised world with its descriptions' rarest words masked, until TF-IDF re-identifies no larger share of
+    the entities than ``options.rate``; see :mod:`fathom.building.worlds.masking`.
+
+    :param parts: "e" and "r": names, as in the anonymised world. "d": mentions follow, and words are masked. Without
+        "d", descriptions are those of the anonymised world.
+    :raises BadInput: there are no such parts, no descriptions, or too few different strings.
+    :raises MissingExtra: scikit-learn is not installed.
+    """
+    return make(f"masked-{parts}", Materials(graph, seed, options))
+
+
 def make(variant: Variant | str, materials: Materials) -> World:
     """The world of that name; worlds of the same materials share the work.
 
@@ -130,7 +153,8 @@ def make(variant: Variant | str, materials: Materials) -> World:
     plan = {step: materials.texts(step, of(materials)) for step, of in _plan(found).items() if step in COLUMNS}
     world = World(found, materials.graph)
     if "mention" in plan and len(materials.described):
-        world = follow(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
+        masks = materials.masks if _is_masked(found) else None
+        world = follow(world, materials.mentions, materials.options.shortest_mention, plan["mention"], masks)
     if "description" in plan:
         world = describe(world, plan["description"])
     if "name" in plan:
@@ -166,9 +190,15 @@ def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
         plan["mention"] = names
     if d:
         plan["described"] = Materials.refuse_undescribed
+    if _is_masked(variant):
+        plan["attack"] = attrgetter("attack")
     if r:
         plan["relation"] = attrgetter("exchanged_relations" if exchanging else "random_relations")
     return plan
+
+
+def _is_masked(variant: Variant) -> bool:
+    return variant.construction == "masked" and "d" in variant.parts
 
 
 class Materials:
@@ -204,9 +234,26 @@ class Materials:
             raise BadInput("no entity has a description: there is nothing to change")
 
     @cached_property
+    def forms(self) -> Forms:
+        """What entities may be called."""
+        return forms_of(self.graph.entities)
+
+    @cached_property
     def mentions(self) -> Mentions:
         """Where names of entities stand in descriptions."""
-        return find_mentions(self.graph, self.options.case, self.options.shortest_mention)
+        options, forms = self.options, self.forms if self.options.sought == "all" else None
+        return find_mentions(self.graph, options.case, options.shortest_mention, forms)
+
+    @cached_property
+    def attack(self) -> TfIdf:
+        """It knows all descriptions as they are. :raises MissingExtra: scikit-learn is not installed."""
+        return TfIdf(take_rows(self.graph.entities.column("description"), self.described).to_pylist())
+
+    @cached_property
+    def masks(self) -> Masks:
+        """Words to mask beside random names."""
+        old = self.graph.entities.column("description")
+        return mask(old, self.described, self.mentions, self.random_names, self.attack, self.options.rate)
 
     @cached_property
     def exchanged(self) -> Derangement:

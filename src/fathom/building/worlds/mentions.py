@@ -1,31 +1,20 @@
-"""Names of entities in descriptions: found in one pass, leftmost-longest, on word boundaries, and replaced.
-
-The automaton is the trie of all names over tokens (a word, or one sign that is of no word), kept as a table of its
-nodes: a node is the 64-bit hash of the text that leads to it. From every token of a block of text all walks go down the
-trie at the same time, a token a step, until they fall off; the last whole name passed is the longest one there. Of
-names that overlap the one that begins first stays, and what it covers is looked at no further. What the hashes say is
-compared letter by letter. Time grows with the text, not with the number of names.
-"""
+"""Names of entities in descriptions: found by :mod:`fathom.building.worlds.tries`, given to an entity, and replaced."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from functools import partial
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.building.worlds.texts import Hasher, TextBlock, blocks, characters_before, spread, to_arrow, token_starts
+from fathom.building.worlds.forms import KINDS, NAME, Case, Forms, names_of
+from fathom.building.worlds.texts import TextBlock, blocks, characters_before, spread, to_arrow
+from fathom.building.worlds.tries import Found, Tries, in_order, taken
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, is_blank, take_rows
-
-_Result = TypeVar("_Result")
+from fathom.data.taking import few_chunks
 
 
 class Mentions(NamedTuple):
@@ -35,11 +24,13 @@ class Mentions(NamedTuple):
     :param entity: row of the entity mentioned.
     :param start: first byte of the name in the description.
     :param end: behind its last byte.
-    :param ambiguous: mentions of a name that several entities bear, by the rule that chose one: "itself" (the entity
-        described bears it), "linked" (a training triple links the entity described to one that does; the first of
-        them), "first" (none of this: the first entity that bears it).
+    :param ambiguous: mentions of what several entities are called, by the rule that chose one: "itself" (the entity
+        described is called so), "linked" (a training triple links the entity described to one that is; the first of
+        them), "first" (none of this: the first entity that is called so).
     :param too_short: entities whose names are too short to be looked for.
-    :param case: "exact", or "ignore" for A to Z.
+    :param case: of the names: "exact" where it counts in all of them, "ignore" where A to Z equal a to z in all of
+        them, else "mixed".
+    :param kinds: how many mentions are of each of :data:`fathom.building.worlds.forms.KINDS`.
     """
 
     described: NDArray[np.int32]
@@ -49,178 +40,86 @@ class Mentions(NamedTuple):
     ambiguous: dict[str, int]
     too_short: int
     case: str
+    kinds: dict[str, int]
 
 
-def case_policy(names: pa.ChunkedArray, wanted: str) -> str:
-    """ "exact" or "ignore" as *wanted*; for "auto", "ignore" where no name has a capital letter, as in WordNet."""
-    if wanted != "auto":
-        return wanted
-    return "exact" if pc.any(pc.match_substring_regex(names, r"\p{Lu}")).as_py() else "ignore"
-
-
-def find_mentions(graph: KnowledgeGraph, case: str = "auto", shortest: int = 2) -> Mentions:
+def find_mentions(
+    graph: KnowledgeGraph, case: Case = "auto", shortest: int = 2, forms: Forms | None = None
+) -> Mentions:
     """Every name of an entity in every description.
 
-    :param case: "exact", "ignore" (the letters A to Z only) or "auto", see :func:`case_policy`.
+    :param case: "exact", "ignore" (the letters A to Z only) or "auto", by which it counts in names that have a capital.
     :param shortest: characters that a name needs to be looked for; "a" would stand in every second sentence.
+    :param forms: what entities may be called, see :func:`fathom.building.worlds.forms.forms_of`; None: their names.
     """
-    names = graph.entities.column("name")
-    case = case_policy(names, case)
-    named = ~is_blank(names)
-    sought = named & pc.greater_equal(pc.utf8_length(names), shortest).to_numpy()
-    trie = _Trie(names, sought, Hasher(fold=case == "ignore"))
-    found = [tuple(np.zeros((4, 0), np.int32)), *_in_order(trie.search, blocks(graph.entities.column("description")))]
-    described, name, start, end = (np.concatenate([part[place] for part in found]) for place in range(4))
-    entity, ambiguous = _choose(graph, trie, described, name)
-    return Mentions(described, entity, start, end, ambiguous, int((named & ~sought).sum()), case)
+    every = forms or names_of(graph.entities)
+    sought = every.only(every.have(shortest))
+    exact = sought.exact(case)
+    called = _Called(sought, exact)
+    found = find(called.tries, graph.entities.column("description"))
+    entity, ambiguous = _choose(graph, called, found)
+    by_kind = np.bincount(called.kind[found.number], minlength=len(KINDS)).tolist()
+    own = exact[sought.kind == NAME]
+    return Mentions(
+        found.row,
+        entity,
+        found.start,
+        found.end,
+        ambiguous,
+        int((every.kind == NAME).sum()) - len(own),
+        "ignore" if not own.any() else "exact" if own.all() else "mixed",
+        dict(zip(KINDS, by_kind, strict=True)),
+    )
 
 
-def _in_order(work: Callable[[TextBlock], _Result], parts: Iterator[TextBlock]) -> Iterator[_Result]:
-    """What *work* makes of each part, on all processors; only a few parts are held at a time."""
-    workers = min(os.cpu_count() or 1, 8)
-    with ThreadPoolExecutor(workers) as pool:
-        while ahead := [pool.submit(work, part) for part in islice(parts, 4 * workers)]:
-            for result in ahead:
-                yield result.result()
+def find(tries: Tries, texts: pa.ChunkedArray) -> Found:
+    """Every name in every text."""
+    none = np.zeros(0, dtype=np.int32)
+    parts = [Found(none, none, none, none), *in_order(tries.search, blocks(texts))]
+    return Found(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class _Trie:
-    """:param names: of all entities.
-    :param sought: which of them are looked for, shape (entities,).
+class _Called:
+    """Which entities are called what: those of the best kind alone, so that what is the name of one and another name
+    of a second is the name of the first.
 
-    ``labels`` has the number of each entity's name, equal names alike, −1 where it is not looked for; ``members`` the
-    entities by that number, ascending, and ``first`` where in it each number begins.
+    ``members`` has the entities by the number of what they are called, ascending, ``first`` where in it each number
+    begins, ``kind`` the kind of each number, and ``keys`` number · entities + entity of each member, ascending.
     """
 
-    def __init__(self, names: pa.ChunkedArray, sought: NDArray[np.bool_], hasher: Hasher) -> None:
-        self._hasher = hasher
-        hashes, rows, whole = self._prefixes(names, sought)
-        self.nodes, place = np.unique(hashes, return_inverse=True)
-        self.goes_on = np.zeros(len(self.nodes), dtype=bool)
-        self.goes_on[place[~whole]] = True
-        self._number_names(place[whole], rows[whole], len(names))
-        self._data, self._starts = _taken(names, self.members[self.first[:-1]])
-        bits = max(int(np.ceil(np.log2(max(len(self.nodes), 2)))), 1)
-        self._shift = np.uint64(64 - bits)
-        bounds = np.arange(1 << bits, dtype=np.uint64) << self._shift
-        self._buckets = np.append(np.searchsorted(self.nodes, bounds), len(self.nodes)).astype(np.int32)
+    def __init__(self, forms: Forms, exact: NDArray[np.bool_]) -> None:
+        self.tries = Tries(forms.texts, exact)
+        self.entities = int(forms.entity.max(initial=0)) + 1
+        count, number = self.tries.count, self.tries.numbers
+        self.kind = np.full(count, len(KINDS), dtype=np.int64)
+        np.minimum.at(self.kind, number, forms.kind)
+        best = forms.kind == self.kind[number]
+        self.keys = np.unique(number[best] * self.entities + forms.entity[best])
+        owner, members = np.divmod(self.keys, self.entities)
+        self.owner, self.members = owner, members.astype(np.int32)
+        self.first = np.searchsorted(owner, np.arange(count + 1))
 
-    def _number_names(self, node: NDArray[np.int64], row: NDArray[np.int64], entities: int) -> None:
-        ends = np.unique(node)
-        self.name_of = np.full(len(self.nodes), -1, dtype=np.int32)
-        self.name_of[ends] = np.arange(len(ends), dtype=np.int32)
-        self.labels = np.full(entities, -1, dtype=np.int64)
-        self.labels[row] = self.name_of[node]
-        self.members = row[np.lexsort((row, self.name_of[node]))].astype(np.int32)
-        self.first = np.zeros(len(ends) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.name_of[node], minlength=len(ends)), out=self.first[1:])
-
-    def _prefixes(
-        self, names: pa.ChunkedArray, sought: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Hash, row and whether it is the whole name, of every run of tokens that a name begins with."""
-        hashes, rows, whole = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, bool)]
-        for texts in blocks(names):
-            ends = token_starts(texts)[1:]
-            row = np.searchsorted(texts.starts, ends, side="left") - 1
-            used = sought[texts.first + row]
-            ends, row = ends[used], row[used]
-            hashes.append(self._hasher.hash(self._hasher.sums(texts.data), texts.starts[row], ends))
-            rows.append(texts.first + row)
-            whole.append(texts.starts[row + 1] == ends)
-        return np.concatenate(hashes), np.concatenate(rows), np.concatenate(whole)
-
-    def _node(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The node of each hash, −1 for none."""
-        bucket = hashes >> self._shift
-        place, stop = self._buckets[bucket], self._buckets[bucket + np.uint64(1)]
-        found = np.full(len(hashes), -1, dtype=np.int32)
-        asked = np.flatnonzero(place < stop)
-        while len(asked):
-            at = place[asked]
-            hit = self.nodes[at] == hashes[asked]
-            found[asked[hit]] = at[hit]
-            place[asked] += 1
-            asked = asked[~hit & (at + 1 < stop[asked])]
-        return found
-
-    def search(self, texts: TextBlock) -> tuple[NDArray[np.int32], ...]:
-        """Row of the description, number of the name, start and end in bytes, of every name in these texts."""
-        token = token_starts(texts)
-        sums = self._hasher.sums(texts.data)
-        walk = np.arange(len(token) - 1)  # the token where each walk began
-        step = np.zeros(len(walk), dtype=np.int64)
-        name, end = np.full(len(walk), -1, dtype=np.int32), np.zeros(len(walk), dtype=np.int64)
-        row = np.searchsorted(texts.starts, token[:-1], side="right") - 1
-        while len(walk):
-            reached = token[walk + step + 1]
-            node = self._node(self._hasher.hash(sums, token[walk], reached))
-            on = node >= 0
-            walk, step, reached, node = walk[on], step[on], reached[on], node[on]
-            passed = self.name_of[node]
-            named = passed >= 0
-            name[walk[named]], end[walk[named]] = passed[named], reached[named]
-            on = self.goes_on[node] & (reached < texts.starts[row[walk] + 1])
-            walk, step = walk[on], step[on] + 1
-        begun = np.flatnonzero(name >= 0)
-        begun = begun[_leftmost(token[begun], end[begun])]
-        begun = begun[self._same_letters(texts.data, token[begun], end[begun], name[begun])]
-        in_row = texts.starts[row[begun]]
-        return (
-            (texts.first + row[begun]).astype(np.int32),
-            name[begun],
-            (token[begun] - in_row).astype(np.int32),
-            (end[begun] - in_row).astype(np.int32),
-        )
-
-    def _same_letters(
-        self, data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], name: NDArray[np.int32]
-    ) -> NDArray[np.bool_]:
-        """Whether the texts of equal hash are equal; different ones are as good as never met."""
-        begin, length = self._starts[name], end - start
-        same = length == self._starts[name + 1] - begin
-        length = np.where(same, length, 1)
-        letters = self._hasher.letters
-        unequal = letters[data[spread(start, length)]] != letters[self._data[spread(begin, length)]]
-        if len(length):
-            same &= np.add.reduceat(unequal, np.cumsum(length) - length, dtype=np.int64) == 0
-        return np.asarray(same)
+    def is_called(self, entity: NDArray[np.int32], number: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether each entity is called so. :param number: shape as that of *entity*."""
+        known = (entity < self.entities) & (len(self.keys) > 0)
+        asked = number.astype(np.int64) * self.entities + entity
+        place = np.minimum(np.searchsorted(self.keys, asked), max(len(self.keys) - 1, 0))
+        return np.asarray(known & (self.keys[place] == asked) if len(self.keys) else known)
 
 
-def _leftmost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of the spans that stay when each, from the left, shuts out those that begin inside it.
-
-    In rounds: a span that begins behind the ends of all before it stays, and those that begin inside the last one that
-    stays go; texts rarely need more than three.
-    """
-    stays = []
-    left = np.arange(len(start))
-    while len(left):
-        reach = np.maximum.accumulate(end[left])
-        free = np.ones(len(left), dtype=bool)
-        free[1:] = start[left[1:]] >= reach[:-1]
-        stays.append(left[free])
-        last = np.maximum.accumulate(np.where(free, np.arange(len(left)), 0))
-        left = left[~free & (start[left] >= end[left[last]])]
-    return np.sort(np.concatenate(stays)) if stays else np.zeros(0, dtype=np.int64)
-
-
-def _choose(
-    graph: KnowledgeGraph, trie: _Trie, described: NDArray[np.int32], name: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], dict[str, int]]:
+def _choose(graph: KnowledgeGraph, called: _Called, found: Found) -> tuple[NDArray[np.int32], dict[str, int]]:
     """The entity that each mention means, and how many were chosen by which rule among several.
 
     Only training triples count: the answers of the test must not decide what a text says.
     """
-    first = trie.first[name]
-    entity = trie.members[first] if len(name) else np.zeros(0, dtype=np.int32)
-    shared = np.flatnonzero(trie.first[name + 1] - first > 1)
-    itself = trie.labels[described[shared]] == name[shared]
-    entity[shared[itself]] = described[shared[itself]]
+    first = called.first[found.number]
+    entity = called.members[first] if len(first) else np.zeros(0, dtype=np.int32)
+    shared = np.flatnonzero(called.first[found.number + 1] - first > 1)
+    itself = called.is_called(found.row[shared], found.number[shared])
+    entity[shared[itself]] = found.row[shared[itself]]
     shared = shared[~itself]
-    keys, neighbours = _linked_homographs(graph, trie)
-    names = len(trie.first)
-    asked = described[shared].astype(np.int64) * names + name[shared]
+    keys, neighbours = _linked_homographs(graph, called)
+    asked = found.row[shared].astype(np.int64) * called.tries.count + found.number[shared]
     place = np.minimum(np.searchsorted(keys, asked), max(len(keys) - 1, 0))
     linked = keys[place] == asked if len(keys) else np.zeros(len(shared), dtype=bool)
     entity[shared[linked]] = neighbours[place[linked]]
@@ -228,19 +127,23 @@ def _choose(
     return entity, counts
 
 
-def _linked_homographs(graph: KnowledgeGraph, trie: _Trie) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Keys (entity, name of a neighbour that others bear too), ascending, and the first such neighbour of each."""
+def _linked_homographs(graph: KnowledgeGraph, called: _Called) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Keys (entity, what a neighbour and others are called), ascending, and the first such neighbour of each."""
     rows = graph.training
     part = slice(rows.start, rows.stop)
-    several = np.append(np.diff(trie.first) > 1, False)  # the last for the label −1
+    several = np.flatnonzero((np.diff(called.first) > 1)[called.owner])
+    order = several[np.argsort(called.members[several], kind="stable")]
+    member, number = called.members[order], called.owner[order]  # of entities that share a name, by entity
     one = np.concatenate([graph.head[part], graph.tail[part]])
     other = np.concatenate([graph.tail[part], graph.head[part]])
-    near = several[trie.labels[other]]
-    one, other = one[near], other[near]
-    keys = one.astype(np.int64) * len(trie.first) + trie.labels[other]
+    begin = np.searchsorted(member, other, side="left")
+    names = np.searchsorted(member, other, side="right") - begin
+    shared = number[spread(begin, names)]
+    keys = np.repeat(one, names).astype(np.int64) * called.tries.count + shared
+    other = np.repeat(other, names)
     order = np.lexsort((other, keys))
     keys, place = np.unique(keys[order], return_index=True)
-    return keys, other[order][place]
+    return keys, other[order][place].astype(np.int32)
 
 
 def replace_mentions(
@@ -252,7 +155,7 @@ def replace_mentions(
     :returns: the descriptions, and the spans: ``described`` and ``mention`` (rows of entities), ``start`` and ``end``
         (characters of the old description), ``new_start`` and ``new_end`` (of the new one), ``old`` (what stood there).
     """
-    done = list(_in_order(partial(_replace, mentions, few_chunks(names)), blocks(descriptions)))
+    done = list(in_order(partial(_replace, mentions, few_chunks(names)), blocks(descriptions)))
     texts = pa.chunked_array([text for text, _ in done], pa.string())
     return texts, pa.Table.from_batches([spans for _, spans in done], SPANS)
 
@@ -277,7 +180,7 @@ def _replace(mentions: Mentions, names: pa.ChunkedArray, texts: TextBlock) -> tu
     described, entity = mentions.described[part], mentions.entity[part]
     row = described - texts.first
     start, end = texts.starts[row] + mentions.start[part], texts.starts[row] + mentions.end[part]
-    put, put_starts = _taken(names, entity)
+    put, put_starts = taken(names, entity)
     grown = np.diff(put_starts) - (end - start)
     total_grown = np.concatenate([[0], np.cumsum(grown)])
     new_start = start + total_grown[:-1]
@@ -293,20 +196,13 @@ def _replace(mentions: Mentions, names: pa.ChunkedArray, texts: TextBlock) -> tu
         [
             described,
             entity,
-            *_in_characters(texts.data, texts.starts[row], start, end),
-            *_in_characters(text, starts[row], new_start, new_end),
+            *in_characters(texts.data, texts.starts[row], start, end),
+            *in_characters(text, starts[row], new_start, new_end),
             to_arrow(texts.data[old_letters], np.concatenate([[0], np.cumsum(end - start)])),
         ],
         schema=SPANS,
     )
     return to_arrow(text, starts), spans
-
-
-def _taken(column: pa.ChunkedArray, rows: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of some rows one after another, and where each begins."""
-    taken = pa.concat_arrays([*take_rows(column, rows).chunks, pa.array([], pa.string())])
-    whole = list(blocks(pa.chunked_array([taken]), 1 << 31))
-    return (whole[0].data, whole[0].starts) if whole else (np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
 
 def _inside(start: NDArray[np.int64], end: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
@@ -318,7 +214,7 @@ def _inside(start: NDArray[np.int64], end: NDArray[np.int64], size: int) -> NDAr
     return inside
 
 
-def _in_characters(
+def in_characters(
     data: NDArray[np.uint8], row: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int32]]:
     """Starts and ends of spans in characters from the beginning of their row."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fathom.building.worlds.masking import MASK, Masks
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, take_rows
@@ -37,7 +38,7 @@ MAPPING = pa.schema(
 called in descriptions, where its own name stays). ``source``: the id whose text it was, null for a random string.
 ``old_aliases`` and ``new_aliases``: an entity's other names, null for the other kinds."""
 _SHOWN = 20
-CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised")
+CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised", "masked")
 PARTS = "erd"
 """Entities, relations, descriptions."""
 
@@ -58,7 +59,7 @@ BASE = Variant("base", "")
 THIRTEEN = (
     BASE,
     *(Variant(construction, parts) for construction in CONSTRUCTIONS[:2] for parts in ("e", "r", "er")),
-    *(Variant(construction, parts) for construction in CONSTRUCTIONS[2:] for parts in ("d", "ed", "erd")),
+    *(Variant(construction, parts) for construction in CONSTRUCTIONS[2:4] for parts in ("d", "ed", "erd")),
 )
 """Those of Sakai et al. 2024."""
 
@@ -87,7 +88,8 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 @dataclass(frozen=True)
 class World:
     """:param mapping: what was changed into what, see :data:`MAPPING`.
-    :param spans: mentions that were replaced, see :func:`fathom.building.worlds.mentions.replace_mentions`.
+    :param spans: mentions that were replaced, see :func:`fathom.building.worlds.mentions.replace_mentions`; words that
+        were masked are mentions of an entity more than there are.
     :param counts: for the manifest.
     :param notes: what its user should know about it.
     """
@@ -119,28 +121,37 @@ def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
     return ", ".join(shown) + (f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else "")
 
 
-def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts) -> World:
+def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks: Masks | None = None) -> World:
     """Mentions in descriptions are replaced by new names.
 
     :param shortest: characters that a sought name has.
+    :param masks: words that are masked in the same pass.
     """
     entities = world.graph.entities
     old = entities.column("name")
-    texts, spans = replace_mentions(entities.column("description"), mentions, new.texts)
+    texts, spans = replace_mentions(entities.column("description"), *_put(mentions, new.texts, masks))
     counts = {
         "mentions_found": len(mentions.entity),
-        "mentions_replaced": len(spans),
+        "mentions_replaced": len(mentions.entity),
+        "mentions_by_kind": mentions.kinds,
         "mentions_ambiguous": sum(mentions.ambiguous.values()),
         "ambiguous_by_rule": mentions.ambiguous,
         "names_not_looked_for": mentions.too_short,
         "case": mentions.case,
-    }
+    } | (masks.counts if masks else {})
     note = f"names of fewer than {shortest} characters are not looked for in descriptions"
     notes = [f"{note} (entities: {mentions.too_short:,})"] if mentions.too_short else []
     named = np.flatnonzero(~is_blank(old))
     renamed = "e" in world.variant.parts
     mapping = MAPPING.empty_table() if renamed else _lines("mention", entities, named, old, new)
     return replace(_next(world, mapping, counts, notes, {"description": texts}), spans=spans)
+
+
+def _put(mentions: Mentions, names: pa.ChunkedArray, masks: Masks | None) -> tuple[Mentions, pa.ChunkedArray]:
+    """What is replaced by what."""
+    if masks is None:
+        return mentions, names
+    return masks.among(mentions, len(names)), pa.chunked_array([*names.chunks, pa.array([MASK])], pa.string())
 
 
 def rename_entities(world: World, new: NewTexts) -> World:

@@ -1,0 +1,144 @@
+"""Descriptions that no longer tell whose they are: their rarest words are masked until the attack fails.
+
+In rounds: each description whose entity is still re-identified loses a tenth of its words, at least one, the rarest
+first (those that stand in the fewest descriptions of the graph as it is), until no larger share of the entities is
+re-identified than wanted. Here that means more than being the nearest: ten guesses are allowed. Names that were
+exchanged stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fathom.building.worlds.mentions import Mentions, replace_mentions
+from fathom.building.worlds.reidentification import AMONG, WORD, TfIdf
+from fathom.data.taking import take_rows
+from fathom.reading import Json
+
+MASK = "…"
+"""What stands in place of a word: no model takes it for a gap to fill."""
+HUNDREDTH = 100
+"""An attack fails if the own description is not among the first ten, or not among the nearest hundredth of fewer."""
+SHARE = 10
+"""A round masks one in so many of a description's words."""
+_WORD = re.compile(WORD)
+
+
+class Masks(NamedTuple):
+    """Words that are masked, in the order of the texts. Arrays have the shape (masks,).
+
+    :param described: row of the entity whose description it is.
+    :param start: first byte of the word in the description as it is.
+    :param end: behind its last byte.
+    :param counts: for the manifest.
+    """
+
+    described: NDArray[np.int32]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+    counts: Json
+
+    def among(self, mentions: Mentions, entities: int) -> Mentions:
+        """Masks and mentions together: a mask is the mention of one entity more than there are."""
+        row = np.concatenate([mentions.described, self.described])
+        start, end = (np.concatenate([getattr(mentions, name), getattr(self, name)]) for name in ("start", "end"))
+        entity = np.concatenate([mentions.entity, np.full(len(self.start), entities, dtype=np.int32)])
+        order = np.lexsort((start, row))
+        return mentions._replace(described=row[order], entity=entity[order], start=start[order], end=end[order])
+
+
+class _Description:
+    """One description in the world: what stands between names that were exchanged, and these.
+
+    :param old: its text as it is, UTF-8.
+    :param names: start, end (bytes) and new name of each mention in it.
+    :param frequency: of each word of the attack.
+    """
+
+    def __init__(self, old: bytes, names: Sequence[tuple[int, int, str]], attack: TfIdf) -> None:
+        ends = [0, *(end for _, end, _ in names)]
+        starts = [*(start for start, _, _ in names), len(old)]
+        self.between = [(start, old[start:stop].decode()) for start, stop in zip(ends, starts, strict=True)]
+        self.names = [*(name for *_, name in names), ""]
+        found = {word.lower() for _, text in self.between for word in _WORD.findall(text)}
+        self.left = sorted(found & attack.words.keys(), key=lambda word: (-attack.frequency[attack.words[word]], word))
+        self.masked: set[str] = set()
+
+    def mask_more(self) -> bool:
+        """:returns: whether there was a word to mask."""
+        more = bool(self.left)
+        self.masked.update(self.left.pop() for _ in range(-(-len(self.left) // SHARE)))
+        return more
+
+    @property
+    def text(self) -> str:
+        """As it stands in the world."""
+        parts = (self._shown(text) + name for (_, text), name in zip(self.between, self.names, strict=True))
+        return "".join(parts)
+
+    def _shown(self, text: str) -> str:
+        return _WORD.sub(lambda found: MASK if found[0].lower() in self.masked else found[0], text)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Start and end, in bytes of the text as it is, of every word that is masked."""
+        return [
+            (begin + len(text[: found.start()].encode()), begin + len(text[: found.end()].encode()))
+            for begin, text in self.between
+            for found in _WORD.finditer(text)
+            if found[0].lower() in self.masked
+        ]
+
+
+def mask(
+    descriptions: pa.ChunkedArray,
+    described: NDArray[np.int64],
+    mentions: Mentions,
+    names: pa.ChunkedArray,
+    attack: TfIdf,
+    rate: float,
+) -> Masks:
+    """Mask words until the attack re-identifies no larger share of the entities than *rate*, or there is none to mask.
+
+    :param descriptions: as they are.
+    :param described: rows that have one, ascending.
+    :param mentions: in the descriptions; these are replaced by *names*, the new name of each entity.
+    :param attack: that knows the descriptions of *described*.
+    """
+    world = take_rows(replace_mentions(descriptions, mentions, names)[0], described).to_pylist()
+    old, new_names = take_rows(descriptions, described).to_pylist(), names.to_pylist()
+    among = min(AMONG[-1], max(1, len(described) // HUNDREDTH))
+    told = attack.places(world, np.arange(len(described))).hits(among)
+    begun: dict[int, _Description] = {}
+
+    def description(number: int) -> _Description:
+        if number not in begun:
+            first, last = np.searchsorted(mentions.described, described[number] + np.array([0, 1]))
+            part = (column[first:last].tolist() for column in (mentions.start, mentions.end, mentions.entity))
+            placed = [(start, end, new_names[entity]) for start, end, entity in zip(*part, strict=True)]
+            begun[number] = _Description(old[number].encode(), placed, attack)
+        return begun[number]
+
+    rounds = 0
+    while told.mean() > rate:
+        changed = [number for number in np.flatnonzero(told).tolist() if description(number).mask_more()]
+        if not changed:
+            break
+        rounds += 1
+        told[changed] = attack.places([begun[number].text for number in changed], np.array(changed)).hits(among)
+    reached = {"rate_wanted": rate, "rate_among": among, "rate_reached": float(told.mean()), "rounds": rounds}
+    placed = {int(described[number]): begun[number].spans() for number in sorted(begun)}
+    return _placed(placed, reached | {"words": sum(len(_WORD.findall(text)) for text in old)})
+
+
+def _placed(spans: Mapping[int, Sequence[tuple[int, int]]], counts: Json) -> Masks:
+    """:param spans: by rows, ascending."""
+    every = [(row, start, end) for row, of_row in spans.items() for start, end in of_row]
+    row, start, end = np.array(every, dtype=np.int32).reshape(-1, 3).T
+    masked = {"descriptions_masked": sum(map(bool, spans.values())), "words_masked": len(every)}
+    return Masks(row, start, end, counts | masked)

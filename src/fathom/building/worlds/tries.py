@@ -1,0 +1,202 @@
+"""Many names found in texts in one pass, leftmost-longest, on word boundaries.
+
+The automaton is the trie of all names over tokens (a word, or one sign that is of no word), kept as a table of its
+nodes: a node is the 64-bit hash of the text that leads to it. From every token of a block of text all walks go down the
+trie at the same time, a token a step, until they fall off; the last whole name passed is the longest one there. Of
+names that overlap the one that begins first stays, and what it covers is looked at no further. What the hashes say is
+compared letter by letter. Time grows with the text, not with the number of names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fathom.building.worlds.texts import Hasher, TextBlock, blocks, spread, token_starts
+from fathom.data.taking import take_rows
+
+_Result = TypeVar("_Result")
+
+
+class Found(NamedTuple):
+    """Names in texts, in the order of the text. Arrays have the shape (found,).
+
+    :param row: of the text.
+    :param number: of the name.
+    :param start: its first byte in the text.
+    :param end: behind its last byte.
+    """
+
+    row: NDArray[np.int32]
+    number: NDArray[np.int32]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+
+
+class Tries:
+    """Names of which some are sought letter by letter and others with A to Z alike; of two that are equally long in a
+    text, the one whose case counts is found.
+
+    :param names: shape (names,).
+    :param exact: whether the case of each counts.
+
+    ``numbers`` has the number of each name, shape (names,): names that are sought alike and equal share one, and
+    ``count`` is how many there are.
+    """
+
+    def __init__(self, names: pa.ChunkedArray, exact: NDArray[np.bool_]) -> None:
+        self._parts: list[tuple[_Trie, int]] = []
+        self.numbers = np.zeros(len(names), dtype=np.int64)
+        self.count = 0
+        for fold in (False, True):
+            chosen = exact != fold
+            if chosen.any():
+                trie = _Trie(names.filter(pa.array(chosen)), Hasher(fold))
+                self.numbers[chosen] = trie.numbers + self.count
+                self._parts.append((trie, self.count))
+                self.count += trie.count
+
+    def search(self, texts: TextBlock) -> Found:
+        """Every name in some texts."""
+        token = token_starts(texts)
+        which, number, end = (np.full(len(token) - 1, -1, dtype=np.int64) for _ in range(3))
+        for place, (trie, _) in enumerate(self._parts):
+            own, own_end = trie.longest(texts, token)
+            longer = (own >= 0) & (own_end > end)
+            which[longer], number[longer], end[longer] = place, own[longer], own_end[longer]
+        begun = np.flatnonzero(number >= 0)
+        begun = begun[_leftmost(token[begun], end[begun])]
+        same = np.zeros(len(begun), dtype=bool)
+        for place, (trie, before) in enumerate(self._parts):
+            mine = which[begun] == place
+            some = begun[mine]
+            same[mine] = trie.same_letters(texts.data, token[some], end[some], number[some])
+            number[some] += before
+        begun = begun[same]
+        row = np.searchsorted(texts.starts, token[begun], side="right") - 1
+        in_row = texts.starts[row]
+        columns = (texts.first + row, number[begun], token[begun] - in_row, end[begun] - in_row)
+        return Found(*(column.astype(np.int32) for column in columns))
+
+
+def in_order(work: Callable[[TextBlock], _Result], parts: Iterator[TextBlock]) -> Iterator[_Result]:
+    """What *work* makes of each part, on all processors; only a few parts are held at a time."""
+    workers = min(os.cpu_count() or 1, 8)
+    with ThreadPoolExecutor(workers) as pool:
+        while ahead := [pool.submit(work, part) for part in islice(parts, 4 * workers)]:
+            for result in ahead:
+                yield result.result()
+
+
+def taken(column: pa.ChunkedArray, rows: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of some rows one after another, and where each begins."""
+    found = pa.concat_arrays([*take_rows(column, rows).chunks, pa.array([], pa.string())])
+    whole = list(blocks(pa.chunked_array([found]), 1 << 31))
+    return (whole[0].data, whole[0].starts) if whole else (np.zeros(0, np.uint8), np.zeros(1, np.int64))
+
+
+class _Trie:
+    """:param names: of which equal ones, as *hasher* sees them, have one of the ``numbers``, shape (names,)."""
+
+    def __init__(self, names: pa.ChunkedArray, hasher: Hasher) -> None:
+        self._hasher = hasher
+        hashes, rows, whole = self._prefixes(names)
+        self.nodes, place = np.unique(hashes, return_inverse=True)
+        self.goes_on = np.zeros(len(self.nodes), dtype=bool)
+        self.goes_on[place[~whole]] = True
+        ends, first, numbers = np.unique(place[whole], return_index=True, return_inverse=True)
+        self.count = len(ends)
+        self.name_of = np.full(len(self.nodes), -1, dtype=np.int32)
+        self.name_of[ends] = np.arange(len(ends), dtype=np.int32)
+        self.numbers = np.zeros(len(names), dtype=np.int64)
+        self.numbers[rows[whole]] = numbers
+        self._data, self._starts = taken(names, rows[whole][first].astype(np.int32))
+        bits = max(int(np.ceil(np.log2(max(len(self.nodes), 2)))), 1)
+        self._shift = np.uint64(64 - bits)
+        bounds = np.arange(1 << bits, dtype=np.uint64) << self._shift
+        self._buckets = np.append(np.searchsorted(self.nodes, bounds), len(self.nodes)).astype(np.int32)
+
+    def _prefixes(self, names: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Hash, row and whether it is the whole name, of every run of tokens that a name begins with."""
+        hashes, rows, whole = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, bool)]
+        for texts in blocks(names):
+            ends = token_starts(texts)[1:]
+            row = np.searchsorted(texts.starts, ends, side="left") - 1
+            hashes.append(self._hasher.hash(self._hasher.sums(texts.data), texts.starts[row], ends))
+            rows.append(texts.first + row)
+            whole.append(texts.starts[row + 1] == ends)
+        return np.concatenate(hashes), np.concatenate(rows), np.concatenate(whole)
+
+    def _node(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The node of each hash, −1 for none."""
+        bucket = hashes >> self._shift
+        place, stop = self._buckets[bucket], self._buckets[bucket + np.uint64(1)]
+        found = np.full(len(hashes), -1, dtype=np.int32)
+        asked = np.flatnonzero(place < stop)
+        while len(asked):
+            at = place[asked]
+            hit = self.nodes[at] == hashes[asked]
+            found[asked[hit]] = at[hit]
+            place[asked] += 1
+            asked = asked[~hit & (at + 1 < stop[asked])]
+        return found
+
+    def longest(self, texts: TextBlock, token: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The longest name that begins at each token, and where it ends; −1 for none.
+
+        :param token: where tokens begin, and the end.
+        """
+        sums = self._hasher.sums(texts.data)
+        walk = np.arange(len(token) - 1)  # the token where each walk began
+        step = np.zeros(len(walk), dtype=np.int64)
+        name, end = np.full(len(walk), -1, dtype=np.int32), np.full(len(walk), -1, dtype=np.int64)
+        row = np.searchsorted(texts.starts, token[:-1], side="right") - 1
+        while len(walk):
+            reached = token[walk + step + 1]
+            node = self._node(self._hasher.hash(sums, token[walk], reached))
+            on = node >= 0
+            walk, step, reached, node = walk[on], step[on], reached[on], node[on]
+            passed = self.name_of[node]
+            named = passed >= 0
+            name[walk[named]], end[walk[named]] = passed[named], reached[named]
+            on = self.goes_on[node] & (reached < texts.starts[row[walk] + 1])
+            walk, step = walk[on], step[on] + 1
+        return name, end
+
+    def same_letters(
+        self, data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], name: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether the texts of equal hash are equal; different ones are as good as never met."""
+        begin, length = self._starts[name], end - start
+        same = length == self._starts[name + 1] - begin
+        length = np.where(same, length, 1)
+        letters = self._hasher.letters
+        unequal = letters[data[spread(start, length)]] != letters[self._data[spread(begin, length)]]
+        if len(length):
+            same &= np.add.reduceat(unequal, np.cumsum(length) - length, dtype=np.int64) == 0
+        return np.asarray(same)
+
+
+def _leftmost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places of the spans that stay when each, from the left, shuts out those that begin inside it.
+
+    In rounds: a span that begins behind the ends of all before it stays, and those that begin inside the last one that
+    stays go; texts rarely need more than three.
+    """
+    stays = []
+    left = np.arange(len(start))
+    while len(left):
+        reach = np.maximum.accumulate(end[left])
+        free = np.ones(len(left), dtype=bool)
+        free[1:] = start[left[1:]] >= reach[:-1]
+        stays.append(left[free])
+        last = np.maximum.accumulate(np.where(free, np.arange(len(left)), 0))
+        left = left[~free & (start[left] >= end[left[last]])]
+    return np.sort(np.concatenate(stays)) if stays else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,532 @@
+"""What worlds leave of names and give away of entities: forms, what is left, attacks, masked worlds and audits, each
+against numbers worked out by hand or by the plain way."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fathom.building.worlds import (
+    Options,
+    anonymised,
+    audit_table,
+    audit_worlds,
+    audits_in,
+    base,
+    build_worlds,
+    left_table,
+    masked,
+    restore,
+    virtual,
+)
+from fathom.building.worlds import reidentification as module
+from fathom.building.worlds.audit import Auditor, Reader
+from fathom.building.worlds.audited import PUT, put_in
+from fathom.building.worlds.forms import forms_of
+from fathom.building.worlds.masking import MASK
+from fathom.building.worlds.mentions import find_mentions
+from fathom.building.worlds.reidentification import ByVectors, TfIdf
+from fathom.errors import BadInput
+from fathom.formats import read
+from fathom.formats.kg import write_graph
+from tests.test_worlds import make_graph, pets, texts_of, with_aliases
+
+pytest.importorskip("sklearn")
+
+
+def chain(names, descriptions, aliases=()):
+    """Entities one after another, each linked to the next."""
+    triples = [(row, 0, (row + 1) % len(names)) for row in range(len(names))]
+    graph = make_graph(names, descriptions, triples, ["then"])
+    return with_aliases(graph, [list(some) for some in aliases]) if aliases else graph
+
+
+def replaced(graph, **options):
+    """What stood in place of random names, in the order of the texts."""
+    return [span["old"] for span in anonymised(graph, "e", options=Options(**options)).spans.to_pylist()]
+
+
+def told(world, source, attack="TF-IDF", readers=()):
+    """Hits@1 of an audit, by name and by description."""
+    auditor = Auditor(source, readers=readers)
+    found = auditor.audit(world.graph, str(world.variant))
+    return found["names"]["value"], found["descriptions"][attack]["hits@1"]["value"]
+
+
+def left(world, source, shortest=2):
+    columns = (world.spans.column(name).to_numpy() for name in PUT)
+    spans = put_in(world.graph, world.mapping, *columns)
+    return Auditor(source, shortest).left(world.graph.entities.column("description"), spans)
+
+
+# What is looked for
+
+
+def test_other_names_and_inflected_forms_are_replaced():
+    graph = chain(
+        ["mouse", "cat", "tick off", "state of mind", "zorb"],
+        ["cats and mice", "a kitty", "she ticked off two kitties", "states of mind, zorbs", "mouse"],
+        [[], ["kitty"], [], [], []],
+    )
+    expected = ["cats", "mice", "kitty", "ticked off", "kitties", "states of mind", "zorbs", "mouse"]
+    assert replaced(graph) == expected
+    # By kind: mouse; kitty; all others. The dictionary has no "zorb", which gets the plural of a regular noun.
+    counts = anonymised(graph, "e").counts
+    assert counts["mentions_by_kind"] == {"name": 1, "alias": 1, "inflection": 6}
+    assert replaced(graph, sought="names") == ["mouse"]
+
+
+def test_words_of_two_letters_have_other_forms_and_no_plural():
+    """ "his" is not the plural of "hi", nor "as" of "a", but "is" is a form of "be"."""
+    graph = chain(["hi", "be", "a"], ["his hat is as it was", "", ""])
+    assert replaced(graph, shortest_mention=1) == ["is", "was"]
+
+
+def test_a_name_comes_before_another_name_and_that_before_an_inflected_form():
+    names = ["mouse", "mice", "dog", "hound", "x"]
+    graph = chain(
+        names, ["", "", "", "", "mice see a hound, hounds, a cur"], [[], ["hounds"], ["hound", "cur"], [], []]
+    )
+    found = find_mentions(graph, forms=forms_of(graph.entities))
+    # "mice" is a name (row 1) and a form of "mouse" (0); "hound" a name (3) and another name of "dog" (2); "hounds"
+    # another name of "mice" (1) and a form of "hound" (3) and of "dog"'s.
+    assert found.entity.tolist() == [1, 3, 1, 2]
+    assert found.kinds == {"name": 2, "alias": 2, "inflection": 0}
+    assert sum(found.ambiguous.values()) == 0
+
+
+def test_case_counts_in_names_that_have_a_capital_and_in_no_others():
+    """One name in capitals does not stop "Cat" from being found."""
+    graph = chain(["cat", "NATO", "Turkey"], ["Cat and CAT", "nato or NATO", "turkey, Turkey, TURKEY"])
+    assert replaced(graph) == ["Cat", "CAT", "NATO", "Turkey"]
+    assert anonymised(graph, "e").counts["case"] == "mixed"
+    assert len(replaced(graph, case="ignore")) == 7
+    assert replaced(graph, case="exact") == ["NATO", "Turkey"]
+
+
+def test_of_two_names_that_differ_in_case_the_one_as_written_is_found():
+    graph = chain(["turkey", "Turkey", "x1"], ["", "", "turkey Turkey TURKEY"])
+    assert find_mentions(graph).entity.tolist() == [0, 1, 0]
+
+
+def test_what_is_sought_is_an_option_that_is_checked():
+    with pytest.raises(BadInput, match="sought: expected all or names, found 'some'"):
+        Options(sought="some")
+    with pytest.raises(BadInput, match="rate: expected 0 to 1, found 2"):
+        Options(rate=2)
+
+
+# What is left
+
+
+FARM = chain(
+    ["cow", "Turkey", "o", "mouse", "x1"],
+    ["a cow, a cow, cows", "turkey or Turkey", "o bovine", "mice, TURKEY, o", "bovines"],
+    [["bovine"], [], [], [], []],
+)
+
+
+def test_what_is_left_is_counted_by_kind():
+    """In the graph as it is: cow twice and Turkey; bovine; cows, mice, bovines; o twice; turkey and TURKEY."""
+    whole = {"name": 3, "alias": 1, "inflection": 3, "short": 2, "other case": 2}
+    assert left(base(FARM), FARM) == whole
+    assert left(anonymised(FARM, "r"), FARM) == whole
+    assert left(anonymised(FARM, "e"), FARM) == {"name": 0, "alias": 0, "inflection": 0, "short": 2, "other case": 2}
+    plain = anonymised(FARM, "e", options=Options(sought="names"))
+    assert left(plain, FARM) == {"name": 0, "alias": 1, "inflection": 3, "short": 2, "other case": 2}
+    bold = anonymised(FARM, "e", options=Options(case="ignore", shortest_mention=1))
+    assert left(bold, FARM, shortest=1) == {"name": 0, "alias": 0, "inflection": 0, "short": 0, "other case": 0}
+
+
+def test_names_that_were_put_in_are_not_left():
+    """In a virtual world every name is that of another entity."""
+    graph = pets()
+    assert sum(left(virtual(graph, "e"), graph).values()) == 0
+    assert left(virtual(graph, "r"), graph)["name"] == 6
+
+
+# Attacks
+
+
+def plain_places(old, new, own):
+    """Every cosine, one by one, of TF-IDF vectors made by hand."""
+    words = sorted({word for text in old for word in text.split()})
+    df = {word: sum(word in text.split() for text in old) for word in words}
+    idf = {word: math.log((1 + len(old)) / (1 + df[word])) + 1 for word in words}
+
+    def vector(text):
+        raw = np.array([text.split().count(word) * idf[word] for word in words])
+        return raw / np.linalg.norm(raw) if raw.any() else raw
+
+    known, found = [vector(text) for text in old], []
+    for text, place in zip(new, own, strict=True):
+        near = np.array([vector(text) @ one for one in known])
+        found.append((int((near > near[place] + 1e-6).sum()), int((np.abs(near - near[place]) <= 1e-6).sum())))
+    return found
+
+
+SOME = st.lists(st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff"]), max_size=6).map(" ".join)
+
+
+@given(st.lists(st.tuples(SOME, SOME), min_size=1, max_size=30), st.sampled_from([0.02, 0.3, 0.6, 1.0]))
+@settings(max_examples=120, deadline=None)
+def test_words_that_are_looked_at_last_change_no_hit(pairs, common):
+    """Whichever words count as common, and however few descriptions are worked on together."""
+    old, new = (list(texts) for texts in zip(*pairs, strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "COMMON", common)
+        patch.setattr(module, "CELLS", 60)
+        found = TfIdf(old).places(new, np.arange(len(old)))
+    if any(old):
+        expected = plain_places(old, new, range(len(old)))
+        for k in (1, 10):
+            above, level = (np.array(column) for column in zip(*expected, strict=True))
+            assert found.hits(k) == pytest.approx(np.clip((k - above) / level, 0, 1))
+
+
+def test_the_nearest_description_by_hand():
+    """ "old ship" is as near to "old ship" as can be; "old" alone stands in two of three, "ship" in two; "new ship" has
+    "new" for itself. Without words all three are equally near."""
+    attack = TfIdf(["old ship", "old barn", "new ship"])
+    places = attack.places(["old ship", "old", "", "old barn"], np.array([0, 1, 2, 0]))
+    # "old": idf(old) = idf(ship) < idf(barn), so that old ship is nearer than old barn. "old barn" told of entity 0:
+    # its own is the second nearest.
+    assert places.above.tolist() == [0, 1, 0, 1]
+    assert places.level.tolist() == [1, 1, 3, 1]
+    assert places.hits(1).tolist() == pytest.approx([1, 0, 1 / 3, 0])
+    assert places.hits(10).tolist() == [1, 1, 1, 1]
+
+
+def test_an_attack_is_right_of_texts_as_they_are_and_wrong_of_texts_that_change_hands():
+    """The control: hits are of texts, not of places."""
+    texts = [f"only number{row} has word{row}" for row in range(40)]
+    attack, own = TfIdf(texts), np.arange(40)
+    assert attack.places(texts, own).hits(1).mean() == 1
+    assert attack.places(texts[1:] + texts[:1], own).hits(1).mean() == 0
+    assert attack.places(["" for _ in texts], own).hits(1).mean() == pytest.approx(1 / 40)
+    assert attack.places(["" for _ in texts], own).hits(10).mean() == pytest.approx(10 / 40)
+
+
+def test_vectors_of_a_model_are_compared_by_cosine():
+    """(3, 4) is nearer to (1, 1) than to (1, 0), and as near to (2, 2); a text without a vector is a guess."""
+    vectors = {"a": [1, 0], "b": [1, 1], "c": [2, 2], "d": [3, 4], "": [math.nan, math.nan]}
+    attack = ByVectors(
+        "m", lambda texts: np.array([vectors[text] for text in texts], dtype=np.float32), ["a", "b", "c"]
+    )
+    places = attack.places(["d", "d", ""], np.array([0, 1, 2]))
+    assert (places.above.tolist(), places.level.tolist()) == ([2, 0, 0], [1, 2, 3])
+
+
+# Audits
+
+
+def test_an_audit_by_hand():
+    """Five entities. As it is, the two that are called and described alike are worth half each. With random names
+    "hunts" and "fears" stand for one each, "sings" for one; of the two empty ones, each is a guess among five."""
+    names = ["mouse", "cat", "bird", "owl", "owl"]
+    graph = chain(names, ["fears cat", "hunts mouse", "sings", "owl", "owl"])
+    assert told(base(graph), graph) == pytest.approx((4 / 5, 4 / 5))
+    # "owl" is gone, and with it both of the last two texts: 3 + 2 · 1/5.
+    assert told(anonymised(graph, "e"), graph) == pytest.approx((0, (3 + 2 / 5) / 5))
+    assert told(anonymised(graph, "r"), graph) == pytest.approx((4 / 5, 4 / 5))
+
+
+def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
+    graph = pets()
+    found = Auditor(graph, data="pets").audit(anonymised(graph, "e").graph, "anonymised-e")
+    by_words = found["descriptions"]["TF-IDF"]
+    assert by_words["chance@1"] == pytest.approx(1 / 5)
+    assert by_words["chance@10"] == 1
+    number = by_words["hits@1"]
+    assert number["low"] <= number["value"] <= number["high"]
+    assert number["n"] == 5
+    assert number["recipe"].startswith(f"hits@1|data:pets@{graph.content_hash}|world:anonymised-e|attack:TF-IDF")
+
+
+def test_of_very_many_entities_some_are_drawn(monkeypatch):
+    monkeypatch.setattr("fathom.building.worlds.audit.MOST", 10)
+    texts = [f"word{row}" for row in range(40)]
+    graph = chain([f"name{row}" for row in range(40)], texts)
+    found = Auditor(graph).audit(base(graph).graph, "base")["descriptions"]["TF-IDF"]
+    assert (found["hits@1"]["n"], found["hits@1"]["value"], found["chance@1"]) == (10, 1, 1 / 40)
+
+
+@pytest.mark.parametrize("descriptions", [["", " ", ""], ["-", "?", "a"]])
+def test_texts_without_words_say_nothing(descriptions, tmp_path):
+    """Without any description there is nothing to attack; descriptions without a word are a guess among three."""
+    graph = chain(["p1", "p2", "p3"], descriptions)
+    [made] = build_worlds(graph, tmp_path, ["anonymised-e"], audit=True)
+    number = made["audit"]["descriptions"]["TF-IDF"]["hits@1"]
+    if descriptions[0]:
+        assert number["value"] == pytest.approx(1 / 3)
+    else:
+        assert number["value"] is None
+        assert "no entity has a description" in number["note"]
+        assert any("no entity has a description" in note for note in audit_table([made]).notes)
+    assert sum(made["left"].values()) == 0
+
+
+# Masked worlds
+
+
+ZOO = chain(
+    ["zebra", "yak", "xerus", "wolf"],
+    ["big striped one", "big shaggy one", "big African one", "big grey one, seen by a zebra"],
+)
+
+
+def test_rare_words_are_masked_until_the_attack_fails():
+    """Each description has words for itself, by which it is the nearest: rate 1. A round masks one word of each, the
+    rarest, of equals the last in the alphabet: "striped", "shaggy", "African", and of the wolf "seen" ("zebra" is a
+    name). Then three say "big one", as near to all three of them (the wolf's text is longer), and the wolf is told by
+    "grey": (3 · 1/3 + 1) / 4 = 1/2."""
+    world = masked(ZOO, "ed", options=Options(rate=0.5))
+    texts = texts_of(world.graph.entities, "description")
+    name = texts_of(world.graph.entities, "name")[0]
+    assert texts[:3] == [f"big {MASK} one"] * 3
+    assert texts[3].endswith(f"by a {name}")
+    assert (world.counts["rate_reached"], world.counts["rounds"], world.counts["words_masked"]) == (0.5, 1, 4)
+    assert world.counts["words"] == 3 + 3 + 3 + 6  # "a" has one letter and is no word
+    assert told(anonymised(ZOO, "e"), ZOO)[1] == 1  # the control: without masks all are told
+    assert told(world, ZOO)[1] == 0.5
+    everything = masked(ZOO, "ed", options=Options(rate=0))
+    assert everything.counts["rate_reached"] == pytest.approx(told(everything, ZOO)[1])
+    assert told(masked(ZOO, "ed", options=Options(rate=1)), ZOO)[1] == 1
+
+
+def test_ten_guesses_are_allowed_where_there_are_a_thousand():
+    """Ten share each word, so that none is told at once and all are told in ten guesses."""
+    texts = [f"word{row // 10} thing" for row in range(1000)]
+    graph = chain([f"name{row}" for row in range(1000)], texts)
+    plain = anonymised(graph, "e")
+    assert told(plain, graph)[1] == pytest.approx(0.1)
+    world = masked(graph, "ed", options=Options(rate=0.2))
+    # All 1,000 lose their word: "thing" is as near to all, and ten guesses hit one in a hundred.
+    assert (world.counts["rate_among"], world.counts["words_masked"]) == (10, 1000)
+    assert world.counts["rate_reached"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("parts", ["e", "r", "d", "er", "ed", "rd", "erd"])
+def test_masked_worlds_lead_back_and_share_the_names_of_the_anonymised(parts, tmp_path):
+    [made] = build_worlds(ZOO, tmp_path, [f"masked-{parts}"], options=Options(rate=0.3, relax=True))
+    folder = tmp_path / f"masked-{parts}"
+    assert restore(folder).content_hash == ZOO.content_hash
+    graph = read(folder).graph
+    if "e" in parts:
+        assert texts_of(graph.entities, "name") == texts_of(anonymised(ZOO, "e").graph.entities, "name")
+    masks = [span for span in pq.read_table(folder / "spans.parquet").to_pylist() if span["mention"] is None]
+    assert len(masks) == (made["counts"]["words_masked"] if "d" in parts else 0)
+    texts = dict(zip(texts_of(graph.entities, "id"), texts_of(graph.entities, "description"), strict=True))
+    for span in masks:
+        assert texts[span["described"]][span["new_start"] : span["new_end"]] == MASK
+
+
+def test_a_masked_world_of_texts_in_any_script_leads_back(tmp_path):
+    graph = chain(["Straße", "日本", "Ünal"], ["die Größe der Straße", "日本 ist İstanbul fern", "Ünal, naïve Ünals"])
+    build_worlds(graph, tmp_path, ["masked-ed"], options=Options(rate=0))
+    assert restore(tmp_path / "masked-ed").content_hash == graph.content_hash
+
+
+def test_without_descriptions_there_is_nothing_to_mask(tmp_path):
+    with pytest.raises(BadInput, match="no entity has a description"):
+        build_worlds(chain(["p1", "p2", "p3"], [""] * 3), tmp_path / "out", ["masked-ed"])
+    assert not (tmp_path / "out").exists()
+
+
+# Folders
+
+
+def outdated(folder: Path) -> None:
+    """As an earlier version left it: its manifest has neither what is left nor an audit."""
+    file = folder / "manifest.json"
+    made = json.loads(file.read_text(encoding="utf-8"))
+    for key in ("left", "audit"):
+        made.pop(key, None)
+    for key in ("sought", "rate"):
+        del made["options"][key]
+    file.write_text(json.dumps(made), encoding="utf-8")
+
+
+def test_worlds_of_an_earlier_version_say_what_they_lack_and_get_it(tmp_path, fathom):
+    names = ["base", "virtual-e", "anonymised-er", "inconsistent-ed", "fully-anonymised-erd", "masked-d"]
+    made = build_worlds(FARM, tmp_path / "new", names, name="farm", audit=True, options=Options(relax=True))
+    build_worlds(FARM, tmp_path / "old", names, name="farm", options=Options(relax=True))
+    for name in names:
+        outdated(tmp_path / "old" / name)
+    before = [json.loads((tmp_path / "old" / name / "manifest.json").read_text(encoding="utf-8")) for name in names]
+    assert left_table(before) == []
+    assert "not audited: base, virtual-e" in audit_table(before).notes[1]
+    assert "fathom build audit FOLDER adds what is missing" in audit_table(before).notes[1]
+    assert "made by an earlier version, without such a table: base" in left_table([before[0], made[1]])[0].notes[1]
+    code, out, _ = fathom("build", "audit", tmp_path / "old")
+    assert code == 0
+    assert "mentions of entities that are left" in out
+    for name, manifest in zip(names, made, strict=True):
+        now = json.loads((tmp_path / "old" / name / "manifest.json").read_text(encoding="utf-8"))
+        assert (now["left"], now["audit"]) == (manifest["left"], manifest["audit"]), name
+        assert restore(tmp_path / "old" / name).content_hash == FARM.content_hash
+
+
+def test_worlds_that_are_there_are_audited_and_stay_as_they_are(tmp_path):
+    graph = pets()
+    build_worlds(graph, tmp_path, ["anonymised-e"], name="pets")
+    file = tmp_path / "anonymised-e" / "entity2text.txt"
+    written = file.stat().st_mtime_ns
+    [made] = build_worlds(graph, tmp_path, ["anonymised-e"], name="pets", audit=True)
+    assert made == json.loads((tmp_path / "anonymised-e" / "manifest.json").read_text(encoding="utf-8"))
+    assert "TF-IDF" in made["audit"]["descriptions"]
+    assert file.stat().st_mtime_ns == written
+    [again] = build_worlds(graph, tmp_path, ["anonymised-e"], name="pets")  # it keeps its audit
+    assert again == made
+
+
+def letters(texts):
+    return np.array([[text.count(letter) for letter in "aeiou"] for text in texts], dtype=np.float32)
+
+
+def test_a_second_attack_is_added_to_the_first(tmp_path):
+    build_worlds(pets(), tmp_path, ["anonymised-e"], audit=True)
+    [made] = audit_worlds([tmp_path / "anonymised-e"], [Reader("vowels@1", letters)])
+    assert list(made["audit"]["descriptions"]) == ["TF-IDF", "vowels@1"]
+    [again] = audit_worlds([tmp_path])
+    assert list(again["audit"]["descriptions"]) == ["TF-IDF", "vowels@1"]
+    rows = [row[:2] for row in audit_table([again]).rows]
+    assert rows == [("anonymised-e", f"{what}") for what in ("name", "description, TF-IDF", "description, vowels@1")]
+
+
+def test_a_language_model_reads_descriptions(tmp_path, fathom):
+    """The control: texts as they are it knows again; random strings of the same letters it does not."""
+    from tests.golden.desk import MODELS, make_model
+
+    texts = [f"a land of {word}" for word in ("fjords", "gold", "the sea", "mountains", "high towers", "old cities")]
+    graph = chain([f"place {row}" for row in range(6)], texts)
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    write_graph(graph, folder)
+    name = next(iter(MODELS))
+    make_model(name, tmp_path / name)
+    command = ("build", "worlds", "--data", folder, "--out", tmp_path / "worlds", "--variants", "base,inconsistent-d")
+    code, out, err = fathom(*command, "--audit-model", tmp_path / name, "--device", "cpu")
+    assert code == 0, err
+    assert f"description, {name}@" in out
+    made = [
+        json.loads((tmp_path / "worlds" / world / "manifest.json").read_text()) for world in ("base", "inconsistent-d")
+    ]
+    rates = [
+        next(told["hits@1"]["value"] for attacker, told in one["audit"]["descriptions"].items() if name in attacker)
+        for one in made
+    ]
+    assert rates == [1, 0]
+
+
+def test_a_study_tells_of_the_worlds_that_are_there(tmp_path):
+    build_worlds(pets(), tmp_path, ["base"], audit=True)
+    build_worlds(pets(), tmp_path, ["virtual-e"])
+    [table] = audits_in(tmp_path, ["virtual-e", "base", "anonymised-er"])
+    assert [row[:2] for row in table.rows] == [
+        ("virtual-e", "not audited"),
+        ("base", "name"),
+        ("base", "description, TF-IDF"),
+    ]
+    assert "not audited: virtual-e; fathom build audit FOLDER adds what is missing" in table.notes
+    assert audits_in(tmp_path / "none", ["base"]) == []
+
+
+# Bad input
+
+
+def test_a_folder_that_is_no_world_is_refused(tmp_path, fathom):
+    (tmp_path / "nothing").mkdir()
+    code, out, err = fathom("build", "audit", tmp_path / "nothing", tmp_path / "none")
+    assert code == 2
+    assert f"{tmp_path / 'nothing'} is no world and holds none" in err
+    assert f"{tmp_path / 'none'} is no world and holds none" in err
+    assert not out
+
+
+def test_a_world_that_was_changed_since_is_refused(tmp_path, fathom):
+    build_worlds(pets(), tmp_path, ["anonymised-e"])
+    file = tmp_path / "anonymised-e" / "train.tsv"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    before = (tmp_path / "anonymised-e" / "manifest.json").read_bytes()
+    code, _, err = fathom("build", "audit", tmp_path)
+    assert code == 2
+    assert "its files are not those of the world that was made" in err
+    assert (tmp_path / "anonymised-e" / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"world": "base"}'])
+def test_a_manifest_that_is_none_is_refused(content, tmp_path, fathom):
+    build_worlds(pets(), tmp_path, ["base"])
+    (tmp_path / "base" / "manifest.json").write_text(content, encoding="utf-8")
+    code, _, err = fathom("build", "audit", tmp_path / "base")
+    assert code == 2
+    assert "is no manifest of a world: it lacks" in err
+
+
+@pytest.mark.parametrize("more", [["--audit"], ["--variants", "masked-ed"]])
+def test_a_missing_library_is_named_before_anything_is_written(more, tmp_path, fathom, monkeypatch):
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    write_graph(replace(pets(), splits={}), folder)
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    code, _, err = fathom("build", "worlds", "--data", folder, "--out", tmp_path / "out", *more)
+    assert code == 2
+    assert "pip install 'fathom-lm[kgc]'" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_table_of_left_names_and_no_dense_matrix_of_all_pairs(monkeypatch):
+    """Never more than a block of similarities is held."""
+    monkeypatch.setattr(module, "CELLS", 1)
+    texts = [f"word{row % 7} thing{row}" for row in range(30)]
+    assert TfIdf(texts).places(texts, np.arange(30)).hits(1).mean() == 1
+
+
+def test_wordnet_is_told_by_as_many_as_the_plain_way_finds(shared_data):
+    """A part of WN18RR, every cosine by scikit-learn alone."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    graph = read(shared_data / "wn18rr").graph
+    old = texts_of(graph.entities, "description")[:3000]
+    new = texts_of(anonymised(graph, "e").graph.entities, "description")[:3000]
+    vectorizer = TfidfVectorizer()
+    known = vectorizer.fit_transform(old)
+    near = (vectorizer.transform(new) @ known.T).toarray()
+    own = near.diagonal()[:, None]
+    above, level = (near > own + 1e-6).sum(axis=1), (np.abs(near - own) <= 1e-6).sum(axis=1)
+    found = TfIdf(old).places(new, np.arange(3000))
+    for k in (1, 10):
+        assert found.hits(k) == pytest.approx(np.clip((k - above) / level, 0, 1))
+    assert 0.3 < found.hits(1).mean() < 0.9
+
+
+@pytest.mark.parametrize("name", ["causal", "masked"])
+def test_what_a_model_reads(name, tmp_path):
+    """Equal texts have equal vectors, long ones are cut before their end, and no text has none."""
+    from fathom.models.loading import load
+    from fathom.scoring.descriptions import reader_of
+    from fathom.scoring.memory import Budget
+    from tests.golden.desk import make_model
+
+    make_model(name, tmp_path / name)
+    model = load(str(tmp_path / name), device="cpu")
+    read_texts = reader_of(model, Budget(None, model.device))
+    long = "a land of gold " * 500
+    vectors = read_texts(["a land of gold", "a land of fjords", "", long, long + long, "a land of gold"])
+    assert vectors.shape == (6, vectors.shape[1])
+    assert np.isnan(vectors).all(axis=1).tolist() == [False, False, True, False, False, False]
+    assert (vectors[0] == vectors[5]).all()
+    assert not np.allclose(vectors[0], vectors[1])
+    assert model.max_tokens is not None
+    assert np.allclose(vectors[3], vectors[4], atol=1e-5)
