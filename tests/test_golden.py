@@ -32,6 +32,8 @@ ASKED_ITEMS = ("ontology", "ontology-soft", "ontology-own", "study-ontology", "s
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(case, "*recipe*"): PART for case in ASKED_ITEMS},
     ("study-choice", "folders/studies/choice/choice.csv/*"): "tables of controls stand behind those that were kept",
+    ("study-kgc", "folders/studies/kgc/memory.csv/*"): "a table of every metric stands behind those that were kept",
+    ("study-kgc", "folders/studies/kgc/memory.json/*/note/*"): "numbers of one seed say what their intervals lack",
     ("build-choices", "folders/data/choices/reasoning/*"): "each reasoning question draws options of its own",
     ("build-choices", "folders/data/choices/memorizing/*"): "no wrong option is above the right one, and so right, too",
 }
