@@ -13,6 +13,7 @@ from fathom.links.folder import MANIFEST
 from fathom.metrics.ranking import by_frequency
 from fathom.metrics.significance import smallest_difference
 from fathom.metrics.uncertainty import ONE_SEED, crossed
+from fathom.results.numbers import Noise
 from fathom.results.tasks import MEASURED
 from fathom.store.files import write_json
 from fathom.studies import memory, memory_tables, ontology
@@ -183,6 +184,10 @@ class TestMemory:
         }
         p_values = [term.value.p_value for term in found.terms if term.value is not None]
         assert p_values[0] < 0.001
+        memory_of_names, _, *formulas = (term.formula for term in found.terms)
+        assert memory_of_names == f"[H(base, p) − H(base, r)] − [H({NAMELESS}, p) − H({NAMELESS}, r)]"
+        descriptions = [f"H({NAMELESS}, {init}) − H({MEANINGLESS}, {init})" for init in "pr"]
+        assert formulas == [*descriptions, f"H({MEANINGLESS}, r)"]
 
     def test_worlds_that_lie_evenly_have_no_outlier_and_one_apart_is_told(self, tmp_path: Path) -> None:
         """Gaps of 0.1 to 0.6: quartiles 0.225 and 0.475, fences 0.225 − 1.5 · 0.25 and 0.475 + 1.5 · 0.25. Gaps of 0.2,
@@ -313,6 +318,9 @@ class TestSeeds:
         assert terms(found) == {"structure": 0.1}
         assert formulas["memory of names (base)"].endswith(f"(no cell {NAMELESS} pretrained, {NAMELESS} random)")
         assert found.gaps == []
+        lacking = next(line for line in found.cells if line.cell == Cell("m", "pretrained", NAMELESS))
+        assert (lacking.hits, lacking.numbers, lacking.noise, lacking.why) == (None, {}, Noise(0), "not yet")
+        assert lacking.trainings[0][1:] == (None, 0, "not yet", 0, None, 0.0)
         only = {
             Cell("m", init, world, seed) for init, seed in (("pretrained", None), ("random", 1)) for world in SEEDS[0]
         }

@@ -67,7 +67,7 @@ class Reader(Predictor):
         pass
 
     def train(self, folder, progress):
-        lines = [{"stage": "s", "epoch": n + 1, "loss": 1.0, "hits@10": 0.1 * n, "seconds": 1.0} for n in range(3)]
+        lines = [{"stage": "s", "epoch": n + 1, "loss": 1.0, "hits@10": 0.1 * n, "seconds": 1.0 + n} for n in range(3)]
         (folder / "curve.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return {"why": "epochs", "epoch": 3, "hits@10": 0.2}
 
@@ -145,6 +145,8 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     assert gaps["reader", "anonymised-er"] == 0.0
     contrasts = {one.world: one.value.value for one in result.contrasts}
     assert contrasts == {"base": 1.0, "anonymised-er": 0.0, "fully-anonymised-erd": 0.0}
+    [trained] = result.cells[0].trainings
+    assert (trained.epochs, trained.best_epoch, trained.seconds, trained.why) == (3, 3, 3.0, "epochs")
     curves = result.curves["reader"]
     assert len(curves) == 6
     assert correlations(curves) == pytest.approx(np.ones((6, 6)))  # all curves are alike
@@ -371,6 +373,8 @@ def test_curves_are_held_at_their_last_value():
     matrix = correlations(curves)
     assert matrix[0, 1] == pytest.approx(1 / math.sqrt(2 / 3 * 2))
     assert np.isnan(matrix[2]).all()
+    falling = correlations([curve("pretrained", "a", 1.0, 2.0, 3.0), curve("random", "a", 0.3, 0.2, 0.1)])
+    assert falling[0, 1] == pytest.approx(-1)
 
 
 def test_a_curve_that_is_not_validated_every_epoch():

@@ -256,6 +256,9 @@ def test_nothing_leaves_its_limits():
         for how in ({}, {"clusters": labels}, {"within": labels}):
             found = interval(values, limits=SHARE, **how)
             assert found.low is None or 0 <= found.low <= found.estimate <= found.high <= 1
+            several = crossed([values, random.permutation(values), values], limits=SHARE, **how)
+            assert several.low is None or 0 <= several.low <= several.estimate <= several.high <= 1
+            assert not several.seed_error > several.error
 
 
 @pytest.mark.parametrize(
