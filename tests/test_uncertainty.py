@@ -183,22 +183,30 @@ def test_two_ways_add_up():
 
 
 def test_units_and_seeds_by_hand():
-    """Two seeds, three units. Means of units 0.5, 1, 3: variance 1.75, their mean's 1.75 / 3; of seeds 1, 2: 0.5 / 2.
-    What neither explains is 0, ½, −½ by one and 0, −½, ½ by the other seed: mean square ½ of 2 degrees, ½ / 6 of the
-    mean. Together 7/12 + 3/12 − 1/12 = 3/4; of seeds alone 3/12 − 1/12. With limits, Wilson's of that variance."""
-    values = [[0, 1, 2], [1, 1, 4]]
+    """Three seeds, three units. Means of units 1, 1, 3: variance 4/3, their mean's 4/9; of seeds 1, 2, 2: 1/3 and 1/9.
+    Of the sum of squares, 37 − 9 · (5/3)² = 12, units explain 3 · 24/9 and seeds 3 · 6/9; the other 2 have 4 degrees:
+    ½, and ½ / 9 of the mean. Together 4/9 + 1/9 − 1/18 = ½; of seeds alone 1/9 − 1/18. With limits Wilson's."""
+    values = [[0, 1, 2], [1, 1, 4], [2, 1, 3]]
     found = crossed(values)
-    degrees = (3 / 4) ** 2 / ((7 / 12) ** 2 / 2 + (3 / 12) ** 2 / 1 + (1 / 12) ** 2 / 2)
-    assert (found.estimate, found.units) == (1.5, 3)
-    assert found.error**2 == pytest.approx(3 / 4)
+    degrees = (1 / 2) ** 2 / ((4 / 9) ** 2 / 2 + (1 / 9) ** 2 / 2 + (1 / 18) ** 2 / 4)
+    assert (found.estimate, found.units, found.note) == (pytest.approx(5 / 3), 3, "")
+    assert found.error**2 == pytest.approx(1 / 2)
     assert found.degrees == pytest.approx(degrees)
-    assert found.seed_error**2 == pytest.approx(2 / 12)
-    assert found.high - 1.5 == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(3 / 4))
-    assert found.p_value == pytest.approx(2 * stats.t.sf(1.5 / np.sqrt(3 / 4), degrees))
+    assert found.seed_error**2 == pytest.approx(1 / 18)
+    assert found.high - 5 / 3 == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(1 / 2))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(5 / 3 / np.sqrt(1 / 2), degrees))
+    share = 5 / 3 / 5
+    ends = wilson(share, share * (1 - share) / (0.5 / 25), stats.t.ppf(0.975, degrees))
+    assert crossed(values, limits=(0.0, 5.0))[1:3] == pytest.approx([5 * end for end in ends])
+
+
+def test_two_seeds_have_one_degree_of_freedom():
+    """Means of units ½, 1, 3 and of seeds 1, 2; the rest is 0, ½, −½ by one and 0, −½, ½ by the other, ½ / 6 of the
+    mean: 7/12 + 3/12 − 1/12. Where two seeds are alike they say no less than one."""
+    found = crossed([[0, 1, 2], [1, 1, 4]])
+    assert (found.error**2, found.seed_error**2, found.degrees) == pytest.approx((3 / 4, 2 / 12, 1))
     assert found.note == "only 2 seeds: the interval is rough"
-    tosses = 0.25 * 0.75 / (0.75 / 36)
-    ends = wilson(0.25, tosses, stats.t.ppf(0.975, degrees))
-    assert crossed(values, limits=(0.0, 6.0))[1:3] == pytest.approx([6 * end for end in ends])
+    assert crossed([[0, 1, 2]] * 2).degrees == crossed([[0, 1, 2]]).degrees == 2
 
 
 def test_units_in_clusters_and_seeds_by_hand():

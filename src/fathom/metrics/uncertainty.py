@@ -127,7 +127,8 @@ def crossed(
 
     Each unit is there with every seed. As in the analysis of variance of such a table, V = V(means of units) + V(means
     of seeds) − V(what neither explains), which is in each of the first two; it is taken for no less than any of the
-    three. Degrees of freedom as Satterthwaite (1946), so that few seeds, where they matter, make a wide interval.
+    three. Degrees of freedom as Satterthwaite (1946), so that few seeds, where they matter, make a wide interval; two
+    that differ at all have one, for how much seeds matter cannot be told from them.
 
     :param values: [seeds, n].
     :param clusters: label of each unit, [n], and *within*: as for :func:`interval`.
@@ -299,7 +300,7 @@ def _crossed(table: Floats, how: tuple[Labels | None, Labels | None]) -> tuple[S
     three = (units.variance, by_seed, of_rest)
     together = max(units.variance + by_seed - of_rest, *three)
     parts = sum(one**2 / degrees for one, degrees in zip(three, free, strict=True))
-    degrees = max(1.0, together**2 / parts)
+    degrees = 1.0 if seeds < FEWEST and by_seed > 0 else max(1.0, together**2 / parts)
     return units, units._replace(variance=together, degrees=degrees), max(by_seed - of_rest, 0.0)
 
 
