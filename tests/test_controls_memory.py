@@ -208,6 +208,9 @@ class TestMemory:
         told = [(line.first, line.world, round(line.value.value, 9)) for line in found.contrasts]
         assert told == [("one", BASE, 0), ("one", NAMELESS, 0.45), ("other", BASE, 0), ("other", NAMELESS, -0.45)]
         assert found.contrasts[0].value.p_value == 1
+        assert found.contrasts[1].value[1:3] == pytest.approx(
+            crossed([known(0.7) - known(0.25)], within=np.repeat(range(5), 20), limits=(-1.0, 1.0))[1:3]
+        )
 
     def test_every_metric_of_every_cell(self, tmp_path: Path) -> None:
         """0.9 of the facts at rank 8 and 0.1 at rank 11: MRR 0.9 / 8 + 0.1 / 11, MR 0.9 · 8 + 0.1 · 11."""
@@ -273,7 +276,12 @@ class TestSeeds:
             0.05 < term.noise.training < 0.11
         )  # of 0.65, 0.3 and 0.55 √(0.0325 / 3) = 0.104, less what facts make of it
         structure = found.terms[-1].value
-        assert structure.p_value is None
+        assert (structure.p_value, structure.smallest) == (None, None)
+        assert structure[1:3] == pytest.approx(
+            crossed([known(hits[MEANINGLESS][1]) for hits in SEEDS], within=np.repeat(range(5), 20), limits=(0.0, 1.0))[
+                1:3
+            ]
+        )
         assert structure.low > 0
 
     def test_seeds_of_one_model_are_no_difference(self, tmp_path: Path) -> None:

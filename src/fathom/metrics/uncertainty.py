@@ -294,8 +294,8 @@ def _crossed(table: Floats, how: tuple[Labels | None, Labels | None]) -> tuple[S
     units = _spread([means], alike, how, _itself)
     if units.units == 1:
         return units, units, np.nan
-    rest = table - means - of_seeds[:, None] + means.mean()
-    of_rest = sum(_spread([row], alike, how, _itself).variance for row in rest) / (seeds * (seeds - 1))
+    rest = (_spread([row], alike, how, _itself).variance for row in table - means)  # the seed's own mean is no spread
+    of_rest = sum(rest) / (seeds * (seeds - 1))
     by_seed, free = float(of_seeds.var(ddof=1)) / seeds, (units.degrees, seeds - 1, units.degrees * (seeds - 1))
     three = (units.variance, by_seed, of_rest)
     together = max(units.variance + by_seed - of_rest, *three)
