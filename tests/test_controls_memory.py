@@ -6,14 +6,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fathom.links.folder import MANIFEST
 from fathom.metrics.ranking import by_frequency
+from fathom.metrics.significance import smallest_difference
+from fathom.metrics.uncertainty import ONE_SEED, crossed
+from fathom.results.numbers import Noise
 from fathom.results.tasks import MEASURED
 from fathom.store.files import write_json
-from fathom.studies import memory, ontology
-from fathom.studies.grid import Cell, CellState, ModelPlan, StudyPlan
+from fathom.studies import memory, memory_tables, ontology
+from fathom.studies.grid import CellState
+from fathom.studies.grid_plan import Cell, ModelPlan, StudyPlan
 from tests.answerers import (
     EVEN,
     Answerer,
@@ -91,24 +96,35 @@ class TestOntology:
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
 
 
-def taken_apart(out: Path, hits: Mapping[str, Mapping[str, tuple[float, float]]], **plan: object) -> memory.Memory:
+Hits = Mapping[str, Mapping[str, tuple[float, float]]]
+"""Model → world → Hits@10 with pre-trained and with random weights."""
+
+
+def grid_of(out: Path, *hits: Hits, **plan: object) -> tuple[StudyPlan, list[CellState]]:
     """A finished grid whose cells rank a share of the test facts within ten (eighth, and the others eleventh).
 
-    :param hits: model → world → Hits@10 with pre-trained and with random weights.
+    :param hits: of each seed.
     """
     data = world(EVEN)
-    worlds = dict.fromkeys(name for of_model in hits.values() for name in of_model)
-    models = {name: ModelPlan(model="simkgc", worlds=tuple(of_model)) for name, of_model in hits.items()}
+    worlds = dict.fromkeys(name for of_model in hits[0].values() for name in of_model)
+    models = {name: ModelPlan(model="simkgc", worlds=tuple(of_model)) for name, of_model in hits[0].items()}
+    given = StudyPlan(data="graph", worlds=tuple(worlds), models=models, seeds=tuple(range(len(hits))), **plan)
     states = []
-    for name, of_model in hits.items():
-        for place, shares in of_model.items():
-            for init, share in zip(("pretrained", "random"), shares, strict=True):
-                cell = Cell(name, init, place)
-                identity = {"kind": "m", "options": {}, "weights": None, "data": {"name": "d", "places": ""}}
-                write_json(cell.model_folder(out) / MANIFEST, {"identity": identity, "ended": {"why": "epochs"}})
-                answer = knowing(known_of(data, [share]), at_rank(11), well=at_rank(8))
-                states.append(CellState(cell, answered(cell.folder(out) / "run", answer, data, probe="link"), ""))
-    return memory.ask(StudyPlan(data="graph", worlds=tuple(worlds), models=models, **plan), states, out)
+    for seed, of_seed in zip(given.trainings, hits, strict=True):
+        for name, of_model in of_seed.items():
+            for place, shares in of_model.items():
+                for init, share in zip(("pretrained", "random"), shares, strict=True):
+                    cell = Cell(name, init, place, seed)
+                    identity = {"kind": "m", "options": {}, "weights": None, "data": {"name": "d", "places": ""}}
+                    write_json(cell.model_folder(out) / MANIFEST, {"identity": identity, "ended": {"why": "epochs"}})
+                    answer = knowing(known_of(data, [share]), at_rank(11), well=at_rank(8))
+                    states.append(CellState(cell, answered(cell.folder(out) / "run", answer, data, probe="link"), ""))
+    return given, states
+
+
+def taken_apart(out: Path, *hits: Hits, **plan: object) -> memory.Memory:
+    """Of :func:`grid_of`."""
+    return memory.ask(*grid_of(out, *hits, **plan), out)
 
 
 def terms(found: memory.Memory) -> dict[str, float]:
@@ -168,6 +184,10 @@ class TestMemory:
         }
         p_values = [term.value.p_value for term in found.terms if term.value is not None]
         assert p_values[0] < 0.001
+        memory_of_names, _, *formulas = (term.formula for term in found.terms)
+        assert memory_of_names == f"[H(base, p) − H(base, r)] − [H({NAMELESS}, p) − H({NAMELESS}, r)]"
+        descriptions = [f"H({NAMELESS}, {init}) − H({MEANINGLESS}, {init})" for init in "pr"]
+        assert formulas == [*descriptions, f"H({MEANINGLESS}, r)"]
 
     def test_worlds_that_lie_evenly_have_no_outlier_and_one_apart_is_told(self, tmp_path: Path) -> None:
         """Gaps of 0.1 to 0.6: quartiles 0.225 and 0.475, fences 0.225 − 1.5 · 0.25 and 0.475 + 1.5 · 0.25. Gaps of 0.2,
@@ -188,3 +208,178 @@ class TestMemory:
         told = [(line.first, line.world, round(line.value.value, 9)) for line in found.contrasts]
         assert told == [("one", BASE, 0), ("one", NAMELESS, 0.45), ("other", BASE, 0), ("other", NAMELESS, -0.45)]
         assert found.contrasts[0].value.p_value == 1
+        assert found.contrasts[1].value[1:3] == pytest.approx(
+            crossed([known(0.7) - known(0.25)], within=np.repeat(range(5), 20), limits=(-1.0, 1.0))[1:3]
+        )
+
+    def test_every_metric_of_every_cell(self, tmp_path: Path) -> None:
+        """0.9 of the facts at rank 8 and 0.1 at rank 11: MRR 0.9 / 8 + 0.1 / 11, MR 0.9 · 8 + 0.1 · 11."""
+        found = taken_apart(tmp_path, {"m": {BASE: (0.9, 0.2)}})
+        numbers = {name: number.value for name, number in found.cells[0].numbers.items()}
+        mrr = 0.9 / 8 + 0.1 / 11
+        assert numbers == pytest.approx({"hits@1": 0, "hits@3": 0, "hits@10": 0.9, "mrr": mrr, "mean_rank": 8.3})
+        [*_, table] = memory_tables.tables(found)
+        assert table.columns[3:7] == ("seeds", "Hits@1", "Hits@1 low", "Hits@1 high")
+        row = table.objects()[0]
+        assert [row[name] for name in ("Hits@1", "Hits@3", "Hits@10", "MRR", "MR")] == pytest.approx(
+            [0, 0, 0.9, mrr, 8.3]
+        )
+        assert 8 <= row["MR low"] < 8.3 < row["MR high"]
+
+
+# --- several seeds: the noise of training
+
+
+SEEDS: tuple[dict[str, tuple[float, float]], ...] = (
+    {BASE: (0.9, 0.2), NAMELESS: (0.5, 0.45), MEANINGLESS: (0.35, 0.1)},
+    {BASE: (0.8, 0.3), NAMELESS: (0.6, 0.4), MEANINGLESS: (0.3, 0.15)},
+    {BASE: (0.85, 0.25), NAMELESS: (0.55, 0.5), MEANINGLESS: (0.4, 0.2)},
+)
+
+
+def known(share: float) -> np.ndarray:
+    """Which of the hundred facts: the first of the twenty of each relation."""
+    return np.tile(np.arange(20) < round(20 * share), 5).astype(float)
+
+
+class TestSeeds:
+    def test_terms_are_means_over_seeds_and_hold_both_kinds_of_noise(self, tmp_path: Path) -> None:
+        """Memory 0.65, 0.5 − 0.2 and 0.6 − 0.05; descriptions 0.15, 0.3, 0.15 and 0.35, 0.25, 0.3; structure 0.1, 0.15,
+        0.2. The interval is that of the table of facts and seeds."""
+        found = taken_apart(tmp_path, *({"m": hits} for hits in SEEDS))
+        assert terms(found) == {
+            "memory of names (base)": 0.5,
+            f"memory of names ({MEANINGLESS})": 0.1,
+            "descriptions (pretrained)": 0.2,
+            "descriptions (random)": 0.3,
+            "structure": 0.15,
+        }
+        assert {gap.world: round(gap.value.value, 9) for gap in found.gaps} == {
+            BASE: 0.6,
+            NAMELESS: 0.1,
+            MEANINGLESS: 0.2,
+        }
+        table = [
+            known(hits[BASE][0]) - known(hits[BASE][1]) - known(hits[NAMELESS][0]) + known(hits[NAMELESS][1])
+            for hits in SEEDS
+        ]
+        told = crossed(table, within=np.repeat(range(5), 20), limits=(-2.0, 2.0))
+        term = found.terms[0]
+        assert term.value[1:3] == pytest.approx(told[1:3])
+        assert term.value.p_value == pytest.approx(told.p_value)
+        assert term.value.sample == "fact within relation and seed"
+        assert term.value.smallest == pytest.approx(smallest_difference(told.error, told.degrees))
+        assert term.noise.seeds == 3
+        assert term.noise.training == pytest.approx(told.seed_error)
+        assert term.noise.facts**2 + term.noise.training**2 == pytest.approx(told.error**2)
+        assert (
+            0.05 < term.noise.training < 0.11
+        )  # of 0.65, 0.3 and 0.55 √(0.0325 / 3) = 0.104, less what facts make of it
+        structure = found.terms[-1].value
+        assert (structure.p_value, structure.smallest) == (None, None)
+        assert structure[1:3] == pytest.approx(
+            crossed([known(hits[MEANINGLESS][1]) for hits in SEEDS], within=np.repeat(range(5), 20), limits=(0.0, 1.0))[
+                1:3
+            ]
+        )
+        assert structure.low > 0
+
+    def test_seeds_of_one_model_are_no_difference(self, tmp_path: Path) -> None:
+        """0.5, 0.6, 0.4 and 0.6, 0.45, 0.5: the first two of one seed alone would differ by a tenth of all facts."""
+        seeds = [
+            {"one": {BASE: (one, 0.1)}, "other": {BASE: (other, 0.1)}}
+            for one, other in ((0.5, 0.6), (0.6, 0.45), (0.4, 0.5))
+        ]
+        pair = (("other", "one"),)
+        [alone] = taken_apart(tmp_path / "one", seeds[0], contrasts=pair).contrasts
+        assert alone.value.value == pytest.approx(0.1)
+        assert alone.adjusted < 0.01
+        assert ONE_SEED in alone.value.note
+        [three] = taken_apart(tmp_path / "three", *seeds, contrasts=pair).contrasts
+        assert three.value.value == pytest.approx(1 / 60)
+        assert three.value.low < 0 < three.value.high
+        assert three.adjusted > 0.5
+        assert three.value.note == ""
+
+    def test_what_a_seed_lacks_is_left_out_of_that_seed_alone(self, tmp_path: Path) -> None:
+        """Without base from pre-trained weights by the second seed: memory is of the others, structure of all."""
+        plan, states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS))
+        lacking = [
+            state._replace(run=None, failed="no memory") if state.cell == Cell("m", "pretrained", BASE, 1) else state
+            for state in states
+        ]
+        found = memory.ask(plan, lacking, tmp_path)
+        assert terms(found)["memory of names (base)"] == 0.6
+        assert terms(found)["structure"] == 0.15
+        assert [term.noise.seeds for term in found.terms] == [2, 3, 3, 3, 3]
+        assert found.terms[0].value.note == "only 2 seeds: the interval is rough"
+        assert found.cells[0].why == "epochs (2), failed: no memory (1)"
+        assert found.cells[0].hits.value == pytest.approx((0.9 + 0.85) / 2)
+
+    def test_cells_of_no_seed_in_common(self, tmp_path: Path) -> None:
+        plan, states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS[:2]))
+        there = {Cell("m", "pretrained", BASE), Cell("m", "random", BASE, 1), Cell("m", "random", MEANINGLESS)}
+        found = memory.ask(
+            plan, [state if state.cell in there else state._replace(run=None) for state in states], tmp_path
+        )
+        formulas = {term.name: term.formula for term in found.terms}
+        assert terms(found) == {"structure": 0.1}
+        assert formulas["memory of names (base)"].endswith(f"(no cell {NAMELESS} pretrained, {NAMELESS} random)")
+        assert found.gaps == []
+        lacking = next(line for line in found.cells if line.cell == Cell("m", "pretrained", NAMELESS))
+        assert (lacking.hits, lacking.numbers, lacking.noise, lacking.why) == (None, {}, Noise(0), "not yet")
+        assert lacking.trainings[0][1:] == (None, 0, "not yet", 0, None, 0.0)
+        only = {
+            Cell("m", init, world, seed) for init, seed in (("pretrained", None), ("random", 1)) for world in SEEDS[0]
+        }
+        found = memory.ask(
+            plan, [state if state.cell in only else state._replace(run=None) for state in states], tmp_path
+        )
+        assert found.terms[0].formula.endswith("(no cell of one seed for all of them)")
+
+    def test_worlds_are_judged_together(self, tmp_path: Path) -> None:
+        """Holm: the least p value of three worlds threefold, the next twofold; of each model by itself."""
+        hits = {BASE: (0.5, 0.3), NAMELESS: (0.4, 0.35), MEANINGLESS: (0.35, 0.2)}
+        found = taken_apart(tmp_path, {"m": hits, "n": {BASE: (0.5, 0.45)}}, contrasts=(("m", "n"),))
+        by_world = {gap.world: gap for gap in found.gaps if gap.model == "m"}
+        p = {name: gap.value.p_value for name, gap in by_world.items()}
+        assert p[BASE] < p[MEANINGLESS] < p[NAMELESS]
+        for place, name in enumerate((BASE, MEANINGLESS, NAMELESS)):
+            assert by_world[name].adjusted == pytest.approx((3 - place) * p[name])
+        [alone] = [gap for gap in found.gaps if gap.model == "n"]
+        assert alone.adjusted == alone.value.p_value
+        assert found.contrasts[0].adjusted == found.contrasts[0].value.p_value
+        tested = [term.value.p_value for term in found.terms if term.model == "m" and term.value.p_value is not None]
+        assert len(tested) == 4
+        least = min(
+            (term for term in found.terms if term.model == "m" and term.adjusted), key=lambda term: term.adjusted
+        )
+        assert least.adjusted == pytest.approx(4 * min(tested))
+
+    def test_tables_say_what_can_be_seen_and_what_one_seed_lacks(self, tmp_path: Path) -> None:
+        one = taken_apart(tmp_path / "one", {"m": SEEDS[0]}, contrasts=(("m", "m"),))
+        three = taken_apart(tmp_path / "three", *({"m": hits} for hits in SEEDS), contrasts=(("m", "m"),))
+        for found, words in ((one, "these facts and 1 seed,"), (three, "these facts and 3 seeds,")):
+            cells, apart, gaps, contrasts, metrics, *_ = memory_tables.tables(found)
+            for table in (cells, apart, gaps, contrasts):
+                assert any(words in note and "cannot be seen" in note for note in table.notes), table.title
+            for table in (cells, apart, gaps, contrasts, metrics):
+                assert any(ONE_SEED in note for note in table.notes) == (found is one), table.title
+            for table in (cells, apart, gaps):
+                assert ("error by facts" in table.hidden) == (found is one)
+            smallest = sorted(gap.value.smallest for gap in found.gaps)
+            shown = f"differences of weights below {smallest[0]:.3f} to {smallest[-1]:.3f} cannot be seen"
+            assert any(shown in note for note in cells.notes)
+            row = apart.objects()[0]
+            assert row["smallest"] == found.terms[0].value.smallest
+            assert row["p (Holm)"] == found.terms[0].adjusted
+            assert row["seeds"] == len(found.plan.seeds)
+            assert row["error by training"] == found.terms[0].noise.training
+        assert len(memory_tables.tables(one)) == 5
+        trainings = memory_tables.tables(three)[-1].objects()
+        assert [(row["world"], row["seed"], row["Hits@10"]) for row in trainings[:4]] == [
+            (BASE, 0, 0.9),
+            (BASE, 1, 0.8),
+            (BASE, 2, 0.85),
+            (BASE, 0, 0.2),
+        ]

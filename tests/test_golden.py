@@ -33,10 +33,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(case, "*recipe*"): PART for case in ASKED_ITEMS},
     ("build-ontology", "folders/data/town/manifest.json/sources/files/0/bytes"): "the example words a domain otherwise",
     ("study-choice", "folders/studies/choice/choice.csv/*"): "tables of controls stand behind those that were kept",
-    (
-        "study-kgc",
-        "folders/studies/kgc/memory.csv/*",
-    ): "the audit of each world stands behind the tables that were kept",
     ("build-choices", "folders/data/choices/reasoning/*"): "each reasoning question draws options of its own",
     ("build-choices", "folders/data/choices/memorizing/*"): "no wrong option is above the right one, and so right, too",
 }

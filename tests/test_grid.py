@@ -28,8 +28,9 @@ from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
 from fathom.store.predictions import Scoring
-from fathom.studies import memory
-from fathom.studies.grid import Cell, cells_of, read_plan, run_grid, states
+from fathom.studies import memory, memory_tables
+from fathom.studies.grid import run_grid, states
+from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
 from fathom.training.loop import NotANumber
 
@@ -66,7 +67,7 @@ class Reader(Predictor):
         pass
 
     def train(self, folder, progress):
-        lines = [{"stage": "s", "epoch": n + 1, "loss": 1.0, "hits@10": 0.1 * n, "seconds": 1.0} for n in range(3)]
+        lines = [{"stage": "s", "epoch": n + 1, "loss": 1.0, "hits@10": 0.1 * n, "seconds": 1.0 + n} for n in range(3)]
         (folder / "curve.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return {"why": "epochs", "epoch": 3, "hits@10": 0.2}
 
@@ -144,6 +145,8 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     assert gaps["reader", "anonymised-er"] == 0.0
     contrasts = {one.world: one.value.value for one in result.contrasts}
     assert contrasts == {"base": 1.0, "anonymised-er": 0.0, "fully-anonymised-erd": 0.0}
+    [trained] = result.cells[0].trainings
+    assert (trained.epochs, trained.best_epoch, trained.seconds, trained.why) == (3, 3, 3.0, "epochs")
     curves = result.curves["reader"]
     assert len(curves) == 6
     assert correlations(curves) == pytest.approx(np.ones((6, 6)))  # all curves are alike
@@ -151,12 +154,12 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
 
 KNOWN = {
     "base": (10, 1),
-    "virtual-e": (4, 3),
-    "virtual-r": (5, 3),
-    "anonymised-er": (6, 4),
-    "fully-anonymised-erd": (5, 2),
+    "virtual-e": (3, 2),
+    "virtual-r": (7, 5),
+    "anonymised-er": (9, 6),
+    "fully-anonymised-erd": (8, 4),
 }
-"""World → of ten test facts, how many a reader knows with pretrained weights, and with random ones."""
+"""World → of ten test facts, how many a reader knows with pretrained weights, and with random ones: no two alike."""
 
 
 def knows_so_many(self, links, top, keep_scores=False):
@@ -171,9 +174,9 @@ def knows_so_many(self, links, top, keep_scores=False):
 
 
 def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
-    """Memory of names: (1.0 − 0.1) − (0.6 − 0.4) = 0.7 in base, (0.4 − 0.3) − 0.2 = −0.1 in virtual-e, 0.2 − 0.2 and
-    0.3 − 0.2 in the others. Descriptions: 0.6 − 0.5 and 0.4 − 0.2. Structure: 0.2. The gaps are 0.9, 0.1, 0.2, 0.2 and
-    0.3, their quartiles 0.2 and 0.3: fences at 0.2 − 0.15 and 0.3 + 0.15."""
+    """Memory of names: (1.0 − 0.1) − (0.9 − 0.6) = 0.6 in base, (0.3 − 0.2) − 0.3 = −0.2 in virtual-e, 0.2 − 0.3 and
+    0.4 − 0.3 in the others. Descriptions: 0.9 − 0.8 and 0.6 − 0.4. Structure: 0.4. The gaps are 0.9, 0.1, 0.2, 0.3 and
+    0.4, their quartiles 0.2 and 0.4: fences at 0.2 − 0.3 and 0.4 + 0.3."""
     monkeypatch.setattr(Reader, "rank", knows_so_many)
     (tmp_path / "graph" / "train.tsv").write_text("".join(f"{e}\tp\t{e}\n" for e in ENTITIES))
     facts = [f"e10\t{'rs'[n % 2]}\te{11 + n}\n" for n in range(10)]
@@ -185,21 +188,24 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
     result = memory.ask(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
     assert [cell.hits.value for cell in result.cells] == pytest.approx(np.array(list(KNOWN.values())).ravel() / 10)
     assert {term.name: round(term.value.value, 9) for term in result.terms} == {
-        "memory of names (base)": 0.7,
-        "memory of names (virtual-e)": -0.1,
-        "memory of names (virtual-r)": 0.0,
+        "memory of names (base)": 0.6,
+        "memory of names (virtual-e)": -0.2,
+        "memory of names (virtual-r)": -0.1,
         "memory of names (fully-anonymised-erd)": 0.1,
         "descriptions (pretrained)": 0.1,
         "descriptions (random)": 0.2,
-        "structure": 0.2,
+        "structure": 0.4,
     }
-    assert [gap.value.value for gap in result.gaps] == pytest.approx([0.9, 0.1, 0.2, 0.2, 0.3])
-    assert all(gap.fences == pytest.approx((0.05, 0.45)) for gap in result.gaps)
+    assert [gap.value.value for gap in result.gaps] == pytest.approx([0.9, 0.1, 0.2, 0.3, 0.4])
+    assert all(gap.fences == pytest.approx((-0.1, 0.7)) for gap in result.gaps)
     assert [gap.world for gap in result.gaps if gap.outlier] == ["base"]
     numbers = [line.hits for line in result.cells] + [line.value for line in result.terms + result.gaps]
     assert all(number.n == 10 and number.low <= number.value <= number.high for number in numbers)
-    made = [row["recipe"] for table in memory.tables(result) for row in table.objects()]
-    assert all(line.startswith("hits@10|data:") for line in made)
+    *tables, metrics = memory_tables.tables(result)
+    assert all(row["recipe"].startswith("hits@10|data:") for table in tables for row in table.objects())
+    first = metrics.objects()[0]
+    assert [first[name] for name in ("Hits@1", "Hits@3", "Hits@10", "MRR", "MR")] == [0, 1, 1, 0.5, 2]
+    assert first["recipe"].startswith("hits@1, hits@3, hits@10, mrr, mean_rank|data:")
 
 
 def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkeypatch):
@@ -244,6 +250,56 @@ def test_a_study_goes_on_where_it_stopped(plan_file, tmp_path, monkeypatch):
     assert len(trained) == 11
 
 
+def test_a_study_of_one_seed_goes_on_with_more(plan_file, tmp_path, monkeypatch):
+    """The cells of before stay what they are; further seeds have folders of their own, and their own options."""
+    train, trained = Reader.train, []
+
+    def counting(self, folder, progress):
+        trained.append((self.options.seed, folder.relative_to(tmp_path / "out").parts[0]))
+        return train(self, folder, progress)
+
+    monkeypatch.setattr(Reader, "train", counting)
+    run_grid(read_plan(plan_file), tmp_path / "out")
+    before = {file: file.read_bytes() for file in (tmp_path / "out" / "cells").rglob("*.json")}
+    plan_file.write_text(PLAN + "seeds: [0, 1, 7]\n")
+    plan, said = read_plan(plan_file), []
+    found = run_grid(plan, tmp_path / "out", tell=said.append)
+    assert trained == [(0, "cells")] * 10 + [(1, "cells-1")] * 10 + [(7, "cells-7")] * 10
+    assert said[0] == "[11/30] reader pretrained base seed 1"
+    assert {file: file.read_bytes() for file in (tmp_path / "out" / "cells").rglob("*.json")} == before
+    assert all(state.run is not None for state in found)
+    names = {state.run.manifest["identity"]["model"]["name"] for state in found if state.cell.world == "base"}
+    assert {"cells/reader/random/base/model", "cells-7/reader/random/base/model"} <= names
+    seeds = {state.run.manifest["identity"]["seed"] for state in found}
+    assert seeds == {0}, "all seeds are asked the same"
+    result = memory.ask(plan, found, tmp_path / "out")
+    assert len(result.cells) == 10
+    assert [one.cell.seed for one in result.cells[0].trainings] == [None, 1, 7]
+    assert result.terms[0].noise.seeds == 3
+    assert [curve.cell.seed for curve in result.curves["reader"]] == [None] * 6
+    run_grid(plan, tmp_path / "out")
+    assert len(trained) == 30
+
+
+def test_seeds_of_the_command_stand_for_those_of_the_plan(plan_file, tmp_path):
+    out = tmp_path / "out"
+    typed = ["kgc", "study", str(plan_file), "--out", str(out), "--seeds"]
+    done = CliRunner().invoke(make_app(), [*typed, "3,4"])
+    assert done.exit_code == 0, done.output
+    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"worlds", "cells-3", "cells-4"}
+    tables = json.loads((out / "memory.json").read_text())
+    assert {row["seed"] for row in tables["Hits@10 of every training"]} == {3, 4}
+    assert {row["seeds"] for row in tables["Every metric of every cell"]} == {2}
+    assert "validation curves of seed 3" in (out / "correlations.md").read_text()
+    for words, said in (
+        ("3,x", "seeds.1: Input should be a valid integer"),
+        ("-1", "seeds.0: Input should be greater"),
+    ):
+        wrong = CliRunner().invoke(make_app(), [*typed, words])
+        assert isinstance(wrong.exception, BadInput)
+        assert said in str(wrong.exception)
+
+
 def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     out = tmp_path / "out"
     done = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", str(out)])
@@ -255,6 +311,10 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     assert "no sample" in row["note"]
     assert row["recipe"].startswith("pearson|data:base@")
     assert (out / "bars-reader.png").stat().st_size > 1000
+
+
+READER = "  reader: {model: reader"
+LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
 
 
 @pytest.mark.parametrize(
@@ -269,6 +329,12 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
         (("model: blind, worlds", "model: TransD2, worlds"), "blind: --model: PyKEEN has no 'TransD2'"),
         (("knows: 0.0", "asking: {knows: 0.0}"), "other: asking: a reader model can be asked with nothing"),
         (("knows: 0.0, random_from: reader", "random_from: other"), "random_from: other has no random cells"),
+        (("line: blind", "seeds: [0, -1]"), r"seeds\.1: Input should be greater than or equal to 0, found '-1'"),
+        (("line: blind", "seeds: some"), r"seeds\.0: Input should be a valid integer"),
+        (
+            (LINE_TO_READER, f"seeds: 1\nmodels:\n{READER}, seed: 5"),
+            "reader: seed: each model is trained with the seeds",
+        ),
     ],
 )
 def test_a_wrong_plan(plan_file, tmp_path, change, message):
@@ -307,6 +373,8 @@ def test_curves_are_held_at_their_last_value():
     matrix = correlations(curves)
     assert matrix[0, 1] == pytest.approx(1 / math.sqrt(2 / 3 * 2))
     assert np.isnan(matrix[2]).all()
+    falling = correlations([curve("pretrained", "a", 1.0, 2.0, 3.0), curve("random", "a", 0.3, 0.2, 0.1)])
+    assert falling[0, 1] == pytest.approx(-1)
 
 
 def test_a_curve_that_is_not_validated_every_epoch():

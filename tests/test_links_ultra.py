@@ -21,6 +21,11 @@ from fathom.formats import read
 from fathom.links.folder import open_links, train_links
 from fathom.links.options import Ultra
 from fathom.links.ultra import LAYERS, WIDTH, Predictor
+from fathom.metrics.uncertainty import ALIKE
+from fathom.studies import memory
+from fathom.studies.grid import run_grid
+from fathom.studies.grid_plan import read_plan
+from fathom.studies.memory import NAMELESS
 from tests.conftest import write_graph_folder
 
 CPU = torch.device("cpu")
@@ -186,6 +191,48 @@ def test_no_world_changes_a_score_and_an_edge_changes_all(graph, weights, tmp_pa
     less = write_graph_folder(tmp_path / "less", edges, ENTITIES, NAMES)
     changed = ~torch.isclose(scores_in(less, tmp_path / "m"), base)
     assert changed[:, [0, 1, 2, 4, 5]].any(dim=1).all(), "every question, among the entities that hang together"
+
+
+def ladder(folder) -> Path:
+    """Forty towns in three circles, named and described."""
+    towns = [f"e{n:02}" for n in range(40)]
+    lines = [f"e{n:02}\tr{r}\te{(n + step) % 40:02}" for r, step in enumerate((1, 3, 7)) for n in range(40)]
+    order = np.random.default_rng(0).permutation(len(lines))
+    splits = {"train": order[:90], "dev": order[90:100], "test": order[100:]}
+    texts = [
+        f"{town}\tTown {town} of {int(town[1:]) % 7}\tTown {town} lies by {towns[-n - 1]}."
+        for n, town in enumerate(towns)
+    ]
+    return write_graph_folder(folder, {name: [lines[n] for n in own] for name, own in splits.items()}, texts, NAMES)
+
+
+def test_a_study_finds_no_memory_in_it(weights, tmp_path):
+    """The row that every memory term is read beside: 0 for each fact, each seed and each world, not only on average."""
+    ladder(tmp_path / "graph")
+    worlds = ("base", "virtual-er", "anonymised-e", "anonymised-er", "inconsistent-d", "fully-anonymised-erd")
+    models = f"models: {{ULTRA: {{model: ultra, weights: {weights}}}}}"
+    (tmp_path / "plan.yaml").write_text(f"data: graph\nworlds: [{', '.join(worlds)}]\nseeds: [0, 1, 2]\n{models}\n")
+    plan = read_plan(tmp_path / "plan.yaml")
+    found = run_grid(plan, tmp_path / "out")
+    assert [state.failed for state in found] == [""] * 36
+    result = memory.ask(plan, found, tmp_path / "out")
+    own = {term.name: term.value for term in result.terms}
+    assert {name for name in own if name.startswith("memory")} == {
+        f"memory of names ({w})" for w in worlds if w != NAMELESS
+    }
+    for name, term in own.items():
+        if name != "structure":
+            assert (term.value, term.p_value, term.note) == (0.0, 1.0, ALIKE), name
+    hits = {line.cell: line.hits.value for line in result.cells}
+    of_random = [one.hits.value for one in result.cells[1].trainings]
+    for world in worlds:
+        assert hits["ULTRA", "pretrained", world, None] == hits["ULTRA", "pretrained", "base", None]
+        assert hits["ULTRA", "random", world, None] == pytest.approx(np.mean(of_random))
+    assert len(set(of_random)) > 1, "random weights of three seeds"
+    assert own["structure"].value == pytest.approx(np.mean(of_random))
+    noise = {line.cell.init: line.noise for line in result.cells}
+    assert noise["pretrained"].training == 0.0, "nothing is trained"
+    assert noise["random"].training > 0.0
 
 
 # -------------------------------------------------------------------------------------------------- the published model

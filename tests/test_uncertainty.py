@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fathom.metrics.correlation import correlate
-from fathom.metrics.uncertainty import ENOUGH, Interval, difference, interval
+from fathom.metrics.uncertainty import ENOUGH, ONE_SEED, Interval, crossed, difference, interval
 
 SHARE = (0.0, 1.0)
 NORMAL = float(stats.norm.ppf(0.975))
@@ -182,6 +182,68 @@ def test_two_ways_add_up():
     assert crossed.high - crossed.low > interval([0, 1, 1, 2], rows).high - interval([0, 1, 1, 2], rows).low
 
 
+def test_units_and_seeds_by_hand():
+    """Three seeds, three units. Means of units 1, 1, 3: variance 4/3, their mean's 4/9; of seeds 1, 2, 2: 1/3 and 1/9.
+    Of the sum of squares, 37 − 9 · (5/3)² = 12, units explain 3 · 24/9 and seeds 3 · 6/9; the other 2 have 4 degrees:
+    ½, and ½ / 9 of the mean. Together 4/9 + 1/9 − 1/18 = ½; of seeds alone 1/9 − 1/18. With limits Wilson's."""
+    values = [[0, 1, 2], [1, 1, 4], [2, 1, 3]]
+    found = crossed(values)
+    degrees = (1 / 2) ** 2 / ((4 / 9) ** 2 / 2 + (1 / 9) ** 2 / 2 + (1 / 18) ** 2 / 4)
+    assert (found.estimate, found.units, found.note) == (pytest.approx(5 / 3), 3, "")
+    assert found.error**2 == pytest.approx(1 / 2)
+    assert found.degrees == pytest.approx(degrees)
+    assert found.seed_error**2 == pytest.approx(1 / 18)
+    assert found.high - 5 / 3 == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(1 / 2))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(5 / 3 / np.sqrt(1 / 2), degrees))
+    share = 5 / 3 / 5
+    ends = wilson(share, share * (1 - share) / (0.5 / 25), stats.t.ppf(0.975, degrees))
+    assert crossed(values, limits=(0.0, 5.0))[1:3] == pytest.approx([5 * end for end in ends])
+
+
+def test_two_seeds_have_one_degree_of_freedom():
+    """Means of units ½, 1, 3 and of seeds 1, 2; the rest is 0, ½, −½ by one and 0, −½, ½ by the other, ½ / 6 of the
+    mean: 7/12 + 3/12 − 1/12. Where two seeds are alike they say no less than one."""
+    found = crossed([[0, 1, 2], [1, 1, 4]])
+    assert (found.error**2, found.seed_error**2, found.degrees) == pytest.approx((3 / 4, 2 / 12, 1))
+    assert found.note == "only 2 seeds: the interval is rough"
+    assert crossed([[0, 1, 2]] * 2).degrees == crossed([[0, 1, 2]]).degrees == 2
+
+
+def test_units_in_clusters_and_seeds_by_hand():
+    """As above with each unit a cluster of two alike; and within relations a, b (deviations ±1 of a, ±2 of b, whatever
+    the seed; means 1, 4 and 2, 5): V(units) ¼ · (2 / 2 + 8 / 2) and V(seeds) ½ / 2, nothing left over."""
+    once, values = crossed([[0, 1, 2], [1, 1, 4]]), [[0, 0, 1, 1, 2, 2], [1, 1, 1, 1, 4, 4]]
+    twice = crossed(values, list("aabbcc"))
+    assert twice[:4] == pytest.approx(once[:4])
+    assert (twice.error, twice.seed_error) == pytest.approx((once.error, once.seed_error))
+    assert twice.note == "only 2 seeds: the interval is rough; only 3 clusters: the interval is rough"
+    within = crossed([[0, 2, 2, 6], [1, 3, 3, 7]], within=list("aabb"))
+    assert within.error**2 - within.seed_error**2 == pytest.approx(0.25 * (2 / 2 + 8 / 2))
+    assert within.seed_error**2 == pytest.approx(0.25)
+
+
+def test_seeds_that_are_alike_leave_the_facts():
+    """Three seeds that say the same are no more sure of the facts than one, and add nothing."""
+    values = [0, 1, 1, 0, 1]
+    one, three = (crossed([values] * seeds, limits=(-1.0, 1.0)) for seeds in (1, 3))
+    assert one[:6] == (*interval(values, limits=(-1.0, 1.0))[:5], ONE_SEED)
+    assert np.isnan(one.seed_error)
+    assert three[:6] == (*one[:5], "")
+    assert (three.error, three.degrees, three.seed_error) == (one.error, one.degrees, 0.0)
+    nothing = crossed(np.zeros((3, 40)), limits=(-1.0, 1.0))
+    assert nothing[:6] == interval(np.zeros(40), limits=(-1.0, 1.0))[:6]
+    assert (nothing.p_value, nothing.seed_error) == (1.0, 0.0)
+
+
+def test_a_table_that_only_its_rest_tells():
+    """Means of units and of seeds are all ½: the rest, ±½ in each of four cells, is what the mean is unsure by."""
+    found = crossed([[0, 1], [1, 0]])
+    assert found.error**2 == pytest.approx(1 / 4)
+    assert crossed([[0.0], [1.0]]).low is None
+    with pytest.raises(ValueError, match="NaN"):
+        crossed([[0.0, 1.0], [np.nan, 1.0]])
+
+
 def test_order_does_not_matter():
     random = np.random.default_rng(1)
     values, clusters = random.random(50), random.integers(0, 12, 50)
@@ -202,6 +264,9 @@ def test_nothing_leaves_its_limits():
         for how in ({}, {"clusters": labels}, {"within": labels}):
             found = interval(values, limits=SHARE, **how)
             assert found.low is None or 0 <= found.low <= found.estimate <= found.high <= 1
+            several = crossed([values, random.permutation(values), values], limits=SHARE, **how)
+            assert several.low is None or 0 <= several.low <= several.estimate <= several.high <= 1
+            assert not several.seed_error > several.error
 
 
 @pytest.mark.parametrize(
@@ -322,3 +387,27 @@ def test_they_hold():
 
     assert 0.917 <= covered(clustered, 0.3) <= 0.983
     assert 0.917 <= covered(within, (0.9 * 40 + 0.2 * 20) / 60) <= 0.983
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.15])
+@pytest.mark.parametrize("relations", [5, 13])
+def test_seeds_of_one_model_do_not_differ(relations, noise):
+    """Two models that know as much, of 130 facts, three trainings each: a difference is found in one case of twenty
+    (5 % + 3 standard errors of 400 draws), with noise of training or without; by facts alone far more often."""
+
+    def drawn(random: np.random.Generator) -> tuple[Interval, Interval]:
+        labels = np.arange(130) % relations
+        fact, own = (
+            random.normal(size=130) + random.normal(0, 0.5, relations)[labels],
+            random.normal(0, 0.3, (2, 1, 130)),
+        )
+        training = random.normal(0, noise, (2, 3, 1)) + random.normal(0, 0.5, (2, 3, 130))
+        first, second = fact + own + training > 0.4
+        how = {"clusters": labels} if relations >= ENOUGH else {"within": labels}
+        apart = first.astype(float) - second
+        return crossed(apart, **how, limits=(-1.0, 1.0)), interval(apart.mean(axis=0), **how, limits=(-1.0, 1.0))
+
+    found = [drawn(np.random.default_rng(seed)) for seed in range(400)]
+    both, by_facts = (np.mean([pair[place].p_value < 0.05 for pair in found]) for place in (0, 1))
+    assert both <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+    assert noise == 0 or by_facts > 0.15

@@ -150,16 +150,22 @@ def study(
     out: Path = option(Group.OUTPUT, "Folder of the study. The same command resumes it where it stopped."),
     workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
     retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
+    seeds: str | None = option(
+        Group.RUN,
+        "Train each cell with each of these seeds, separated by commas; by default as PLAN says.",
+        default=None,
+    ),
     report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
     format: Printed = TableFormat.TEXT,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.building.worlds import audits_in
     from fathom.results.plots import save
-    from fathom.studies import memory
-    from fathom.studies.grid import check_plan, check_same, read_plan, run_grid, states
+    from fathom.studies import memory, memory_tables
+    from fathom.studies.grid import check_same, run_grid, states
+    from fathom.studies.grid_plan import check_plan, read_plan
 
-    given = read_plan(plan)
+    given = read_plan(plan, seeds)
     if report_only:
         check_plan(given)
         check_same(given, out)
@@ -167,16 +173,16 @@ def study(
     else:
         found = run_grid(given, out, workers, retry_failed, say)
     result = memory.ask(given, found, out)
-    tell([*memory.tables(result), *audits_in(out / "worlds", given.worlds)], format, out, "memory")
-    if correlations := memory.correlation_tables(result):
+    tell([*memory_tables.tables(result), *audits_in(out / "worlds", given.worlds)], format, out, "memory")
+    if correlations := memory_tables.correlation_tables(result):
         tell(correlations, format, out, "correlations")
-    drawn = ", ".join(str(file) for plot in memory.plots(result) if (file := save(plot, out)))
+    drawn = ", ".join(str(file) for plot in memory_tables.plots(result) if (file := save(plot, out)))
     say(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(state.failed) for state in found)
     if failed and not report_only:
         raise RunFailed(
             f"{failed} of {len(found)} cells failed, with the reasons in the table; to try them once more: "
-            f"fathom kgc study {plan} --out {out} --retry-failed"
+            f"fathom kgc study {plan} --out {out}{f' --seeds {seeds}' if seeds else ''} --retry-failed"
         )
 
 

@@ -12,6 +12,7 @@ that would have that variance (Korn and Graubard 1998), so that it never leaves 
 taken by their logarithm, correlations by Fisher's z; quantiles are Student's, with as many degrees of freedom as there
 are units, fewer where these are of unequal size (Carter, Schnepel and Steigerwald 2017). Where no value differs there
 is no spread to see: as many values as Wilson's interval of 0 out of n allows are then taken to be at the other limit.
+What was trained from several seeds differs by its seed, too: :func:`crossed` tells that apart from the facts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ENOUGH = 10
 WORTH = 5
 """So are those over more that are not worth so many of equal size: one or two of them hold most of the values."""
 FEWEST = 3
-"""So many of a second source, such as seeds, tell how much it matters."""
+"""So many of a second source, such as seeds, tell how much it matters; with fewer the interval is rough."""
 RARE = 10
 """So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
 CONFIDENCE = 0.95
@@ -42,6 +43,7 @@ _ROUNDING = 1e-12  # of the largest value: what differs by less is equal
 NO_SPREAD = "no value differs, and nothing limits what others could be: no interval"
 ALIKE = "no value differs: Wilson's interval"
 ONE_UNIT = "of one value: no interval"
+ONE_SEED = "one seed: what another training would give is not in the interval"
 
 
 class Interval(NamedTuple):
@@ -50,7 +52,8 @@ class Interval(NamedTuple):
     :param p_value: two-sided, that the quantity is zero; NaN where that cannot be told.
     :param note: why to be careful; empty where there is no reason.
     :param error: standard error that low and high were made with; NaN where no value differs, or there is no interval.
-    :param degrees: of freedom of that error."""
+    :param degrees: of freedom of that error.
+    :param seed_error: the part of the error that seeds alone make, see :func:`crossed`; NaN where that is not known."""
 
     estimate: float
     low: float | None
@@ -60,6 +63,7 @@ class Interval(NamedTuple):
     note: str = ""
     error: float = float("nan")
     degrees: float = float("nan")
+    seed_error: float = float("nan")
 
 
 class Spread(NamedTuple):
@@ -110,6 +114,40 @@ def interval(
     if also is not None and (sources := len(np.unique(np.asarray(also)))) < FEWEST:
         return made._replace(note=f"only {sources} of the second source: the interval is rough")
     return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
+
+
+def crossed(
+    values: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+) -> Interval:
+    """The mean of the same units' values by each of several seeds, for other units *and* other seeds.
+
+    Each unit is there with every seed. As in the analysis of variance of such a table, V = V(means of units) + V(means
+    of seeds) − V(what neither explains), which is in each of the first two; it is taken for no less than any of the
+    three. Degrees of freedom as Satterthwaite (1946), so that few seeds, where they matter, make a wide interval; two
+    that differ at all have one, for how much seeds matter cannot be told from them.
+
+    :param values: [seeds, n].
+    :param clusters: label of each unit, [n], and *within*: as for :func:`interval`.
+    :param limits: what the number cannot leave.
+    :returns: of one seed its :func:`interval`, and a note that says what that lacks.
+    :raises ValueError: no values, NaN among them, or unequal lengths.
+    """
+    table = np.atleast_2d(np.asarray(values, float))
+    seeds, means, how = len(table), table.mean(axis=0), (clusters, within)
+    if seeds == 1 or np.ptp(table) <= _ROUNDING * np.abs(table).max():
+        made = interval(means, clusters, within=within, limits=limits)
+        note = "; ".join(filter(None, (made.note, ONE_SEED if seeds == 1 else "")))
+        return made._replace(note=note, seed_error=np.nan if seeds == 1 else 0.0)
+    _check(list(table), np.ones_like(means), how)
+    units, together, of_seeds = _crossed(table, how)
+    made = _between(together, limits)
+    rough = f"only {seeds} seeds: the interval is rough" if seeds < FEWEST else ""
+    notes = (made.note, rough, _caution(units, limits) if clusters is not None else "")
+    return made._replace(note="; ".join(filter(None, notes)), seed_error=float(np.sqrt(of_seeds)))
 
 
 def speak_for_others(labels: Labels) -> bool:
@@ -244,6 +282,26 @@ def _two_ways(
     together = max(first.variance + second.variance - both.variance, first.variance, second.variance)
     parts = sum(one.variance**2 / one.degrees for one in (first, second, both) if one.degrees)
     return first._replace(variance=together, degrees=max(1.0, together**2 / parts) if parts else first.degrees)
+
+
+def _crossed(table: Floats, how: tuple[Labels | None, Labels | None]) -> tuple[Spread, Spread, float]:
+    """The spread by units alone, that by units and seeds, and what of its variance is of seeds alone.
+
+    :param table: [seeds, n]. :param how: clusters, and groups within which units were drawn.
+    """
+    seeds, means, of_seeds = len(table), table.mean(axis=0), table.mean(axis=1)
+    alike = np.ones_like(means)
+    units = _spread([means], alike, how, _itself)
+    if units.units == 1:
+        return units, units, np.nan
+    rest = (_spread([row], alike, how, _itself).variance for row in table - means)  # the seed's own mean is no spread
+    of_rest = sum(rest) / (seeds * (seeds - 1))
+    by_seed, free = float(of_seeds.var(ddof=1)) / seeds, (units.degrees, seeds - 1, units.degrees * (seeds - 1))
+    three = (units.variance, by_seed, of_rest)
+    together = max(units.variance + by_seed - of_rest, *three)
+    parts = sum(one**2 / degrees for one, degrees in zip(three, free, strict=True))
+    degrees = 1.0 if seeds < FEWEST and by_seed > 0 else max(1.0, together**2 / parts)
+    return units, units._replace(variance=together, degrees=degrees), max(by_seed - of_rest, 0.0)
 
 
 # --- from a variance to an interval

@@ -23,9 +23,9 @@ from fathom.metrics.correlation import intercept as fitted_intercept
 from fathom.metrics.correlation import slope as fitted_slope
 from fathom.metrics.significance import smallest_difference, smallest_unseen
 from fathom.metrics.table import SHARE, Metric
-from fathom.metrics.uncertainty import Fold, Interval, interval
+from fathom.metrics.uncertainty import Fold, Interval, crossed, interval
 from fathom.results.rows import Floats, Ints, Rows, grouped
-from fathom.results.samples import Sample
+from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
 NOTHING_OF_IT = "there is none of which this could be a share"
@@ -66,6 +66,19 @@ class Number(NamedTuple):
             for name, value in self._asdict().items()
             if name not in ("p_value", "smallest") or value is not None
         }
+
+
+class Noise(NamedTuple):
+    """What a number over several seeds is unsure by: standard errors, whose squares add up to that of its interval.
+
+    :param seeds: how many trainings, alike but for their seed, it is the mean of.
+    :param facts: by the facts, with what facts and seeds do together; None where that cannot be told.
+    :param training: by the seeds alone; likewise.
+    """
+
+    seeds: int
+    facts: float | None = None
+    training: float | None = None
 
 
 def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0) -> Number:
@@ -176,10 +189,37 @@ def difference(
     if not np.size(first):
         return untold(NOTHING, recipe_)
     found = _between(np.subtract(first, second), sample, limits)
-    alike = np.array_equal(first, second) and np.isin(first, (0, 1)).all()
-    smallest = smallest_unseen(np.size(first)) if alike else smallest_difference(found.error, found.degrees)
-    told = None if np.isnan(smallest) or smallest > limits[1] else smallest
-    return _tested(found, np.size(first), recipe_, sample)._replace(smallest=told)
+    alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
+    return _tested(found, np.size(first), recipe_, sample)._replace(
+        smallest=_smallest(found, alike, limits, np.size(first))
+    )
+
+
+def over_seeds(
+    values: Floats, sample: Sample, recipe_: str, limits: tuple[float, float] = SHARE, tested: bool = False
+) -> tuple[Number, Noise]:
+    """Mean of the values of facts by each of several seeds, for other facts and other seeds, and what it is unsure by.
+
+    :param values: [seeds, n], n above zero.
+    :param sample: how the facts were drawn, each on its own or in clusters.
+    :param tested: whether zero is a question, as of a difference.
+    """
+    seeds, n = values.shape
+    found = crossed(values, sample.clusters, within=sample.within, limits=limits)
+    drawn = sample if seeds == 1 else sample._replace(key=f"{sample.key}{AND_SEED}")
+    noise = Noise(seeds)
+    if not np.isnan(found.error + found.seed_error):
+        noise = Noise(seeds, float(np.sqrt(max(found.error**2 - found.seed_error**2, 0.0))), found.seed_error)
+    if not tested:
+        return number_of(found, n, recipe_, drawn), noise
+    smallest = _smallest(found, not values.any(), limits, n)
+    return _tested(found, n, recipe_, drawn)._replace(smallest=smallest), noise
+
+
+def _smallest(found: Interval, alike: bool, limits: tuple[float, float], n: int) -> float | None:
+    """:param alike: whether no value of two answerers differs, so that no error is seen."""
+    smallest = smallest_unseen(n) if alike else smallest_difference(found.error, found.degrees)
+    return None if np.isnan(smallest) or smallest > limits[1] else smallest
 
 
 def beyond(

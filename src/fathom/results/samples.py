@@ -22,6 +22,8 @@ QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
 """Keys that queries have besides their groups."""
 _WITHIN = " within "
+AND_SEED = " and seed"
+"""Behind the key of a sample that was answered by trainings from several seeds, which were drawn, too."""
 
 
 class Sample(NamedTuple):
@@ -142,6 +144,8 @@ def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = Mapp
 
 def legend(key: str) -> str:
     """For the reader of a table."""
+    if key.endswith(AND_SEED):
+        return f"{legend(key.removesuffix(AND_SEED))}, and for other seeds of training"
     unit, within, group = key.partition(_WITHIN)
     if within:
         return f"95 % intervals: for other {unit}s of these {group}s"

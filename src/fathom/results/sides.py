@@ -5,17 +5,21 @@ Templates or sentences of a fact are averaged; a fact one of whose predictions w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput, refuse
+from fathom.metrics.table import SHARE
 from fathom.results import numbers
-from fathom.results.numbers import MINUS, NOTHING, Number, combined, untold
+from fathom.results.numbers import MINUS, NOTHING, Noise, Number, combined, untold
 from fathom.results.rows import Floats, Ints
 from fathom.results.samples import Sample, and_by_subject, drawn
+
+Known = TypeVar("Known", bound="Side")
 
 
 class Side:
@@ -187,8 +191,7 @@ def difference(
     """
     terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
     plus = sum(sign > 0 for sign, _ in signed)
-    between = MINUS if (len(signed), plus) == (2, 1) else " and "
-    made = combined(name, [outcome.recipe("") for _, outcome in signed], between)
+    made = combined(name, [outcome.recipe("") for _, outcome in signed], _between(signed))
     if np.isnan(terms).any():
         return untold(
             next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any()), made
@@ -196,6 +199,39 @@ def difference(
     limits = (float(plus - len(signed)), float(plus))
     how = sample or signed[0][1].sample(facts)
     return numbers.difference(np.sum(terms, axis=0), np.zeros(len(facts)), how, made, limits)
+
+
+def over_seeds(
+    name: str,
+    trainings: Sequence[Sequence[tuple[int, Known]]],
+    values: Callable[[Known], Floats],
+    limits: tuple[float, float] = SHARE,
+) -> tuple[Number, Noise]:
+    """Σ sign · value over the facts that all have, paired by fact and by seed, with interval, for other facts and other
+    seeds; of several sides the p value, too. Without a value where that of one fact cannot be told.
+
+    :param trainings: for each seed +1 or −1 and the side, in the same order.
+    :param values: of a side's facts. :param limits: of one of them.
+    :raises BadInput: no fact in common, or other candidates.
+    """
+    signed = trainings[0]
+    every = [[sides[place][1] for sides in trainings] for place in range(len(signed))]
+    facts = common_facts([side for sides in every for side in sides])
+    recipes = [combined("", [side.recipe("") for side in sides], " or ") for sides in every]
+    made = combined(name, recipes, _between(signed))
+    told = np.array([[sign * values(side)[side.at(facts)] for sign, side in sides] for sides in trainings])
+    if np.isnan(told).any():
+        whys = (side.why_untold for sides in every for side in sides if np.isnan(values(side)[side.at(facts)]).any())
+        return untold(next(whys), made), Noise(len(trainings))
+    ends = ([limits[sign < 0] * sign, limits[sign > 0] * sign] for sign, _ in signed)
+    low, high = np.sum(list(ends), axis=0)
+    tested = len(signed) > 1
+    return numbers.over_seeds(told.sum(axis=1), signed[0][1].sample(facts), made, (float(low), float(high)), tested)
+
+
+def _between(signed: Sequence[tuple[int, Side]]) -> str:
+    """What stands between recipes: the sign of a plain difference."""
+    return MINUS if [sign for sign, _ in signed] in ([1, -1], [-1, 1]) else " and "
 
 
 def common_facts(outcomes: Sequence[Side], same_candidates: bool = True) -> Sequence[str]:

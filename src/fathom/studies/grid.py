@@ -1,14 +1,13 @@
 """The grid of Sakai et al. 2024: worlds × link predictors × {pretrained, random}, trained and asked cell by cell.
 
-The plan is one YAML file. Every cell is a folder of its own (a model folder and a run), so that a study goes on where
-it stopped; a cell that fails is kept as failed, with the reason.
+The plan is one YAML file, see :mod:`fathom.studies.grid_plan`. Every cell is a folder of its own (a model folder and a
+run), so that a study goes on where it stopped; a cell that fails is kept as failed, with the reason.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import shutil
 import signal
 import threading
@@ -16,108 +15,24 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import product
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants
+from fathom.building.worlds import build_worlds
 from fathom.data.graph.queries import graph_of, link_queryset
-from fathom.errors import BadInput, FathomError, refuse
+from fathom.errors import BadInput, FathomError
 from fathom.formats import read
-from fathom.links import find
 from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
-from fathom.options import Seed, parse_options, read_yaml, separated
 from fathom.reading import Json, is_there, json_file, shown, stands
 from fathom.run import run
 from fathom.store.files import AT_WORK, alone_in, write_json
 from fathom.store.folder import RunFolder, differences
-
-Init = Literal["pretrained", "random"]
-INITS: tuple[Init, Init] = ("pretrained", "random")
-_NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
-_NAME_IN_WORDS = "give 1 to 100 signs that can be printed, without / and no dot in front"
-Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
-
-
-class ModelPlan(BaseModel):
-    """One link predictor of a study.
-
-    :param model: its kind, as ``fathom kgc train --model`` names it.
-    :param options: of its kind.
-    :param init: with which weights its trainings begin.
-    :param worlds: those it takes part in; None for all of the study.
-    :param random_from: another model of the study with the same shape and tokenizer, whose random cells stand for its
-        own.
-    :param seconds: of training per cell; None for the study's.
-    :param asking: options to ask it with.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: str
-    options: Json = {}
-    init: Annotated[tuple[Init, ...], BeforeValidator(separated)] = INITS
-    worlds: Worlds | None = None
-    random_from: str | None = None
-    seconds: float | None = Field(None, gt=0)
-    asking: Json = {}
-
-
-class StudyPlan(BaseModel):
-    """What ``fathom kgc study PLAN.yaml`` reads.
-
-    :param data: the graph.
-    :param worlds: names of worlds, by default the thirteen of the paper.
-    :param models: by the name that tables give them.
-    :param line: the model whose base cell is drawn as a line in every figure (a knowledge graph embedding).
-    :param contrasts: pairs of models whose pretrained cells are compared world by world, first − second.
-    :param seconds: of training per cell.
-    :param limit: how many test triples to ask; None for all.
-    :param seed: of worlds and training.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    data: str
-    worlds: Worlds = tuple(map(str, THIRTEEN))
-    models: dict[str, ModelPlan] = Field(min_length=1)
-    line: str | None = None
-    contrasts: tuple[tuple[str, str], ...] = ()
-    seconds: float | None = Field(None, gt=0)
-    limit: int | None = Field(None, ge=1)
-    seed: Seed = 0
-
-    def owner(self, model: str, init: str) -> str:
-        """The model whose cells stand for those of *model* with such weights: itself, or its ``random_from``."""
-        donor = self.models[model].random_from
-        return donor if init == "random" and donor is not None else model
-
-
-class Cell(NamedTuple):
-    """One training and its run.
-
-    :param init: "" for kinds that have no weights to begin with.
-    """
-
-    model: str
-    init: str
-    world: str
-
-    def folder(self, out: Path) -> Path:
-        """Of its model, its run and, if it failed, the reason. :param out: folder of the study."""
-        return out / "cells" / self.model / (self.init or "only") / self.world
-
-    def model_folder(self, out: Path) -> Path:
-        """The trained link predictor. :param out: folder of the study."""
-        return self.folder(out) / "model"
-
-    def __str__(self) -> str:
-        return " ".join(part for part in self if part)
+from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, options_of, told_fault
 
 
 class CellState(NamedTuple):
@@ -130,122 +45,6 @@ class CellState(NamedTuple):
     cell: Cell
     run: RunFolder | None
     failed: str
-
-
-def read_plan(file: Path) -> StudyPlan:
-    """:raises BadInput: everything that is wrong with it, one line each, before anything is trained."""
-    try:
-        return _with_paths(StudyPlan(**_nested(read_yaml(file))), file.parent)
-    except ValidationError as error:
-        raise BadInput([f"{file}: {_fault(fault)}" for fault in error.errors()]) from error
-
-
-def _fault(fault: Any) -> str:
-    where = ".".join(map(str, fault["loc"]))
-    if fault["type"] == "extra_forbidden":
-        return f"{where}: no such key; there is {', '.join(StudyPlan.model_fields)}"
-    if fault["type"] == "missing":
-        return f"{where}: this key is missing"
-    return f"{where}: {fault['msg']}, found {str(fault['input'])[:60]!r}"
-
-
-def _nested(content: Json) -> Json:
-    """Options stand beside ``model:`` and the like in the file; here they stand in a mapping of their own."""
-    models = content.get("models")
-    if not isinstance(models, dict) or not all(isinstance(about, dict) for about in models.values()):
-        return content
-    own = ModelPlan.model_fields.keys() - {"options"}
-    return content | {
-        "models": {
-            str(name): {key: value for key, value in about.items() if key in own}
-            | {"options": {str(key).replace("-", "_"): value for key, value in about.items() if key not in own}}
-            for name, about in models.items()
-        }
-    }
-
-
-def _with_paths(plan: StudyPlan, beside: Path) -> StudyPlan:
-    """Folders are given as seen from the file, names of models and data sets as they are."""
-
-    def found(name: str) -> str:
-        return str(beside / name) if (beside / name).exists() else name
-
-    models = {
-        name: about.model_copy(update={"options": about.options | {"weights": found(str(about.options["weights"]))}})
-        if "weights" in about.options
-        else about
-        for name, about in plan.models.items()
-    }
-    return plan.model_copy(update={"data": found(plan.data), "models": models})
-
-
-def check_plan(plan: StudyPlan) -> None:
-    """:raises BadInput: unknown worlds, kinds, options or models, all at once."""
-    faults: list[str] = []
-
-    def attempt(step: Callable[[], Any], where: str = "") -> None:
-        try:
-            step()
-        except BadInput as error:
-            faults.extend(f"{where}{fault}" for fault in error.faults)
-
-    attempt(lambda: parse_variants(plan.worlds))
-    for name, about in plan.models.items():
-        attempt(lambda about=about: _check_model(about, plan), f"{name}: ")  # type: ignore[misc]
-        missing = sorted(set(about.worlds or ()) - set(plan.worlds))
-        if missing:
-            faults.append(f"{name}: {', '.join(missing)} not among the worlds of the study: {', '.join(plan.worlds)}")
-        if not _NAME.fullmatch(name) or not name.isprintable():
-            faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_IN_WORDS}")
-    named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
-    named += [(f"{name}: random_from", about.random_from) for name, about in plan.models.items()]
-    faults += [
-        f"{where}: there is no model '{name}': there is {', '.join(plan.models)}"
-        for where, name in named
-        if name is not None and name not in plan.models
-    ]
-    faults += [
-        f"{name}: random_from: {about.random_from} has no random cells of its own"
-        for name, about in plan.models.items()
-        if (donor := plan.models.get(about.random_from or "")) is not None
-        and (donor.random_from is not None or "random" not in donor.init)
-    ]
-    refuse(faults)
-
-
-def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
-    """:raises BadInput: an unknown kind, option or language model."""
-    kind = find(about.model)
-    options = options_of(about, plan, INITS[0])
-    foreign = sorted(about.asking.keys() - kind.options.asking())
-    if foreign:
-        can = ", ".join(sorted(kind.options.asking())) or "nothing"
-        raise BadInput(f"asking: a {kind.name} model can be asked with {can}, not with {', '.join(foreign)}")
-    parse_options(kind.options, {**options.model_dump(), **about.asking})
-    kind.load().check(options)
-
-
-def options_of(about: ModelPlan, plan: StudyPlan, init: str) -> Any:
-    """The options of one cell. :raises BadInput: the kind has no such option."""
-    kind = find(about.model)
-    given: Json = {"seed": plan.seed, **about.options}
-    if "init" in kind.options.model_fields:
-        given["init"] = init
-    seconds = about.seconds or plan.seconds
-    if seconds is not None:
-        given.setdefault("seconds", seconds)
-    return kind.parse(about.model, given)
-
-
-def cells_of(plan: StudyPlan) -> list[Cell]:
-    """World by world, so that what is there can be compared early."""
-    cells = []
-    for world, (name, about) in product(plan.worlds, plan.models.items()):
-        if about.worlds is None or world in about.worlds:
-            begins_with_weights = "init" in find(about.model).options.model_fields
-            own = [init for init in about.init if plan.owner(name, init) == name]
-            cells += [Cell(name, init, world) for init in (own if begins_with_weights else ("",))]
-    return cells
 
 
 def states(plan: StudyPlan, out: Path) -> list[CellState]:
@@ -403,7 +202,7 @@ def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
     """Train one predictor in one world, and ask it; goes on where it stopped."""
     about = plan.models[cell.model]
     data = read(world)
-    train_links(about.model, data, options_of(about, plan, cell.init), folder / "model")
+    train_links(about.model, data, options_of(about, plan, cell.init, cell.seed), folder / "model")
     predictor = open_links(folder / "model", data, asking=about.asking)
     # Named by its place in the study, so that the same study elsewhere says the same.
     predictor.identity = replace(predictor.identity, name="/".join((*folder.parts[-4:], "model")))
@@ -424,7 +223,7 @@ def check_same(plan: StudyPlan, out: Path) -> None:
     try:
         StudyPlan.model_validate(before)
     except ValidationError as error:
-        raise BadInput([f"{file}: {_fault(fault)}; choose another --out" for fault in error.errors()]) from error
+        raise BadInput([f"{file}: {told_fault(fault)}; choose another --out" for fault in error.errors()]) from error
     fixed = ("data", "seed", "limit", "seconds")
     models = before["models"].keys() & said["models"].keys()
     then, now = (

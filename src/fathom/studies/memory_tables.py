@@ -1,0 +1,282 @@
+"""Tables and figures of the study of memory, named after those of Sakai et al. (NAACL 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fathom.metrics.significance import LEVEL, POWER
+from fathom.results.numbers import Noise, Number, combined, untold
+from fathom.results.plots import Plot
+from fathom.results.tables import Cell, Table
+from fathom.studies.memory import (
+    METRICS,
+    NOT_YET,
+    Answers,
+    Contrast,
+    Curve,
+    Gap,
+    Memory,
+    R,
+    Term,
+    correlations,
+    longest,
+)
+
+FENCES = "fences and outliers describe the gaps of one model's worlds; they are no estimates and have no interval"
+NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
+FLAT = "no r: a curve that does not change"
+BY_SEED = "error by facts, by training (seeds alone): standard errors; their squares add up to that of the interval"
+P_HOLM, SMALLEST, SEEDS = "p (Holm)", "smallest", "seeds"
+NOISE = ("error by facts", "error by training")
+HEADS = {"hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mrr": "MRR", "mean_rank": "MR"}
+
+
+# ------------------------------------------------------------------------------------------------------ tables
+
+
+def tables(found: Memory) -> list[Table]:
+    """Every cell, the decomposition with its formulas, the gaps with their outliers, the contrasts, the other metrics,
+    and with several seeds every training."""
+    made = (
+        _table_of_cells(found),
+        _table_of_tested(
+            ("model", "term"),
+            "value",
+            [((one.model, one.name), one, (one.formula,)) for one in found.terms],
+            "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
+            "all terms of one model",
+            ("formula",),
+        ),
+        _table_of_gaps(found.gaps),
+        _table_of_tested(
+            ("models", "world"),
+            "difference",
+            [((f"{one.first} − {one.second}", one.world), one, ()) for one in found.contrasts],
+            "Two models with their pre-trained weights, world by world (Hits@10)",
+            "the worlds of two models",
+        ),
+        _table_of_metrics(found.cells),
+        *([_table_of_trainings(found)] if len(found.plan.trainings) > 1 else ()),
+    )
+    return [table for table in made if table.rows]
+
+
+def _table_of_cells(found: Memory) -> Table:
+    columns = ("model", "weights", "world", "Hits@10", "facts", SEEDS, *NOISE)
+    rows = [
+        (
+            *(line.cell.model, line.cell.init or "–", line.cell.world, line.hits, line.hits.n if line.hits else 0),
+            *(*line.noise, max(one.unscored for one in line.trainings)),
+            *(_alike([one.epochs for one in line.trainings]), _alike([one.best_epoch for one in line.trainings])),
+            *(sum(one.seconds for one in line.trainings), line.why),
+        )
+        for line in found.cells
+    ]
+    return Table.of_numbers(
+        (*columns, "unscored", "epochs", "best", "seconds", "ended by"),
+        rows,
+        "Hits@10 of every cell (figures 5 to 7, 10)",
+        {"Hits@10": ("low", "high")},
+        dict.fromkeys(("Hits@10", *NOISE), ".3f") | {"seconds": ".0f"},
+        _notes_of_noise(
+            [line.noise for line in found.cells], [gap.value for gap in found.gaps], "differences of weights"
+        ),
+        _without_noise([line.noise for line in found.cells]),
+    )
+
+
+def _alike(values: Sequence[int | None]) -> int | None:
+    """What all trainings have in common."""
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Number | None], what: str = "effects") -> list[str]:
+    """What these facts and seeds can show. :param tested: numbers that may be zero."""
+    notes = [] if _without_noise(noises) else [BY_SEED]
+    smallest = sorted(one.smallest for one in tested if one is not None and one.smallest is not None)
+    if smallest:
+        seeds = sorted({noise.seeds for noise in noises if noise.seeds})
+        words = " to ".join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))
+        least = " to ".join(dict.fromkeys(f"{end:.3f}" for end in (smallest[0], smallest[-1])))
+        notes.append(
+            f"with these facts and {words} seed{'s' * (seeds[-1] > 1)}, {what} below {least} cannot be seen: a test of "
+            f"one at {LEVEL:.0%} finds such a true difference in {POWER:.0%} of cases"
+            f"{'' if seeds[-1] > 1 else '; what another training would give hides more'}"
+        )
+    return notes
+
+
+def _without_noise(noises: Iterable[Noise]) -> tuple[str, ...]:
+    """Columns that one seed has nothing for."""
+    return () if any(noise.training is not None for noise in noises) else NOISE
+
+
+def _table_of_tested(
+    about: tuple[str, str],
+    name: str,
+    lines: Sequence[tuple[tuple[str, str], Term | Gap | Contrast, tuple[Cell, ...]]],
+    title: str,
+    family: str,
+    behind: tuple[str, ...] = (),
+    notes: Sequence[str] = (),
+) -> Table:
+    """:param name: of the number. :param lines: what it is of, the number, and what stands behind it.
+    :param family: among which Holm's p values are adjusted. :param behind: columns behind the number."""
+    noises, values = [line.noise for _, line, _ in lines], [line.value for _, line, _ in lines]
+    smallest = [value.smallest if value else None for value in values]
+    rows = [
+        (*of, line.value, line.adjusted, least, line.value.n if line.value else 0, *line.noise, *more)
+        for (of, line, more), least in zip(lines, smallest, strict=True)
+    ]
+    return Table.of_numbers(
+        (*about, name, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *behind),
+        rows,
+        title,
+        {name: ("low", "high", "p")},
+        {name: "+.3f", P_HOLM: ".2g", SMALLEST: ".3f"} | dict.fromkeys(NOISE, ".3f"),
+        (*notes, f"{P_HOLM}: adjusted for {family}", *_notes_of_noise(noises, values)),
+        _without_noise(noises),
+    )
+
+
+def _table_of_gaps(gaps: Sequence[Gap]) -> Table:
+    fences = ("fence low", "fence high")
+    made = _table_of_tested(
+        ("model", "world"),
+        "p − r",
+        [((gap.model, gap.world), gap, (*gap.fences, gap.outlier)) for gap in gaps],
+        "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
+        "the worlds of one model",
+        (*fences, "outlier"),
+        (FENCES,),
+    )
+    return replace(made, formats={**made.formats, **dict.fromkeys(fences, "+.3f")})
+
+
+def _table_of_metrics(cells: Sequence[Answers]) -> Table:
+    ends = {head: (f"{head} low", f"{head} high") for head in HEADS.values()}
+    rows: list[tuple[Cell | Number, ...]] = [
+        (
+            *(line.cell.model, line.cell.init or "–", line.cell.world, line.noise.seeds),
+            *(line.numbers[one.name] for one in METRICS),
+        )
+        for line in cells
+        if line.numbers
+    ]
+    return Table.of_numbers(
+        ("model", "weights", "world", SEEDS, *ends),
+        rows,
+        "Every metric of every cell",
+        ends,
+        dict.fromkeys(ends, ".3f") | {"MR": ".1f"},
+        ("the ends of each interval stand in CSV and JSON",),
+        [name for both in ends.values() for name in both],
+    )
+
+
+def _table_of_trainings(found: Memory) -> Table:
+    return Table.of_numbers(
+        ("model", "weights", "world", "seed", "Hits@10", "epochs", "best", "seconds", "ended by"),
+        [
+            (
+                *(line.cell.model, line.cell.init or "–", line.cell.world),
+                *(found.plan.seed if one.cell.seed is None else one.cell.seed, one.hits),
+                *(one.epochs, one.best_epoch, one.seconds, one.why),
+            )
+            for line in found.cells
+            for one in line.trainings
+        ],
+        "Hits@10 of every training",
+        {"Hits@10": ("low", "high")},
+        {"Hits@10": ".3f", "seconds": ".0f"},
+    )
+
+
+def correlation_tables(found: Memory) -> list[Table]:
+    """Figure 9 in numbers: one table for each model with several curves, all of the first seed."""
+    seeds = found.plan.seeds
+    notes = [f"validation curves of seed {seeds[0]}"] if len(seeds) > 1 else []
+    return [_table_of_curves(model, curves, notes) for model, curves in found.curves.items() if len(curves) > 1]
+
+
+def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) -> Table:
+    names = [curve.name for curve in curves]
+    rows: list[list[Cell | Number]] = []
+    for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
+        recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
+        whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]
+        row = zip(whys, recipes, values, strict=True)
+        rows.append([name, *(untold(why, made, value, longest(curves)) for why, made, value in row)])
+    title = f"Pearson's r of validation curves, {model} (figure 9)"
+    return Table.of_numbers(("", *names), rows, title, dict.fromkeys(names, ()), dict.fromkeys(names, ".2f"), notes)
+
+
+# ------------------------------------------------------------------------------------------------------ figures
+
+
+def plots(found: Memory) -> list[Plot]:
+    """bars-MODEL (figures 5 to 7, 10), curves-MODEL (8) and correlations-MODEL (9) for each model but the line."""
+    made = []
+    for model, curves in found.curves.items():
+        if model == found.plan.line:
+            continue
+        made.append(Plot(f"bars-{model}", partial(_draw_bars, found, model), "", "Hits@10", model))
+        if curves:
+            drawn = partial(_draw_curves, curves)
+            made.append(Plot(f"curves-{model}", drawn, "epoch", "Hits@10 on validation", model))
+            made.append(Plot(f"correlations-{model}", partial(_draw_correlations, curves), "", "", model))
+    return made
+
+
+def _draw_bars(found: Memory, model: str, axes: Any) -> None:
+    """A group of bars for each world, one bar for each kind of weights, intervals as whiskers; failed cells crossed."""
+    random = (found.plan.owner(model, R), R)
+    mine = {line.cell: line for line in found.cells if line.cell.model == model or line.cell[:2] == random}
+    worlds = [world for world in found.plan.worlds if any(cell.world == world for cell in mine)]
+    inits = sorted({cell.init for cell in mine})  # pretrained, random: the same colours in every figure
+    width = 0.8 / max(1, len(inits))
+    for number, init in enumerate(inits):
+        axes.bar(0, 0, width, color=f"C{number}", label=init or model)  # the legend shows no bar that is not there
+        for place, world in enumerate(worlds):
+            of_cell = [line for cell, line in mine.items() if cell[1:3] == (init, world)]
+            _draw_bar(axes, place + (number - (len(inits) - 1) / 2) * width, width, f"C{number}", of_cell)
+    line = [line.hits.value for line in found.cells if line.cell.model == found.plan.line and line.hits]
+    if line:
+        axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=found.plan.line)
+    axes.set_xticks(range(len(worlds)), worlds, rotation=60, ha="right", fontsize=7)
+    axes.set_ylim(0, None)
+    axes.legend(fontsize=7)
+
+
+def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[Answers]) -> None:
+    hits = of_cell[0].hits if of_cell else None
+    if hits is None:
+        failed = bool(of_cell) and of_cell[0].why != NOT_YET
+        axes.text(x, 0, "×" if failed else "·", ha="center", va="bottom", color="red" if failed else "grey")
+    elif hits.low is not None and hits.high is not None:
+        spread = [[hits.value - hits.low], [hits.high - hits.value]]
+        axes.bar(x, hits.value, width, yerr=spread, color=colour, error_kw={"lw": 0.8})
+
+
+def _draw_curves(curves: Sequence[Curve], axes: Any) -> None:
+    """Solid: pretrained, dashed: random; one colour for each world."""
+    worlds = list(dict.fromkeys(curve.cell.world for curve in curves))
+    for curve in curves:
+        style = "--" if curve.cell.init == R else "-"
+        colour = f"C{worlds.index(curve.cell.world) % 10}"
+        axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=curve.name)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(fontsize=6)
+
+
+def _draw_correlations(curves: Sequence[Curve], axes: Any) -> None:
+    names = [f"{curve.cell.world} {'w/o weights' if curve.cell.init == R else ''}".strip() for curve in curves]
+    shown = axes.imshow(np.ma.masked_invalid(correlations(curves)), vmin=-1, vmax=1, cmap="RdBu_r")
+    axes.figure.colorbar(shown, ax=axes, shrink=0.8)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5)
+    axes.set_yticks(range(len(names)), names, fontsize=5)
