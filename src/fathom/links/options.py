@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.models.options import ServerOptions
-from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, Rate, Seed, marked
+from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked
 from fathom.probes.options import DIRECTIONS, AskingOptions, Directions
 from fathom.reading import NotData, json_value, yaml_value
 
@@ -58,7 +58,7 @@ class LinkTraining(BaseModel):
 
     def identity(self) -> Given:
         """The fields that can change a number."""
-        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
+        return identity_of(self)
 
     @classmethod
     def asking(cls) -> set[str]:
@@ -305,6 +305,11 @@ class GenKgc(Generative):
         ge=0,
         description="Training triples of the relation shown before a question.",
         json_schema_extra=Group.PROMPTS.mark,
+    )
+    types: bool = Field(
+        False,
+        description="Write the answer's type before its name, in graphs that have types (entity2type.txt).",
+        json_schema_extra=LATER | Group.PROMPTS.mark,
     )
 
 
