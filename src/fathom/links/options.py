@@ -231,6 +231,11 @@ class KnnKge(TextTraining):
         description="How many of the nearest training questions count.",
         json_schema_extra=ASKING | Group.SCORING.mark,
     )
+    knn_descriptions: bool = Field(
+        False,
+        description="Keep what stands at [MASK] before each entity's description as a neighbour, too.",
+        json_schema_extra=ASKING | LATER | Group.SCORING.mark,
+    )
     knn_temperature: float = Field(
         10.0,
         gt=0,
