@@ -85,6 +85,13 @@ LINKS: Door[Kind] = Door(
             begins_with="masked",
         ),
         Kind(
+            "kg-bert",
+            f"{_OPTIONS}:KgBert",
+            "fathom.links.kg_bert:Predictor",
+            "an encoder that reads whole triples and tells right from wrong",
+            begins_with="masked",
+        ),
+        Kind(
             "kgt5",
             f"{_OPTIONS}:Kgt5",
             "fathom.links.kgt5:Predictor",

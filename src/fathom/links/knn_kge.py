@@ -113,8 +113,7 @@ class Predictor(TextPredictor):
 
     @cached_property
     def _entity_ids(self) -> list[Ids]:
-        named = zip(self.texts.names, self.texts.descriptions, strict=True)
-        return self.prompts.ids([f"{name}, {said}" if said.strip() else name for name, said in named])
+        return self.prompts.ids(self.texts.described)
 
     def _questions(self, links: Links) -> list[MaskedPrompt]:
         asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)

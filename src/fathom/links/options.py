@@ -244,6 +244,22 @@ class KnnKge(TextTraining):
     )
 
 
+class KgBert(TextTraining):
+    """Yao et al. 2019."""
+
+    weights: str = Field("bert-base-cased", description="Name or folder of the encoder to start from.")
+    epochs: int = Field(5, ge=0, description="Maximum passes over the training triples.")
+    batch_size: int = Field(32, ge=1, description="Triples per step, right and wrong ones.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
+    max_tokens: int = Field(
+        50, ge=8, description="Maximum tokens of a triple; longer texts are cut.", json_schema_extra=Group.PROMPTS.mark
+    )
+    negatives: int = Field(5, ge=1, description="Wrong triples for each right one.")
+    validate_on: int | None = Field(
+        20, ge=1, description="Validate on this many triples, drawn by --seed: each question reads every entity."
+    )
+
+
 class Generative(TextTraining):
     """Encoder-decoders that write the name of the answer."""
 
