@@ -13,16 +13,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import GenKgc
-
-SPARE = 16
-"""Further triples that stand ready for a relation, for where the first mention the entity asked about."""
+from fathom.links.reading import examples_of_relations
 
 
 class Predictor(GenerativePredictor):
@@ -74,17 +71,8 @@ class Predictor(GenerativePredictor):
 
     @cached_property
     def _demonstrations(self) -> list[list[tuple[int, int]]]:
-        """Of each relation, the heads and tails of some training triples, in an order drawn by the seed."""
-        span = self.graph.training
-        order = np.random.default_rng(self.options.seed).permutation(len(span)) + span.start
-        relation = self.graph.relation[order]
-        by_relation = order[np.argsort(relation, kind="stable")]
-        ends = np.cumsum(np.bincount(relation, minlength=len(self.graph.relations)))
-        most = self.options.demonstrations + SPARE
-        return [
-            list(zip(self.graph.head[rows].tolist(), self.graph.tail[rows].tolist(), strict=True))
-            for rows in (some[:most] for some in np.split(by_relation, ends[:-1]))
-        ]
+        """See :func:`fathom.links.reading.examples_of_relations`."""
+        return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
     @cached_property
     def _descriptions(self) -> list[str]:

@@ -359,6 +359,12 @@ class Prompted(ServerOptions, LinkTraining):
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="Precision of a model loaded here.", json_schema_extra=Group.MODEL.mark
     )
+    wording: Literal["lambdakg", "autokg"] = Field(
+        "lambdakg",
+        description="lambdakg: candidates and the most similar training triples; autokg: a [MASK] to be filled, behind "
+        "training triples of the relation, without any search; every entity is then a candidate.",
+        json_schema_extra=ASKING | LATER,
+    )
     candidates: int = Field(100, ge=10, description="How many entities are shown.", json_schema_extra=ASKING)
     candidates_by: Literal["entities", "triples"] = Field(
         "entities",
@@ -372,7 +378,10 @@ class Prompted(ServerOptions, LinkTraining):
         json_schema_extra=ASKING,
     )
     demonstrations: int = Field(
-        5, ge=0, description="Training triples shown before a question.", json_schema_extra=ASKING
+        5,
+        ge=0,
+        description="Training triples shown before a question; with autokg 0 by default.",
+        json_schema_extra=ASKING,
     )
     descriptions: bool = Field(
         True, description="Read the entities' descriptions as well as their names.", json_schema_extra=ASKING
@@ -392,3 +401,10 @@ class Prompted(ServerOptions, LinkTraining):
     reply_tokens: int = Field(
         200, ge=1, description="Maximum tokens of a server's reply.", json_schema_extra=ASKING | Group.SERVER.mark
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_demonstrations(cls, said: Any) -> Any:
+        if isinstance(said, dict) and said.get("wording") == "autokg":
+            return {"demonstrations": 0, **said}
+        return said

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -18,6 +19,8 @@ from fathom.models.loading import check_weights, content_hash, from_pretrained, 
 
 NETWORK = "network"
 """Folder in a model folder with the configuration and the tokenizer of its language model."""
+SPARE = 16
+"""Further triples that stand ready for a relation, for where the first mention the entity asked about."""
 
 
 class TextPredictor(Predictor):
@@ -75,6 +78,22 @@ def language_model(
         except ValueError as error:
             raise BadInput(f"cannot make '{name}': {str(error).splitlines()[0]}") from error
     return network.to(device).train(), tokenizer
+
+
+def examples_of_relations(graph: KnowledgeGraph, count: int, seed: int) -> list[list[tuple[int, int]]]:
+    """Of each relation, the heads and tails of some training triples, in an order drawn by *seed*.
+
+    :param count: how many are wanted; :data:`SPARE` more stand behind them.
+    """
+    span = graph.training
+    order = np.random.default_rng(seed).permutation(len(span)) + span.start
+    relation = graph.relation[order]
+    by_relation = order[np.argsort(relation, kind="stable")]
+    ends = np.cumsum(np.bincount(relation, minlength=len(graph.relations)))
+    return [
+        list(zip(graph.head[rows].tolist(), graph.tail[rows].tolist(), strict=True))
+        for rows in (some[: count + SPARE] for some in np.split(by_relation, ends[:-1]))
+    ]
 
 
 def _names_any(weight: str, parts: tuple[str, ...]) -> bool:
