@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from fathom.building.worlds.build import build_worlds
 from fathom.data.graph.links import split_links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
@@ -177,3 +178,12 @@ def test_at_its_default_it_is_no_part_of_the_identity(tmp_path: Path) -> None:
     """Folders of before, which do not know it, can be asked and trained further."""
     assert "types" not in predictor("genkgc", tmp_path).options.identity()
     assert predictor("genkgc", tmp_path, typed()[0], types=True).options.identity()["types"] is True
+
+
+def test_worlds_keep_types(tmp_path: Path) -> None:
+    folder = small(tmp_path / "g", entity2type_txt=TYPED)
+    graph_ = read(folder).graph
+    assert graph_ is not None
+    build_worlds(graph_, tmp_path / "worlds", ["virtual-e", "anonymised-er"])
+    for world in ("virtual-e", "anonymised-er"):
+        assert types_of(tmp_path / "worlds" / world) == types_of(folder)
