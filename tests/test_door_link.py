@@ -136,7 +136,7 @@ def test_what_is_no_kind_is_a_pykeen_model():
     assert find("TransE") is find("toy") is PYKEEN
     assert find("SimKGC").name == "simkgc"
     with pytest.raises(
-        BadInput, match="--model: expected simkgc, knn-kge, kgt5, genkgc, prompted, ultra or a PyKEEN model"
+        BadInput, match="--model: expected simkgc, knn-kge, kg-bert, kgt5, genkgc, prompted, ultra or a PyKEEN model"
     ):
         find(" ")
 

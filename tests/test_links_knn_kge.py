@@ -275,7 +275,7 @@ def test_it_learns_the_ring_and_opens_again(data, weights, tmp_path):
 
 def test_what_cannot_be_asked_for_is_refused(data, weights, tmp_path):
     train_links("knn-kge", data, options_of(weights, epochs=0, entity_epochs=0), tmp_path / "out")
-    with pytest.raises(BadInput, match="--knn-neighbours, --knn-temperature, --knn-weight"):
+    with pytest.raises(BadInput, match="--knn-descriptions, --knn-neighbours, --knn-temperature, --knn-weight"):
         open_links(tmp_path / "out", data, asking={"epochs": 3})
 
 
@@ -426,3 +426,52 @@ def test_training_does_not_ask_neighbours(data, weights, monkeypatch):
         monkeypatch.setattr(Store, "closeness", None)
         assert set(predictor.validate()) == {"hits@1", "hits@3", "hits@10", "mrr", "unscored"}
     assert predictor.weight == 0.2
+
+
+@pytest.mark.parametrize("neighbours", [3, 200])
+def test_a_store_with_descriptions_by_the_equations(data, weights, neighbours):
+    """p_kNN(e | x) ∝ exp(−d²/T), d to the nearest of e's entries among the k nearest of all questions and descriptions;
+    p = λ p_kNN + (1 − λ) p_MASK. Entry by entry, each read alone."""
+    said = {"knn_weight": 0.3, "knn_temperature": 0.5, "knn_neighbours": neighbours, "knn_descriptions": True}
+    predictor = predictor_of(data, weights, **said)
+    predictor.network.eval()
+    asked, known = split_links(data.graph, "train"), split_links(data.graph, "dev")
+    with torch.inference_mode():
+        predictor.prepare(lambda done, total: None)
+        assert predictor.circumstances() == {"stored_questions": 90, "stored_descriptions": ENTITIES}
+        entries = [(predictor._ask(asked.take(np.array([at])))[0][0], int(asked.gold[at])) for at in range(len(asked))]
+        for entity, text in enumerate(predictor._entity_ids):
+            state, _ = predictor._read([predictor.prompts.description(text)], np.array([entity]))
+            entries.append((state[0], entity))
+        found = predictor.rank(known, top=3, keep_scores=True)
+        for row, one in enumerate(found):
+            some = known.take(np.array([row]))
+            state, vector = predictor._ask(some)
+            own = torch.softmax(vector[0] @ predictor.network.entities.T + predictor.network.bias, dim=0).double()
+            distances = sorted((float((state[0] - key).square().sum()), entity) for key, entity in entries)
+            near = torch.zeros(ENTITIES, dtype=torch.float64)
+            for distance, entity in distances[:neighbours]:
+                near[entity] = max(float(near[entity]), math.exp(-distance / 0.5))
+            left = np.setdiff1d(np.arange(ENTITIES), some.known[0])
+            own, near = own / own[left].sum(), near / near[left].sum()
+            mixed = 0.7 * own + 0.3 * near
+            assert np.exp(one.scores[left]) == pytest.approx(mixed[left].numpy(), abs=1e-4)
+
+
+def test_entities_described_alike_share_an_entry(data, weights):
+    predictor = predictor_of(data, weights, knn_descriptions=True)
+    predictor.network.eval()
+    predictor._entity_ids[3] = predictor._entity_ids[7]
+    with torch.inference_mode():
+        predictor.prepare(lambda done, total: None)
+    assert predictor.circumstances()["stored_descriptions"] == ENTITIES - 1
+    assert len(predictor.store.entity) == 90 + ENTITIES
+
+
+def test_a_folder_of_before_can_be_asked_with_descriptions(data, weights, tmp_path):
+    train_links("knn-kge", data, options_of(weights, epochs=0, entity_epochs=0), tmp_path / "out")
+    assert "knn_descriptions" not in read_manifest(tmp_path / "out")["identity"]["options"]
+    predictor = open_links(tmp_path / "out", data, asking={"knn_descriptions": True})
+    with torch.inference_mode():
+        predictor.prepare(lambda done, total: None)
+    assert predictor.circumstances()["stored_descriptions"] == ENTITIES

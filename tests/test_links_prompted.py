@@ -144,6 +144,47 @@ def test_a_prompt_by_hand(data):
     assert shown_names(tail) == {ENTITIES[IDS[place]][0] for place in tail.candidates}
 
 
+FILL = (
+    'predict the tail entity [MASK] from the given (Berlin, capital, [MASK]) by completing the sentence "what is the '
+)
+FILL += 'capital of Berlin? The answer is".'
+
+
+def test_autokg_without_demonstrations(data):
+    """prompt_0.txt of github.com/zjunlp/AutoKG: the question alone, on a line."""
+    tail, head = prompts(data, wording="autokg").make(asked(data))[:2]
+    assert tail.prompt == FILL
+    assert head.prompt == (
+        "predict the head entity [MASK] from the given ([MASK], capital, Germany) by completing the sentence "
+        '"Germany is the capital of what? The answer is".'
+    )
+    assert tail.candidates == tuple(range(len(ENTITIES)))
+    assert (tail.end, chosen(wording="autokg").demonstrations, chosen().demonstrations) == (".", 0, 5)
+
+
+def test_autokg_with_a_demonstration(data):
+    """prompt_1.txt: an answered question of the relation on the line before."""
+    said = {"wording": "autokg", "demonstrations": 1}
+    made = prompts(data, **said).make(asked(data))
+    first, last = made[0].prompt.split("\n")
+    answered = {
+        f"predict the tail entity [MASK] from the given ({head}, capital, [MASK]) by completing the sentence "
+        f'"what is the capital of {head}? The answer is ".The answer is {tail}, so the [MASK] is {tail}.'
+        for head, tail in (("Paris", "France"), ("Rome", "Italy"), ("Atlanta", "Georgia"))
+    }
+    assert first in answered
+    assert (last, made[0].end) == (FILL, ",")
+    first, _ = made[1].prompt.split("\n")
+    assert re.search(r"^predict the head entity .* \(\[MASK\], capital, (\w+)\) .* so the \[MASK\] is \w+\.$", first)
+    # (Paris, country, ?) is asked of the one training triple but another of that relation: it is not shown itself.
+    train = prompts(data, wording="autokg", demonstrations=5).make(split_links(data.graph, "train"))
+    assert all(shown.prompt.split("\n")[-1] not in shown.prompt.split("\n")[:-1] for shown in train)
+    paris = next(shown for shown in train if "(Paris, country, [MASK])" in shown.prompt)
+    assert paris.prompt.count("Paris") == 2  # in the question alone: its triple and its sentence
+    assert [one.prompt for one in prompts(data, **said).make(asked(data))] == [one.prompt for one in made]
+    assert any(a.prompt != b.prompt for a, b in zip(prompts(data, **said, seed=5).make(asked(data)), made, strict=True))
+
+
 def test_without_descriptions_none_is_shown(data):
     [first, *_] = prompts(data, demonstrations=1, descriptions=False).make(asked(data))
     assert first.prompt.split("\n")[1] == "what is the capital of Paris? The answer is France."
@@ -274,6 +315,23 @@ def test_scores_are_those_of_the_plain_path(model, data):
         rank = [place for place in best if place not in known].index(links.gold[at]) + 1
         assert found[at].ranks == (rank, rank)
         assert found[at].gold_scores == pytest.approx([plain[links.gold[at]]], abs=1e-4)
+
+
+@pytest.mark.parametrize(("shots", "end"), [(0, "."), (1, ",")])
+def test_autokg_ranks_all_entities_by_the_plain_path(model, data, shots, end):
+    predictor = open_links(model, data, "cpu", {"wording": "autokg", "demonstrations": shots})
+    local, links = predictor.asked, asked(data).take(np.array([0]))
+    [found], [shown] = predictor.rank(links, len(ENTITIES)), predictor.prompts.make(links)
+    before = len(local.tokenizer(shown.prompt + " The answer is")["input_ids"])
+    plain = []
+    for id_ in IDS:
+        text = f"{shown.prompt} The answer is {ENTITIES[id_][0]}{end}"
+        ids = [local.tokenizer.bos_token_id, *local.tokenizer(text)["input_ids"]]
+        plain.append(float(token_log_probs(local.model, ids)[before + 1 :].double().sum()))
+    assert dict(found.top) == pytest.approx(dict(enumerate(plain)), abs=1e-4)
+    gold = links.gold[0]
+    rivals = [score for place, score in enumerate(plain) if place not in (gold, *links.known[0].tolist())]
+    assert found.ranks.realistic == 1 + sum(score > plain[gold] for score in rivals)
 
 
 def test_models_without_a_cache_score_alike(model, data, monkeypatch):
@@ -408,6 +466,7 @@ def test_no_score_no_rank(data, monkeypatch):
         (' "PARIS" ', "paris"),
         ("Paris.", "paris"),
         ("The answer is Paris.", "paris"),
+        ("The answer is Paris, so the [MASK] is Paris.", "paris"),
         ("the  Answer", "the answer"),
         ("Paris, of course", "paris, of course"),
         ("Paris\nRome", "paris rome"),
@@ -479,6 +538,18 @@ def test_a_server_is_sampled_and_its_answers_ranked(serve, folder, tmp_path):
     [first, *_] = server.bodies
     assert first["messages"][-1]["content"].endswith("\nReply with the name of one candidate and nothing else.")
     assert (first["temperature"], first["model"]) == (0.5, "tiny")
+
+
+def test_a_server_is_asked_in_the_words_of_autokg(serve, folder, tmp_path):
+    server = serve(each=says(lambda body: "The answer is Germany, so the [MASK] is Germany."))
+    train(server, folder, tmp_path / "m", wording="autokg", demonstrations=1)
+    result = fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r")
+    rows = {row["query_id"]: row for row in result.table().to_pylist()}
+    assert (rows["test/0"]["rank"], rows["test/0"]["top_ids"]) == (1.0, ["de"])
+    asked_ = server.bodies[0]["messages"][-1]["content"]
+    assert asked_.count("predict the ") == 2
+    assert asked_.endswith('The answer is".\nReply with the name of one entity and nothing else.')
+    assert "candidates" not in asked_
 
 
 def test_answers_are_not_paid_for_twice(serve, folder, tmp_path):

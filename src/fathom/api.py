@@ -140,8 +140,8 @@ def train_links(
 ) -> dict[str, Any]:
     """Train a link predictor of a knowledge graph into the folder *out*, or go on with a training that was stopped.
 
-    :param model: "simkgc", "knn-kge", "kgt5", "genkgc", "prompted", or any model of PyKEEN, such as "TransE".
-    :param options: of its kind, see ``fathom kgc train --model KIND --help``.
+    :param model: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", or a model of PyKEEN, such as "TransE".
+    :param options: of its kind, see ``fathom kgc train --model KIND --help``; ``preset="sakai2024"`` for a paper's.
     :returns: the content of its ``link.json``: ``ended`` says why and where.
     :raises BadInput: everything that is wrong with options and data, at once.
     :raises RunFailed: NaN, a full disk.

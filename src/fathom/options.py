@@ -87,6 +87,13 @@ def marked(kind: type[BaseModel], mark: str) -> set[str]:
     }
 
 
+def identity_of(options: BaseModel) -> Given:
+    """The fields that can change a number, but for those of :data:`LATER` at their default."""
+    kind = type(options)
+    unsaid = {name for name in marked(kind, "later") if getattr(options, name) == kind.model_fields[name].default}
+    return options.model_dump(mode="json", exclude=marked(kind, "circumstance") | unsaid)
+
+
 def separated(value: Any) -> Any:
     """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists. Twice is once."""
     if isinstance(value, str):

@@ -24,6 +24,7 @@ from fathom.cli.options import (
 from fathom.errors import RunFailed
 from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
+from fathom.links.presets import PRESETS
 from fathom.options import Group
 from fathom.training.options import PretrainOptions
 
@@ -35,7 +36,7 @@ TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 def make(does: str) -> typer.Typer:
     """``fathom kgc``, with the options of every entry of the table of link predictors."""
     app = new_group(does, TRAIN)
-    add_command(app, "train", taking(train, [_model_flag(), *_flags_of_kinds(asking=False)]), TRAIN)
+    add_command(app, "train", taking(train, [_model_flag(), _preset_flag(), *_flags_of_kinds(asking=False)]), TRAIN)
     add_command(
         app,
         "evaluate",
@@ -62,6 +63,12 @@ def _model_flag() -> inspect.Parameter:
     kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
     made = option(Group.MODEL, f"{kinds}; or any model of PyKEEN by its name, such as TransE or ComplEx.")
     return inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str)
+
+
+def _preset_flag() -> inspect.Parameter:
+    about = f"Options as a paper had them ({', '.join(PRESETS)}); what is said beside them wins."
+    made = option(Group.MODEL, about, default=None)
+    return inspect.Parameter("preset", inspect.Parameter.KEYWORD_ONLY, default=made, annotation=str | None)
 
 
 def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:

@@ -24,7 +24,8 @@ Triple = tuple[str, str, str]
 class KnowledgeGraph:
     """Entities, relations and the triples between them.
 
-    :param entities: Arrow table with ``id``, ``name``, ``aliases`` (list of strings) and ``description`` ("" for none).
+    :param entities: Arrow table with ``id``, ``name``, ``aliases`` (list of strings) and ``description`` ("" for none);
+        where somebody has said them, also ``type`` ("" for none).
     :param relations: Arrow table with ``id`` and ``name``.
     :param head: row of each triple's head in *entities*, int32, shape (triples,).
     :param relation: row in *relations*, int32, shape (triples,).

@@ -5,6 +5,7 @@
 ``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
 YAGO. Beside them lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
+``entity2type.txt`` or ``entity2types.json``: types of entities, see :mod:`~fathom.formats.kg_types`.
 ``templates.jsonl``: templates of relations, ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` a line.
 Each but the last may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text
 is "name, gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in
@@ -12,7 +13,7 @@ all but a few texts. Any other text is a name as a whole.
 
 A graph is written in the same layout, so that reading it gives the same graph again: ``triples.tsv`` holds one without
 splits, ``entity2textlong.txt`` descriptions (of WordNet's graphs they stand behind the names), ``entity2wikidata.json``
-other names.
+other names, ``entity2type.txt`` types.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ from fathom.data.taking import few_chunks, is_blank, take_rows
 from fathom.data.templates import Template
 from fathom.formats.base import Format
 from fathom.formats.facts import read_entries
+from fathom.formats.kg_types import JSON, LABELS, TYPES, read_types
 from fathom.reading import Faults, Unreadable, check_file, read_json, stands
 
 TEMPLATES = "templates.jsonl"
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
 _ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
+_ALL_ENDINGS = (*_ENDINGS, *JSON)
 _HEADERS = {
     (head, relation, tail)
     for head, tail in (("head", "tail"), ("subject", "object"))
@@ -57,6 +60,7 @@ class GraphFiles(NamedTuple):
     """What a folder has.
 
     :param triples: file of each split; the one of "" holds all triples.
+    :param types: of entities. :param labels: what types are called.
     """
 
     triples: dict[str, Path]
@@ -64,10 +68,12 @@ class GraphFiles(NamedTuple):
     relations: Path | None
     long: Path | None
     wikidata: Path | None
+    types: Path | None = None
+    labels: Path | None = None
 
     def all(self) -> list[Path]:
         """Every file of the graph."""
-        rest = (self.entities, self.relations, self.long, self.wikidata)
+        rest = (self.entities, self.relations, self.long, self.wikidata, self.types, self.labels)
         return [*self.triples.values(), *(file for file in rest if file is not None)]
 
 
@@ -105,8 +111,9 @@ def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> di
 def _refuse_doubles(folder: Path, faults: Faults) -> None:
     """Two files for one thing, of which one would be passed over in silence; a folder in a file's place. KG-BERT's data
     sets have ``entities.txt`` and ``relations.txt`` besides, which list ids and name nothing."""
-    for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG):
-        there = [path for stem in stems for ending in _ENDINGS if stands(path := folder / f"{stem}{ending}")]
+    for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG, TYPES):
+        endings = _ALL_ENDINGS if stems is TYPES else _ENDINGS
+        there = [path for stem in stems for ending in endings if stands(path := folder / f"{stem}{ending}")]
         for path in there:
             try:
                 check_file(path)
@@ -133,7 +140,9 @@ def find_files(path: Path) -> GraphFiles:
         "entities": _first(folder, _ENTITIES),
         "relations": _first(folder, _RELATIONS),
         "long": _first(folder, _LONG),
-        "wikidata": _first(folder, ("entity2wikidata",), (".json", ".json.gz")),
+        "wikidata": _first(folder, ("entity2wikidata",), JSON),
+        "types": _first(folder, TYPES, _ALL_ENDINGS),
+        "labels": _first(folder, (LABELS,), JSON),
     }
     triples = {split: file for split, stems in _SPLITS.items() if (file := _first(folder, stems)) is not None}
     if path.is_file() or not triples:
@@ -177,6 +186,9 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
     relations = (
         names["relation"].table if "relation" in names else _unnamed(parts, ("relation",)).select(["id", "name"])
     )
+    if files.types is not None:
+        types = read_types(files.types, files.labels, entities.column("id").combine_chunks(), faults)
+        entities = entities.append_column("type", types)
     entity_ids, relation_ids = (table.column("id").combine_chunks() for table in (entities, relations))
     rows = {
         name: [pc.index_in(part[name], value_set=ids) for part in parts.values()]
@@ -298,7 +310,7 @@ def unwritable(graph: KnowledgeGraph) -> list[str]:
     """A line for each text that a file of tab-separated lines cannot hold; the empty list where there is none."""
     faults = []
     for kind, table, columns in (
-        ("entity", graph.entities, ("id", "name", "description")),
+        ("entity", graph.entities, ("id", "name", "description", *_types(graph))),
         ("relation", graph.relations, ("id", "name")),
     ):
         for column in columns:
@@ -331,6 +343,9 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
     _write(folder / "relation2text.txt", relations.column("id"), relations.column("name"))
     if pc.any(_has_aliases(entities)).as_py():
         _write_aliases(folder / "entity2wikidata.json", entities.filter(_has_aliases(entities)))
+    for types in map(entities.column, _types(graph)):
+        typed = pc.not_equal(types, "")
+        _write(folder / "entity2type.txt", ids.filter(typed), types.filter(typed))
     for split, rows in (graph.splits or {"triples": range(len(graph))}).items():
         _write_triples(folder / f"{split}.tsv", graph, rows)
 
@@ -342,6 +357,11 @@ def _with_glosses(graph: KnowledgeGraph) -> pa.ChunkedArray | None:
         return None
     joined = pc.if_else(pc.equal(descriptions, ""), names, pc.binary_join_element_wise(names, descriptions, ", "))
     return joined if _has_glosses(ids, joined) else None
+
+
+def _types(graph: KnowledgeGraph) -> tuple[str, ...]:
+    """The column of types, where there is one."""
+    return ("type",) if "type" in graph.entities.column_names else ()
 
 
 def _has_aliases(entities: pa.Table) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fathom.doors import Door
 from fathom.errors import BadInput
+from fathom.links.presets import preset
 from fathom.options import parse_options
 
 if TYPE_CHECKING:
@@ -42,10 +43,14 @@ class Kind(NamedTuple):
         """Its options.
 
         :param model: as the user named it, which tells PyKEEN's models apart.
-        :raises BadInput: unknown options, or values out of range.
+        :param given: options, which win over those of a ``preset`` named among them.
+        :raises BadInput: unknown options, or values out of range; no such preset of this kind.
         """
+        said = dict(given)
+        name = said.pop("preset", None)
+        before = {} if name is None else preset(name, self.name)
         named = {"model": model} if "model" in self.options.model_fields else {}
-        return parse_options(self.options, {**given, **named})
+        return parse_options(self.options, {**before, **said, **named})
 
     def load(self) -> type[Predictor]:
         """The class, to be called with graph, options, source and device."""
@@ -77,6 +82,13 @@ LINKS: Door[Kind] = Door(
             f"{_OPTIONS}:KnnKge",
             "fathom.links.knn_kge:Predictor",
             "masked entity prediction with nearest neighbours",
+            begins_with="masked",
+        ),
+        Kind(
+            "kg-bert",
+            f"{_OPTIONS}:KgBert",
+            "fathom.links.kg_bert:Predictor",
+            "an encoder that reads whole triples and tells right from wrong",
             begins_with="masked",
         ),
         Kind(

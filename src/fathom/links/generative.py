@@ -79,6 +79,11 @@ class GenerativePredictor(TextPredictor):
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
         """Texts of the questions (given, relation, ?), or (?, relation, given) where *inverse*."""
 
+    @property
+    def answers(self) -> Sequence[str]:
+        """What the decoder writes for each entity, by place: its name."""
+        return self.texts.names
+
     # -------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
@@ -168,9 +173,9 @@ class GenerativePredictor(TextPredictor):
 
     @cached_property
     def _names(self) -> list[list[int]]:
-        """Tokens of each entity's name as the decoder writes it, the end token last."""
+        """Tokens of each entity as the decoder writes it, the end token last."""
         longest, end = self._longest, self._end
-        found = self.tokenizer(list(self.texts.names), verbose=False)["input_ids"]
+        found = self.tokenizer(list(self.answers), verbose=False)["input_ids"]
         bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in found]
         return [[*ids[: longest - 1], end] for ids in bare]
 

@@ -2,9 +2,9 @@
 
 *Relation-guided demonstration*: before a question stand a few training triples of its relation, each read in both
 directions. Here they never mention the entity that is asked about, so that no question is shown its own answer; the
-authors' code draws them once for a relation, without that care. *Entity-aware hierarchical decoding*: the paper first
-writes the answer's type and then a name in the prefix tree of that type. Knowledge graphs here have no types, nor do
-the authors' scripts use them (``--use_label_type 0``): the hierarchy is the prefix tree of all names alone.
+authors' code draws them once for a relation, without that care. *Entity-aware hierarchical decoding*: in a graph whose
+entities have types the answer's type is written first and then a name in the prefix tree of that type (``--types``);
+without types, and in the authors' scripts (``--use_label_type 0``), the hierarchy is the prefix tree of all names.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from fathom.data.knowledge import KnowledgeGraph, Places
+from fathom.errors import BadInput
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import GenKgc
-
-SPARE = 16
-"""Further triples that stand ready for a relation, for where the first mention the entity asked about."""
+from fathom.links.reading import examples_of_relations
 
 
 class Predictor(GenerativePredictor):
@@ -31,6 +29,7 @@ class Predictor(GenerativePredictor):
 
     def __init__(self, graph: KnowledgeGraph, options: GenKgc, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
+        self.types = _types(graph) if options.types else None
         self.tokenizer.truncation_side = "left"  # the question stands last and must stay
 
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
@@ -46,8 +45,17 @@ class Predictor(GenerativePredictor):
     def notes(self) -> list[str]:
         """Also how many relations go without demonstrations."""
         alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
-        said = [f"{alone:,} relations have no training triple to be shown"]
-        return super().notes() + (said if alone else [])
+        said = {"relations have no training triple to be shown": alone}
+        if self.types is not None:
+            said["entities have no type: their names alone are written"] = self.types.count("")
+        return super().notes() + [f"{count:,} {what}" for what, count in said.items() if count]
+
+    @cached_property
+    def answers(self) -> Sequence[str]:
+        """ "TYPE: NAME" where types are written, and there is one; else the name."""
+        if self.types is None:
+            return self.texts.names
+        return [f"{type_}: {name}" if type_ else name for type_, name in zip(self.types, self.texts.names, strict=True)]
 
     def _statement(self, name: str, relation: int, inverse: bool) -> str:
         return f"{name} {self.texts.relations[relation]}{' (reverse)' if inverse else ''}"
@@ -56,24 +64,15 @@ class Predictor(GenerativePredictor):
         """The demonstrations of a question, both directions of each triple."""
         triples = [ends for ends in self._demonstrations[relation] if entity not in ends]
         return [
-            f"{self._statement(self.texts.names[known], relation, inverse)} {self.texts.names[answer]}"
+            f"{self._statement(self.texts.names[known], relation, inverse)} {self.answers[answer]}"
             for head, tail in triples[: self.options.demonstrations]
             for known, answer, inverse in ((head, tail, False), (tail, head, True))
         ]
 
     @cached_property
     def _demonstrations(self) -> list[list[tuple[int, int]]]:
-        """Of each relation, the heads and tails of some training triples, in an order drawn by the seed."""
-        span = self.graph.training
-        order = np.random.default_rng(self.options.seed).permutation(len(span)) + span.start
-        relation = self.graph.relation[order]
-        by_relation = order[np.argsort(relation, kind="stable")]
-        ends = np.cumsum(np.bincount(relation, minlength=len(self.graph.relations)))
-        most = self.options.demonstrations + SPARE
-        return [
-            list(zip(self.graph.head[rows].tolist(), self.graph.tail[rows].tolist(), strict=True))
-            for rows in (some[:most] for some in np.split(by_relation, ends[:-1]))
-        ]
+        """See :func:`fathom.links.reading.examples_of_relations`."""
+        return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
     @cached_property
     def _descriptions(self) -> list[str]:
@@ -85,3 +84,14 @@ class Predictor(GenerativePredictor):
         )["offset_mapping"]
         self.tokenizer.truncation_side = side
         return [f", {text[: offsets[-1][1]]}" if offsets else "" for text, offsets in zip(texts, found, strict=True)]
+
+
+def _types(graph: KnowledgeGraph) -> list[str]:
+    """Of each entity, "" for none. :raises BadInput: no entity has any."""
+    types = graph.entities.column("type").to_pylist() if "type" in graph.entities.column_names else []
+    if not any(types):
+        raise BadInput(
+            "--types: the graph's entities have none: put an entity2type.txt (id<TAB>type a line), or CoDEx's "
+            "entity2types.json, into its folder"
+        )
+    return types

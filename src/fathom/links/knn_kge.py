@@ -1,7 +1,8 @@
 """kNN-KGE (Zhang et al. 2022): a masked language model whose vocabulary holds the entities.
 
 First the entities' rows alone are learnt, from "the description of [MASK] is d"; then the whole model, from triples
-with one end masked. Asked, it mixes what it predicts at [MASK] with what stood there in the nearest training questions.
+with one end masked. Asked, it mixes what it predicts at [MASK] with what stood there in the nearest training questions
+(and, if asked to, in the nearest descriptions).
 See docs/methods/link-prediction.md.
 """
 
@@ -62,10 +63,12 @@ class Predictor(TextPredictor):
         self.relation_ids = self.prompts.ids(self.texts.relations)
         self.network = EntityModel(self.language, len(graph.entities), options.seed)
         self.store: Store | None = None
+        self.stored: dict[str, int] = {}
+        """Keys of the store, by what they come from."""
 
     def circumstances(self) -> Facts:
-        """How many questions are stored as neighbours."""
-        return {} if self.store is None else {"stored_questions": len(self.store.keys)}
+        """How many questions, and descriptions, are stored as neighbours."""
+        return {} if self.store is None else dict(self.stored)
 
     # ------------------------------------------------------------------------------------------------- training
 
@@ -110,8 +113,7 @@ class Predictor(TextPredictor):
 
     @cached_property
     def _entity_ids(self) -> list[Ids]:
-        named = zip(self.texts.names, self.texts.descriptions, strict=True)
-        return self.prompts.ids([f"{name}, {said}" if said.strip() else name for name, said in named])
+        return self.prompts.ids(self.texts.described)
 
     def _questions(self, links: Links) -> list[MaskedPrompt]:
         asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
@@ -149,16 +151,41 @@ class Predictor(TextPredictor):
         return 0.0 if self.validating else self.options.knn_weight
 
     def prepare(self, progress: Progress) -> None:
-        """Read all training questions into the store of neighbours."""
-        self.store = None
-        count = 2 * len(self.graph.training)
-        if not self.weight or not count:
+        """Read all training questions into the store of neighbours, and the descriptions if they shall be there."""
+        self.store, self.stored = None, {}
+        if not self.weight or not len(self.graph.training):
             return
+        states, key, entity = self._stored_questions(progress)
+        self.stored["stored_questions"] = len(states)
+        if self.options.knn_descriptions:
+            described, of_described = self._stored_descriptions(progress)
+            self.stored["stored_descriptions"] = len(described)
+            key = np.concatenate([key, len(states) + of_described])
+            entity = np.concatenate([entity, np.arange(len(of_described))])
+            states = torch.cat([states, described])
+        self.store = Store(states, key, entity)
+
+    def _stored_questions(self, progress: Progress) -> tuple[Tensor, Places, Places]:
+        """State of each distinct training question, and the question and the answer of each; see :class:`Store`."""
+        count = 2 * len(self.graph.training)
         links = training_links(self.graph, np.concatenate([np.arange(0, count, 2), np.arange(1, count, 2)]))
         packed = (links.given * len(self.graph.relations) + links.relation) * 2 + links.inverse
         _, first, key = np.unique(packed, return_index=True, return_inverse=True)
         states, _ = self._ask(links.take(first), progress)
-        self.store = Store(states.cpu(), key.reshape(-1), links.gold)
+        return states.cpu(), key.reshape(-1), links.gold
+
+    def _stored_descriptions(self, progress: Progress) -> tuple[Tensor, Places]:
+        """State at [MASK] of each distinct whole description (equation 5), and which is each entity's."""
+        prompts = [self.prompts.description(ids) for ids in self._entity_ids]
+        numbers: dict[bytes, int] = {}
+        key = np.array([numbers.setdefault(prompt.ids.tobytes(), len(numbers)) for prompt in prompts])
+        first = np.unique(key, return_index=True)[1]
+        states = []
+        for start in range(0, len(first), AT_ONCE):
+            some = first[start : start + AT_ONCE]
+            states.append(self._read([prompts[place] for place in some.tolist()], some)[0].float().cpu())
+            progress(start + len(some), len(first))
+        return torch.cat(states), key
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
         """By :meth:`scores`, some questions at a time."""
@@ -317,9 +344,10 @@ def _watching(module: nn.Module) -> Iterator[list[Tensor]]:
 
 
 class Store:
-    """What stood at [MASK] in the training questions. Questions asked alike share a key and hold several answers.
+    """What stood at [MASK] in training questions or descriptions. Those that read alike share a key and hold several
+    answers.
 
-    :param keys: state at [MASK] of each distinct question, float32, shape (keys, d).
+    :param keys: state at [MASK] of each distinct question or description, float32, shape (keys, d).
     :param key: the question of each answer, shape (answers,). :param entity: the answer, shape (answers,).
     """
 

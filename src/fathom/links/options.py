@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.models.options import ServerOptions
-from fathom.options import ASKING, CIRCUMSTANCE, Given, Group, Rate, Seed, marked
+from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked
 from fathom.probes.options import DIRECTIONS, AskingOptions, Directions
 from fathom.reading import NotData, json_value, yaml_value
 
@@ -58,7 +58,7 @@ class LinkTraining(BaseModel):
 
     def identity(self) -> Given:
         """The fields that can change a number."""
-        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance"))
+        return identity_of(self)
 
     @classmethod
     def asking(cls) -> set[str]:
@@ -231,11 +231,32 @@ class KnnKge(TextTraining):
         description="How many of the nearest training questions count.",
         json_schema_extra=ASKING | Group.SCORING.mark,
     )
+    knn_descriptions: bool = Field(
+        False,
+        description="Keep what stands at [MASK] before each entity's description as a neighbour, too.",
+        json_schema_extra=ASKING | LATER | Group.SCORING.mark,
+    )
     knn_temperature: float = Field(
         10.0,
         gt=0,
         description="Divides squared distances before the softmax.",
         json_schema_extra=ASKING | Group.SCORING.mark,
+    )
+
+
+class KgBert(TextTraining):
+    """Yao et al. 2019."""
+
+    weights: str = Field("bert-base-cased", description="Name or folder of the encoder to start from.")
+    epochs: int = Field(5, ge=0, description="Maximum passes over the training triples.")
+    batch_size: int = Field(32, ge=1, description="Triples per step, right and wrong ones.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
+    max_tokens: int = Field(
+        50, ge=8, description="Maximum tokens of a triple; longer texts are cut.", json_schema_extra=Group.PROMPTS.mark
+    )
+    negatives: int = Field(5, ge=1, description="Wrong triples for each right one.")
+    validate_on: int | None = Field(
+        20, ge=1, description="Validate on this many triples, drawn by --seed: each question reads every entity."
     )
 
 
@@ -306,6 +327,11 @@ class GenKgc(Generative):
         description="Training triples of the relation shown before a question.",
         json_schema_extra=Group.PROMPTS.mark,
     )
+    types: bool = Field(
+        False,
+        description="Write the answer's type before its name, in graphs that have types (entity2type.txt).",
+        json_schema_extra=LATER | Group.PROMPTS.mark,
+    )
 
 
 class Ultra(LinkTraining):
@@ -333,6 +359,12 @@ class Prompted(ServerOptions, LinkTraining):
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="Precision of a model loaded here.", json_schema_extra=Group.MODEL.mark
     )
+    wording: Literal["lambdakg", "autokg"] = Field(
+        "lambdakg",
+        description="lambdakg: candidates and the most similar training triples; autokg: a [MASK] to be filled, behind "
+        "training triples of the relation, without any search; every entity is then a candidate.",
+        json_schema_extra=ASKING | LATER,
+    )
     candidates: int = Field(100, ge=10, description="How many entities are shown.", json_schema_extra=ASKING)
     candidates_by: Literal["entities", "triples"] = Field(
         "entities",
@@ -346,7 +378,10 @@ class Prompted(ServerOptions, LinkTraining):
         json_schema_extra=ASKING,
     )
     demonstrations: int = Field(
-        5, ge=0, description="Training triples shown before a question.", json_schema_extra=ASKING
+        5,
+        ge=0,
+        description="Training triples shown before a question; with autokg 0 by default.",
+        json_schema_extra=ASKING,
     )
     descriptions: bool = Field(
         True, description="Read the entities' descriptions as well as their names.", json_schema_extra=ASKING
@@ -366,3 +401,10 @@ class Prompted(ServerOptions, LinkTraining):
     reply_tokens: int = Field(
         200, ge=1, description="Maximum tokens of a server's reply.", json_schema_extra=ASKING | Group.SERVER.mark
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_demonstrations(cls, said: Any) -> Any:
+        if isinstance(said, dict) and said.get("wording") == "autokg":
+            return {"demonstrations": 0, **said}
+        return said

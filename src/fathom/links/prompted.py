@@ -5,6 +5,8 @@ A model at hand is not sampled: every candidate is scored by the log-likelihood 
 the prompt, so its ten most probable answers, and the order of all candidates, are exact. A model behind a server is
 sampled; its answers are ranked by how often it gave them, and an entity it did not name has no rank.
 
+In AutoKG's wording (``--wording autokg``) every entity is a candidate, and nothing is retrieved.
+
 Candidates stand before all other entities: the place of a right answer among them is its place among all. One that is
 not among them is only known to be lower. See docs/methods/link-prediction.md.
 """
@@ -26,7 +28,7 @@ from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.folder import read_manifest
 from fathom.links.options import Prompted
-from fathom.links.prompted_text import Prompts, Shown
+from fathom.links.prompted_text import FILLED, LEAD, Prompts, Shown
 from fathom.links.ranking import NOT_A_NUMBER
 from fathom.models.base import Attention, Model
 from fathom.models.generation import encode_prompts
@@ -45,9 +47,7 @@ from fathom.store.predictions import Scoring
 
 ANSWERS = 10
 """A right answer that is not given is a miss up to here."""
-LEAD = "The answer is"
-"""What the demonstrations say before an answer."""
-REQUEST = "Reply with the name of one candidate and nothing else."
+REQUEST = "Reply with the name of one {} and nothing else."
 
 Scores = NDArray[np.float64]
 
@@ -57,7 +57,8 @@ class Local:
 
     Scores are log-likelihoods in nats of " NAME." after "… The answer is".
 
-    The full stop belongs to the answer: without it "dog" could never be less probable than "dog house".
+    The full stop (a comma behind AutoKG's demonstrations) belongs to the answer: without it "dog" could never be less
+    probable than "dog house".
     """
 
     scoring = Scoring("log-likelihood", "nats")
@@ -87,7 +88,7 @@ class Local:
 
     def _score(self, shown: Shown, names: Sequence[str]) -> Scores | str:
         [prompt] = encode_prompts(self.tokenizer, [self.text(shown)], self.bos)
-        said = [f"{names[place]}." for place in shown.candidates]
+        said = [f"{names[place]}{shown.end}" for place in shown.candidates]
         answers = name_tokens(self.tokenizer, said, leading_space=True)
         window, longest = self.model.max_tokens, len(prompt) + max(map(len, answers))
         if window is not None and longest > window:
@@ -142,7 +143,7 @@ class Sampled:
 
     def text(self, shown: Shown) -> str:
         """What is sent."""
-        return f"{shown.prompt}\n{REQUEST}"
+        return f"{shown.prompt}\n{REQUEST.format('candidate' if self.options.wording == 'lambdakg' else 'entity')}"
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:
@@ -162,9 +163,9 @@ class Sampled:
 def parsed(reply: str) -> str:
     """What is compared with the candidates: the whole reply, letter case, spaces and quotation marks evened out.
 
-    A reply may repeat the words that the demonstrations say before an answer.
+    A reply may repeat the words that the demonstrations say before an answer, and after it.
     """
-    text = reply.strip()
+    text = reply.strip().partition(FILLED)[0]
     return answer_key(text[len(LEAD) :] if text.casefold().startswith(LEAD.casefold()) else text)
 
 

@@ -3,6 +3,9 @@
 Candidates and triples are retrieved by BM25 as in Sakai et al. 2024, appendix A.2; the wording of tails asked for, the
 sentence that explains each triple and the other defaults are those of the authors' code
 (github.com/zjunlp/PromptKG, ``lambdaKG/LLM``). Heads are asked for likewise, which that code does not do.
+
+The other wording is AutoKG's (Zhu et al. 2023; github.com/zjunlp/AutoKG, ``KG Reasoning/FB15k-237/prompts``), which
+shows no candidates and searches for nothing: 0-shot, or behind answered questions of the same relation.
 """
 
 from __future__ import annotations
@@ -19,8 +22,12 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import MissingExtra
 from fathom.links.options import Prompted
-from fathom.links.reading import GraphTexts
+from fathom.links.reading import GraphTexts, examples_of_relations
 
+LEAD = "The answer is"
+"""What the demonstrations say before an answer."""
+FILLED = ", so the [MASK] is"
+"""What those of AutoKG say after it."""
 FURTHER_TRIPLES = 50
 """Where triples give the candidates, so many more are retrieved than candidates are wanted, as answers repeat."""
 
@@ -64,10 +71,12 @@ class Shown(NamedTuple):
 
     :param prompt: candidates, triples and the question.
     :param candidates: their places among the graph's entities, in the order shown.
+    :param end: what follows an answer in the demonstrations.
     """
 
     prompt: str
     candidates: tuple[int, ...]
+    end: str = "."
 
 
 class Prompts:
@@ -78,7 +87,7 @@ class Prompts:
     """
 
     def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
-        self.options = options
+        self.graph, self.options = graph, options
         self.texts = GraphTexts(graph, options.descriptions)
         self.head, self.relation, self.tail = graph.columns(graph.training)
         self.gold_listed = self.drawn = 0
@@ -93,12 +102,45 @@ class Prompts:
         """Over the training triples in words; one index serves both directions, as their words are the same."""
         columns = zip(self.head.tolist(), self.relation.tolist(), self.tail.tolist(), strict=True)
         names = self.texts.names
-        return Bm25([f"{self._question(h, r, False)} The answer is {names[t]}." for h, r, t in columns])
+        return Bm25([f"{self._question(h, r, False)} {LEAD} {names[t]}." for h, r, t in columns])
 
     def make(self, links: Links) -> list[Shown]:
         """One for each question, in their order."""
         columns = zip(*(c.tolist() for c in (links.given, links.relation, links.inverse, links.gold)), strict=True)
+        if self.options.wording == "autokg":
+            self.gold_listed += len(links)
+            return [self._to_fill(given, relation, inverse) for given, relation, inverse, _ in columns]
         return [self._shown(*question) for question in columns]
+
+    @cached_property
+    def _everybody(self) -> tuple[int, ...]:
+        return tuple(range(len(self.texts.names)))
+
+    @cached_property
+    def _examples(self) -> list[list[tuple[int, int]]]:
+        """See :func:`fathom.links.reading.examples_of_relations`."""
+        return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
+
+    def _to_fill(self, given: int, relation: int, inverse: bool) -> Shown:
+        """As AutoKG asks; no demonstration mentions the entity asked about."""
+        others = [ends for ends in self._examples[relation] if given not in ends][: self.options.demonstrations]
+        lines = []
+        for head, tail in others:
+            known, answer = (tail, head) if inverse else (head, tail)
+            said = self.texts.names[answer]
+            asked = self._masked(known, relation, inverse, space=" ")
+            lines.append(f"{asked}{LEAD} {said}{FILLED} {said}.")
+        lines.append(self._masked(given, relation, inverse))
+        return Shown("\n".join(lines), self._everybody, end="," if others else ".")
+
+    def _masked(self, given: int, relation: int, inverse: bool, space: str = "") -> str:
+        """:param space: before the quotation mark; the published demonstrations have one, the questions none."""
+        name, link = self.texts.names[given], self.texts.relations[relation]
+        triple = f"([MASK], {link}, {name})" if inverse else f"({name}, {link}, [MASK])"
+        return (
+            f"predict the {'head' if inverse else 'tail'} entity [MASK] from the given {triple} by completing the "
+            f'sentence "{self._question(given, relation, inverse)} {LEAD}{space}".'
+        )
 
     def _shown(self, given: int, relation: int, inverse: bool, gold: int) -> Shown:
         options, question = self.options, self._question(given, relation, inverse)
@@ -154,7 +196,7 @@ class Prompts:
         given, relation, answer = triple
         name, answer_name = self.texts.names[given], self.texts.names[answer]
         why = rationale(self.texts.descriptions[given], name, answer_name)
-        return " ".join([self._question(given, relation, inverse), *why, f"The answer is {answer_name}."])
+        return " ".join([self._question(given, relation, inverse), *why, f"{LEAD} {answer_name}."])
 
 
 def rationale(description: str, given: str, answer: str) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -18,6 +19,8 @@ from fathom.models.loading import check_weights, content_hash, from_pretrained, 
 
 NETWORK = "network"
 """Folder in a model folder with the configuration and the tokenizer of its language model."""
+SPARE = 16
+"""Further triples that stand ready for a relation, for where the first mention the entity asked about."""
 
 
 class TextPredictor(Predictor):
@@ -26,10 +29,12 @@ class TextPredictor(Predictor):
 
     AUTO: ClassVar[Any]
     """The class of `transformers` that loads it, such as ``AutoModelForMaskedLM``."""
+    NEW: ClassVar[tuple[str, ...]] = ("pooler",)
+    """Parts of the network that pre-trained weights may lack, and that are then random by the seed."""
 
     def __init__(self, graph: KnowledgeGraph, options: TextTraining, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        self.language, self.tokenizer = language_model(self.AUTO, options, source, device)
+        self.language, self.tokenizer = language_model(self.AUTO, options, source, device, self.NEW)
         if source is None:
             hashed = content_hash(options.weights, self.language)
             self.identity = Identity(options.weights, None, "float32", hashed)
@@ -47,31 +52,53 @@ class TextPredictor(Predictor):
 
 
 def language_model(
-    auto: Any, options: TextTraining, source: Path | None, device: torch.device
+    auto: Any, options: TextTraining, source: Path | None, device: torch.device, new: tuple[str, ...] = ("pooler",)
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The language model of a link predictor, in training mode, all its weights to be learnt; and its tokenizer.
 
     :param auto: a class such as ``AutoModel`` or ``AutoModelForMaskedLM``.
     :param source: a model folder, to make the same shape with weights that are still to be loaded; None for what
         *options* say: the weights of ``options.weights``, or random ones (drawn by the seed) in the same shape.
+    :param new: parts that its weights may lack, such as a head that is learnt here.
     :raises BadInput: it cannot be loaded, or is of another kind.
     """
     name = options.weights if source is None else str(source / NETWORK)
     tokenizer = load_tokenizer(name)
+    torch.manual_seed(options.seed)  # what the weights lack is drawn by it
     if source is None and options.init == "pretrained":
         network, loaded = from_pretrained(
             auto, name, {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
         )
-        # BERT's pooler is never used.
-        check_weights(network, [key for key in loaded["missing_keys"] if "pooler" not in key], name)
+        # BERT's pooler is used by kg-bert alone, which learns one.
+        check_weights(network, [key for key in loaded["missing_keys"] if not _names_any(key, new)], name)
     else:
         config = from_pretrained(AutoConfig, name, {})
-        torch.manual_seed(options.seed)
         try:
             network = auto.from_config(config, dtype=torch.float32)
         except ValueError as error:
             raise BadInput(f"cannot make '{name}': {str(error).splitlines()[0]}") from error
     return network.to(device).train(), tokenizer
+
+
+def examples_of_relations(graph: KnowledgeGraph, count: int, seed: int) -> list[list[tuple[int, int]]]:
+    """Of each relation, the heads and tails of some training triples, in an order drawn by *seed*.
+
+    :param count: how many are wanted; :data:`SPARE` more stand behind them.
+    """
+    span = graph.training
+    order = np.random.default_rng(seed).permutation(len(span)) + span.start
+    relation = graph.relation[order]
+    by_relation = order[np.argsort(relation, kind="stable")]
+    ends = np.cumsum(np.bincount(relation, minlength=len(graph.relations)))
+    return [
+        list(zip(graph.head[rows].tolist(), graph.tail[rows].tolist(), strict=True))
+        for rows in (some[: count + SPARE] for some in np.split(by_relation, ends[:-1]))
+    ]
+
+
+def _names_any(weight: str, parts: tuple[str, ...]) -> bool:
+    """Whether a weight belongs to one of some parts of a network."""
+    return not set(parts).isdisjoint(weight.split("."))
 
 
 class GraphTexts:
@@ -86,6 +113,11 @@ class GraphTexts:
         relations = zip(*(graph.relations.column(column).to_pylist() for column in ("name", "id")), strict=True)
         self.names = [name.strip() or id_ for name, id_ in zip(names, ids, strict=True)]
         self.descriptions = said if descriptions else [""] * len(said)
+        self.described = [
+            f"{name}, {text}" if text.strip() else name
+            for name, text in zip(self.names, self.descriptions, strict=True)
+        ]
+        """ "NAME, DESCRIPTION", as KG-BERT's ``entity2text.txt`` has it."""
         self.relations = [name.strip() or id_ for name, id_ in relations]
         missing = {
             "have no name: their ids are read instead": sum(not name.strip() for name in names),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, CLUSTER, EVERYTHING, FOLDS, LATER, Group, Rate, Seed, marked, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, EVERYTHING, FOLDS, LATER, Group, Rate, Seed, identity_of, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
@@ -71,9 +71,7 @@ class AskingOptions(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
-        fields = type(self).model_fields
-        unsaid = {name for name in marked(type(self), "later") if getattr(self, name) == fields[name].default}
-        return self.model_dump(mode="json", exclude=marked(type(self), "circumstance") | unsaid)
+        return identity_of(self)
 
 
 class ProbeOptions(AskingOptions):

@@ -1,0 +1,93 @@
+"""Types of a graph's entities, from a file that says them.
+
+``entity2type.txt``: ``id<TAB>type``, a line for each type of an entity (so published for WN18RR in zjunlp/KNN-KG,
+``dataset/WN18RR_ind``). ``entity2types.json``: ``{"id": ["type", …], …}``, as CoDEx has it; with CoDEx's
+``types.en.json`` beside it, ``{"type": {"label": "…"}, …}``, a type is called by its label.
+
+An entity has one type here: of several that which most entities of the graph have, the first listed of those level.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.data.columns import Columns
+from fathom.data.knowledge import Places
+from fathom.reading import Faults, read_json
+
+TYPES = ("entity2type", "entity2types")
+LABELS = "types.en"
+JSON = (".json", ".json.gz")
+_EXPECTED = 'expected {"id": ["type", …], …}'
+
+
+def read_types(file: Path, labels: Path | None, ids: pa.Array, faults: Faults) -> pa.Array:
+    """The type of each entity, "" for none.
+
+    :param file: one named by :data:`TYPES`, JSON or lines by its ending. Entities that the graph lacks are passed over.
+    :param labels: what types are called; None where each is called as it stands.
+    :param ids: of the entities, shape (entities,).
+    :returns: a column of texts, shape (entities,).
+    """
+    entities, types = _from_json(file, faults) if file.name.endswith(JSON) else _from_lines(file, faults)
+    owner = pc.index_in(entities, value_set=ids)
+    known = pc.is_valid(owner)
+    types = types.filter(known).dictionary_encode()
+    chosen = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
+    found = np.full(len(ids), -1, dtype=np.int64)
+    found[chosen[0]] = chosen[1]
+    called = types.dictionary if labels is None else _called(types.dictionary, labels, faults)
+    column = pc.fill_null(called.take(pa.array(found, mask=found < 0)), "")
+    missing = int((found < 0).sum())
+    if missing and not faults.found:
+        faults.note(file, None, f"{missing:,} of {len(ids):,} entities have no type")
+    return column
+
+
+def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
+    """Owners, each once, and their types. :param owner, type_: pairs in the order listed."""
+    first = np.unique(np.stack([owner, type_]), axis=1, return_index=True)[1]  # a pair may stand there twice
+    owner, type_ = owner[np.sort(first)], type_[np.sort(first)]
+    times = np.bincount(type_)
+    order = np.lexsort((np.arange(len(owner)), -times[type_], owner))
+    owners, place = np.unique(owner[order], return_index=True)
+    return owners, type_[order][place]
+
+
+def _from_lines(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
+    part = Columns(file, ("id", "type"), faults)
+    for name in part.names:
+        part.refuse_empty(name)
+    return part["id"].combine_chunks(), part["type"].combine_chunks()
+
+
+def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
+    content = read_json(file, faults)
+    pairs: list[tuple[str, str]] = []
+    if not isinstance(content, dict):
+        if content is not None:
+            faults.add(file, 1, _EXPECTED)
+        content = {}
+    for id_, types in content.items():
+        if isinstance(types, list) and all(isinstance(type_, str) and type_.strip() for type_ in types):
+            pairs += [(id_, type_) for type_ in types]
+        else:
+            faults.add(file, None, f"types of {id_!r}: {_EXPECTED}, found {str(types)[:60]}")
+            break
+    return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
+
+
+def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:
+    """Types by their labels; by themselves where there is none."""
+    content = read_json(labels, faults)
+    if not isinstance(content, dict):
+        if content is not None:
+            faults.add(labels, 1, 'expected {"type": {"label": "…"}, …}')
+        return types
+    about = [content.get(type_) for type_ in types.to_pylist()]
+    found = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]
+    return pa.array([label or type_ for label, type_ in zip(found, types.to_pylist(), strict=True)], pa.string())

@@ -1,0 +1,236 @@
+"""KG-BERT (Yao et al. 2019): a language model reads head, relation and tail together and says whether the triple is
+right.
+
+x = [CLS] head [SEP] relation [SEP] tail [SEP]; two classes by the model's own classification head, learnt from the
+training triples and from triples with a wrong head or tail (Sakai et al. 2024, equations 2 and 3). The score of a
+triple is its log-odds of being right. Nothing is shared between triples: every question reads every entity, so a graph
+of n entities costs n forward passes a question. See docs/methods/link-prediction.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+from fathom.data.graph.links import Links
+from fathom.data.knowledge import KnowledgeGraph, Places
+from fathom.errors import BadInput
+from fathom.links.base import shuffled
+from fathom.links.encoding import OTHERWISE, TOKENS, Framing, groups
+from fathom.links.options import KgBert
+from fathom.links.ranking import blocks, rank_links
+from fathom.links.reading import TextPredictor
+from fathom.models.base import Attention
+from fathom.models.loading import known_attention
+from fathom.probes.base import Facts
+from fathom.scoring.rows import Found
+from fathom.store.predictions import Scoring
+from fathom.training.loop import Stage
+from fathom.training.small import padded
+
+TRIES = 100
+"""How often an entity is drawn anew where it makes a right triple."""
+
+
+class Read(NamedTuple):
+    """A triple as it is read.
+
+    :param ids: tokens, shape (length,). :param types: 1 for the relation's, 0 for the others', shape (length,).
+    """
+
+    ids: NDArray[np.int64]
+    types: NDArray[np.int64]
+
+
+class Examples(NamedTuple):
+    """Triples to learn from.
+
+    :param head, relation, tail: places, shape (examples,). :param right: 1 for right ones, shape (examples,).
+    """
+
+    head: Places
+    relation: Places
+    tail: Places
+    right: NDArray[np.int64]
+
+
+class Predictor(TextPredictor):
+    """See :class:`fathom.links.base.Predictor`.
+
+    :raises BadInput: a language model that is no encoder, that has other classes, or that reads too little.
+    """
+
+    AUTO = AutoModelForSequenceClassification
+    NEW = ("pooler", "classifier", "pre_classifier", "head", "score")
+    scoring = Scoring("log-odds", "score")
+    options: KgBert
+    network: Any
+
+    def __init__(self, graph: KnowledgeGraph, options: KgBert, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        _check(self.language, options)
+        self.network = self.language
+        self.framing = Framing(self.tokenizer, options.max_tokens)
+        self.entity_ids, self.relation_ids = (
+            self.framing.ids(texts) for texts in (self.texts.described, self.texts.relations)
+        )
+        self.triples_read = 0
+
+    def notes(self) -> list[str]:
+        """Also what asking costs."""
+        count = len(self._distinct[1])
+        return [*super().notes(), f"a question costs {count:,} forward passes, one for each entity: ask few (--limit)"]
+
+    def circumstances(self) -> Facts:
+        """How many triples were read."""
+        return {"triples_read": self.triples_read}
+
+    # ------------------------------------------------------------------------------------------------- training
+
+    def stages(self) -> Sequence[Stage]:
+        """A single one: each training triple and its wrong ones, told apart."""
+        options = self.options
+        count = len(self.graph.training) * (1 + options.negatives)
+        steps = -(-count // options.batch_size)
+        weights = list(self.network.parameters())
+        return [Stage("triples", self._batches, steps, self._loss, weights, options.epochs, options.learning_rate)]
+
+    def _batches(self, epoch: int) -> Iterator[Examples]:
+        examples = self.examples(epoch)
+        for some in shuffled(len(examples.right), self.options.batch_size, self.options.seed, epoch):
+            yield Examples(*(column[some] for column in examples))
+
+    def examples(self, epoch: int) -> Examples:
+        """Every training triple, each followed by its wrong ones: another head in all of them, or another tail, drawn
+        evenly among the entities anew in each epoch, and again where that makes a training triple. In a graph so dense
+        that :data:`TRIES` draws find none, the triple drawn counts as what it is."""
+        random = np.random.default_rng((self.options.seed, epoch, 1))
+        times = 1 + self.options.negatives
+        columns = self.graph.columns(self.graph.training)
+        head, relation, tail = (np.repeat(column, times) for column in columns)
+        ends = np.where(np.repeat(random.random(len(columns[0])) < 0.5, times), 0, 1)
+        due = np.flatnonzero(np.arange(len(head)) % times)
+        for _ in range(TRIES):
+            drawn = random.integers(len(self.graph.entities), size=len(due))
+            head[due] = np.where(ends[due] == 0, drawn, head[due])
+            tail[due] = np.where(ends[due] == 1, drawn, tail[due])
+            due = due[self._is_known(head[due], relation[due], tail[due])]
+            if not len(due):
+                break
+        return Examples(head, relation, tail, self._is_known(head, relation, tail).astype(np.int64))
+
+    def _is_known(self, head: Places, relation: Places, tail: Places) -> NDArray[np.bool_]:
+        return np.isin(self._packed(head, relation, tail), self._known)
+
+    @cached_property
+    def _known(self) -> NDArray[np.int64]:
+        return np.unique(self._packed(*self.graph.columns(self.graph.training)))
+
+    def _packed(self, head: Places, relation: Places, tail: Places) -> NDArray[np.int64]:
+        """A number for each triple."""
+        return (head * len(self.graph.relations) + relation) * len(self.graph.entities) + tail
+
+    def _loss(self, batch: Examples) -> Tensor:
+        columns = zip(batch.head.tolist(), batch.relation.tolist(), batch.tail.tolist(), strict=True)
+        logits = self._logits([self.read(*triple) for triple in columns])
+        return cross_entropy(logits, torch.from_numpy(batch.right).to(self.device))
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def read(self, head: int, relation: int, tail: int) -> Read:
+        """[CLS] head [SEP] relation [SEP] tail [SEP]; where that is too long, the longest loses its last token, of
+        level ones the later, until it fits."""
+        texts = [self.entity_ids[head], self.relation_ids[relation], self.entity_ids[tail]]
+        framing = self.framing
+        special = len(framing.before) + 2 * len(framing.between) + len(framing.after)
+        kept = _kept([len(ids) for ids in texts], max(0, framing.longest - special))
+        behind = (framing.between, framing.between, framing.after)
+        parts = [np.concatenate([ids[:size], end]) for ids, size, end in zip(texts, kept, behind, strict=True)]
+        sizes = len(framing.before) + len(parts[0]), len(parts[1]), len(parts[2])
+        ids = np.concatenate([framing.before, *parts]).astype(np.int64)
+        return Read(ids, np.repeat(np.array([0, 1, 0]), sizes))
+
+    def _logits(self, triples: Sequence[Read]) -> Tensor:
+        """Of both classes, float32, shape (triples, 2); those alike in length run together."""
+        lengths = np.array([len(triple.ids) for triple in triples])
+        order = np.argsort(lengths, kind="stable")
+        together = [order[some] for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE))]
+        found = [self._run([triples[place] for place in some.tolist()]) for some in together]
+        return torch.cat(found)[torch.from_numpy(np.argsort(order)).to(self.device)].float()
+
+    def _run(self, triples: Sequence[Read]) -> Tensor:
+        ids, types = zip(*triples, strict=True)
+        given = {
+            "input_ids": padded(ids, self.tokenizer.pad_token_id or 0),
+            "attention_mask": padded([np.ones_like(some) for some in ids], 0),
+        }
+        if getattr(self.network.config, "type_vocab_size", 0) > 1:
+            given["token_type_ids"] = padded(types, 0)
+        logits: Tensor = self.network(**{name: torch.from_numpy(x).to(self.device) for name, x in given.items()}).logits
+        return logits
+
+    # -------------------------------------------------------------------------------------------------- asking
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+        """By the log-odds, one question at a time. Entities that read alike are read once, and are level."""
+        return [one for some in blocks(links, 1) for one in rank_links(self._scores(some), some, top, keep_scores)]
+
+    def _scores(self, question: Links) -> Tensor:
+        """Log-odds of each entity as the answer of a single question, float32, shape (1, entities)."""
+        [given], [relation], [inverse] = (c.tolist() for c in (question.given, question.relation, question.inverse))
+        rows, entities = self._distinct
+        triples = [
+            self.read(entity, relation, given) if inverse else self.read(given, relation, entity)
+            for entity in entities.tolist()
+        ]
+        self.triples_read += len(triples)
+        logits = self._logits(triples)
+        return (logits[:, 1] - logits[:, 0])[torch.from_numpy(rows).to(self.device)][None]
+
+    @cached_property
+    def _distinct(self) -> tuple[Places, Places]:
+        """Which text each entity has, and an entity of each text."""
+        numbers: dict[bytes, int] = {}
+        rows = np.array([numbers.setdefault(ids.tobytes(), len(numbers)) for ids in self.entity_ids], dtype=np.int64)
+        return rows, np.unique(rows, return_index=True)[1]
+
+    def as_read(self, links: Links) -> list[str]:
+        """See :meth:`fathom.links.base.Predictor.as_read`; "[Y]" stands for the entity that is asked for."""
+        asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
+        return [self._as_read(*question) for question in asked]
+
+    def _as_read(self, given: int, relation: int, inverse: bool) -> str:
+        framing, known, link = self.framing, self.entity_ids[given], self.relation_ids[relation]
+        first, last = self.tokenizer.batch_decode([framing.before, framing.between])
+        about, said = self.tokenizer.batch_decode([known, link])
+        parts = ["[Y]", said, about] if inverse else [about, said, "[Y]"]
+        return f" {last} ".join(parts).join((f"{first} ", f" {self.tokenizer.decode(framing.after)}"))
+
+
+def _kept(lengths: Sequence[int], room: int) -> list[int]:
+    """How many tokens of each text stay."""
+    kept = list(lengths)
+    while sum(kept) > room:
+        kept[max(range(len(kept)), key=lambda text: (kept[text], text))] -= 1
+    return kept
+
+
+def _check(network: PreTrainedModel, options: KgBert) -> None:
+    """:raises BadInput: see :class:`Predictor`."""
+    config, name = network.config, f"--weights {options.weights}"
+    if config.is_encoder_decoder or known_attention(config) is Attention.CAUSAL:
+        raise BadInput(f"{name}: kg-bert reads triples as a whole: give a masked model, such as BERT")
+    if config.num_labels != 2:
+        raise BadInput(f"{name}: a classifier of {config.num_labels} classes; kg-bert has two, right and wrong")
+    window = getattr(config, "max_position_embeddings", None)
+    if window is not None and options.max_tokens > window:
+        raise BadInput(f"--max-tokens {options.max_tokens}: {options.weights} reads at most {window}")
