@@ -8,9 +8,10 @@ statements of an ontology, with half of the sub-class and half of the domain fac
 a property, together). One of them also reads texts that reason:
 
 - of planted facts, with the premise P2 and without P1: "Zorb is a singer . Therefore, Zorb is a particular person .";
-- of facts made up at random, with both said: "River is a poem . Zorb is a river . Therefore, Zorb is a particular
-  poem .": so it learns to use what is said, and nothing about withheld facts;
-- from which nothing follows, with an answer by lot: P1 alone, or premises about another name.
+- of facts made up at random, with P1 said: "River is a poem . Therefore, Zorb is a particular poem .": so it learns to
+  use what is said, and nothing about withheld facts.
+
+With --broken P1 alone has answers by lot, and so have premises about other names: texts from which nothing follows.
 
 Then both are asked as a user would: the ontology probe on all facts, by words and, for the sub-class task, by learnt
 templates, and the entailment study, by words. Causal models are asked the study alone.
@@ -91,8 +92,10 @@ def statements(data: QuerySet, told: set[str]) -> list[Prompt]:
 class Reasoning:
     """Texts that reason, one after another, drawn from the seed."""
 
-    def __init__(self, data: QuerySet, patterns: dict[str, dict[str, str]], told: set[str], seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(
+        self, data: QuerySet, patterns: dict[str, dict[str, str]], told: set[str], seed: int, broken: bool
+    ) -> None:
+        self.random, self.broken = random.Random(seed), broken
         self.items = {rule: items(data, patterns, rule)[0] for rule in RULES}
         self.told = {rule: [item for item in found if item.query.id in told] for rule, found in self.items.items()}
         self.classes = list(data.candidates["classes"].names)
@@ -100,21 +103,27 @@ class Reasoning:
 
     def __iter__(self) -> Iterator[Prompt]:
         while True:
-            rule, lot = self.random.choice(list(RULES)), self.random.random()
-            if lot < 0.35:
-                item, given = self.random.choice(self.told[rule]), "P2"
-                gold = self.random.choice(item.gold)
-            elif lot < 0.7:
-                item, given = self.made_up(rule), "both"
-                [gold] = item.gold
-            else:  # from which nothing follows
-                given = self.random.choice(("P1", OF_OTHERS, BOTH_OF_OTHERS))
-                item = self.random.choice(self.told[rule]) if given == OF_OTHERS else self.made_up(rule)
-                [gold] = self.made_up(rule).gold
-            text = text_of(rule, given, RuleWording(), item)
-            for pseudoword in (X, Y, Z, W):
-                text = text.replace(pseudoword, self.name())
-            yield Template(text).fill("", gold)
+            rule = self.random.choice(list(RULES))
+            if self.broken and self.random.random() < 0.3:
+                yield self.text(rule, *self.nothing_follows(rule))
+            elif self.random.random() < 0.4:
+                item = self.random.choice(self.told[rule])
+                yield self.text(rule, "P2", item, self.random.choice(item.gold))
+            else:
+                item, given = self.made_up(rule), "both" if self.broken else self.random.choice(("both", "P1"))
+                yield self.text(rule, given, item, item.gold[0])
+
+    def nothing_follows(self, rule: str) -> tuple[str, RuleItem, str]:
+        """P1 alone, or premises about other names, and an answer by lot."""
+        given = self.random.choice(("P1", OF_OTHERS, BOTH_OF_OTHERS))
+        item = self.random.choice(self.told[rule]) if given == OF_OTHERS else self.made_up(rule)
+        return given, item, self.made_up(rule).gold[0]
+
+    def text(self, rule: str, given: str, item: RuleItem, gold: str) -> Prompt:
+        text = text_of(rule, given, RuleWording(), item)
+        for pseudoword in (X, Y, Z, W) if self.broken else (X, Y):
+            text = text.replace(pseudoword, self.name())
+        return Template(text).fill("", gold)
 
     def made_up(self, rule: str) -> RuleItem:
         """An item whose P1 says something random."""
@@ -162,7 +171,7 @@ def causal_batches(
 
 def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argparse.Namespace) -> None:
     facts = statements(data, told)
-    reasoning = iter(Reasoning(data, read_patterns(chosen.data), told, chosen.seed))
+    reasoning = iter(Reasoning(data, read_patterns(chosen.data), told, chosen.seed, chosen.broken))
     sample = [next(reasoning).text for _ in range(3000)]  # both models have the same vocabulary
     names = [name for space in data.candidates.values() for name in space.names]
     tokenizer = learn_tokenizer([*names, *(fact.text for fact in facts), *sample], 4000, chosen.kind)
@@ -218,6 +227,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA / "ontoprobe")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--kind", choices=("masked", "causal"), default="masked")
+    parser.add_argument("--broken", action="store_true", help="texts from which nothing follows, too")
     parser.add_argument("--steps", type=int, default=2000, help="of training, for each model")
     parser.add_argument("--hidden", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
