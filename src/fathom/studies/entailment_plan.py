@@ -44,10 +44,8 @@ STATEMENTS = StatementWay(Reduction.SUM, Score.FULL)
 """How causal models are asked for P1: by the log-likelihood of whole statements."""
 CHAT = "chat"
 """How chat models are."""
-OF_CHAT = {
-    *("seed", "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens"),
-    *ServerOptions.model_fields,
-}
+CHAT_ALONE = ("options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens")
+OF_CHAT = {"seed", *CHAT_ALONE, *ServerOptions.model_fields}
 """Options of the study that are those of its questions to a chat model."""
 
 Loader = Callable[[], Model]
@@ -244,8 +242,11 @@ def is_chat(model: Model | ChatServer) -> bool:
 def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
     """:raises BadInput: a model that cannot be asked in the plan's wordings, or with options of chat models."""
     wordings = plan.wordings
-    if plan.chat.options is not None and not is_chat(model):
-        raise BadInput(f"--model {name} is no chat model, and ranks all candidates: leave out --options")
+    usual = EntailmentStudyOptions.model_fields
+    said = [option for option in CHAT_ALONE if getattr(plan.chat, option) != usual[option].default]
+    if said and not is_chat(model):
+        flags = ", ".join(f"--{option.replace('_', '-')}" for option in said)
+        raise BadInput(f"--model {name} is no chat model, and ranks all candidates: leave out {flags}")
     if is_chat(model) or model.attention is Attention.CAUSAL:
         if learnt := [wording.name for wording in wordings if wording.templates or wording.conjunction]:
             kind = "behind a server" if is_chat(model) else "causal"

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import fathom
 from fathom.building.ontology.axioms import gather_axioms
 from fathom.building.ontology.gathering import (
-    Classes,
     Properties,
     Sampling,
     gather_classes,
@@ -29,6 +28,7 @@ from fathom.building.ontology.omissions import (
     note_imports,
     note_undeclared,
 )
+from fathom.building.ontology.sides import Classes
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse

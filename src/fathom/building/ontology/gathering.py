@@ -6,31 +6,23 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fathom.building.ontology.closure import Disjoint, class_steps, disjoint_classes, disjoint_pair, note_inconsistent
+from fathom.building.ontology.closure import (
+    EVERYTHING,
+    Disjoint,
+    class_steps,
+    disjoint_classes,
+    disjoint_pair,
+    note_inconsistent,
+)
 from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, name_of, one_line
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
-from fathom.building.ontology.sides import SIDES, gather_sides
+from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import Drawn, Progress, Source, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
-
-
-class Classes(NamedTuple):
-    """:param found: in the order of their IRIs.
-    :param label_of: of those that have a good one, by IRI.
-    :param types: labels of the classes that sampled things are stated to be of, by their names as they are asked.
-    :param from_iris: labels that are ends of IRIs.
-    :param bare: how many have no label.
-    """
-
-    found: list[OntologyClass]
-    label_of: Mapping[str, str]
-    types: Mapping[str, Collection[str]]
-    from_iris: Collection[str]
-    bare: int
 
 
 class Properties(NamedTuple):
@@ -87,7 +79,8 @@ def gather_classes(
         list(sample.impossible),
         "sampled instances are of two classes that are disjoint: one of these is a wrong answer",
     )
-    return Classes(found, label_of, sample.types, from_iris, bare)
+    stands_for = {iri: above[0] for iri in edges if iri not in label_of | twins and (above := sample.above(iri))}
+    return Classes(found, label_of, stands_for, {*EVERYTHING, *wide}, sample.types, from_iris, bare)
 
 
 class _Sample:
@@ -170,10 +163,11 @@ def gather_properties(
         groups[home[iri]].append(iri)
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
     label_of, from_iris, bare, twins = good_labels(list(groups), best, "properties", naming, notes)
-    inverses = _inverses(sources, home)
+    every = {iri: iri for iri in labels} | home  # chains pass through those that are deprecated
+    inverses = _inverses(sources, every)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
-    edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes)
-    sides = gather_sides(sources, classes.found, classes.label_of, home, label_of, inverses, edges, naming, notes)
+    edges = checked_edges(_property_steps(stated, every, inverses), label_of, "properties", notes)
+    sides = gather_sides(sources, classes, every, label_of, inverses, edges, naming, notes)
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from fathom.building.ontology.closure import EVERYTHING
 from fathom.building.ontology.hierarchy import Edges, chain
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.notes import Notes
@@ -30,6 +29,25 @@ Above = Mapping[str, Collection[str]]
 """Of each label those of all classes above it."""
 
 
+class Classes(NamedTuple):
+    """:param found: in the order of their IRIs.
+    :param label_of: of those that have a good one, by IRI.
+    :param stands_for: label of the nearest class above those that are not in the list.
+    :param everything: IRIs of classes that have every thing as an instance.
+    :param types: labels of the classes that sampled things are stated to be of, by their names as they are asked.
+    :param from_iris: labels that are ends of IRIs.
+    :param bare: how many have no label.
+    """
+
+    found: list[OntologyClass]
+    label_of: Mapping[str, str]
+    stands_for: Mapping[str, str]
+    everything: Collection[str]
+    types: Mapping[str, Collection[str]]
+    from_iris: Collection[str]
+    bare: int
+
+
 class Sides(NamedTuple):
     """:param answers: labels of the classes that are right, by property and side, where there are any.
     :param one_of: which of those are alternatives: of a class there or of another one.
@@ -43,8 +61,7 @@ class Sides(NamedTuple):
 
 def gather_sides(
     sources: Sequence[Source],
-    classes: Sequence[OntologyClass],
-    label_of: Mapping[str, str],
+    classes: Classes,
     home: Mapping[str, str],
     properties: Collection[str],
     inverses: Mapping[str, Collection[str]],
@@ -54,20 +71,21 @@ def gather_sides(
 ) -> Sides:
     """Domains and ranges: what RDF vocabularies state, else what they include, else what Wikidata's constraints say.
 
-    :param label_of: of classes, by IRI.
     :param home: of each property the one that stands for it.
     :param inverses: of these, the properties that say the same the other way round.
     :param hierarchy: of these, too: what is stated of a property holds of those below it.
     """
-    known = _class_names(sources, label_of)
-    domains = _narrow([*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)], notes)
+    known = _class_names(sources, classes)
+    domains = _narrow(
+        [*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)], classes.everything, notes
+    )
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
     stated = _grouped(_known(domains, {}, home, known, outside))
     included = _grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside))
     named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
     constrained = _grouped(_known(_as_one(constraints), named, home, known, outside))
-    above = {found.label: set(found.superclasses) for found in classes}
+    above = {found.label: set(found.superclasses) for found in classes.found}
     answers: dict[Side, tuple[str, ...]] = {}
     one_of: set[Side] = set()
     ambiguous: dict[str, None] = {}
@@ -149,9 +167,9 @@ def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
     return [place, *((other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ())))]
 
 
-def _narrow(rows: Sequence[Row], notes: Notes) -> list[Row]:
+def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> list[Row]:
     """Without unions that everything belongs to."""
-    wide = {row["whole"]: row["property"] for row in rows if "whole" in row and row["class"] in EVERYTHING}
+    wide = {row["whole"]: row["property"] for row in rows if "whole" in row and row["class"] in everything}
     notes.add_all(
         sorted(wide.values()), "domains or ranges are unions with owl:Thing, which is anything: left out, as of"
     )
@@ -195,11 +213,13 @@ def _known(
                 yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name or _ANOTHER
 
 
-def _class_names(sources: Sequence[Source], label_of: Mapping[str, str]) -> dict[str, str]:
-    """Labels of classes by IRI, by IRIs that are equivalent, and by label in lower case."""
+def _class_names(sources: Sequence[Source], classes: Classes) -> dict[str, str]:
+    """Labels of classes by IRI, by IRIs that are equivalent, and by label in lower case; of a class that is not in the
+    list that of the nearest above it (scm-dom1, scm-rng1)."""
+    label_of = classes.label_of
     known = {clean(label).lower(): label for label in label_of.values()}
     for row in rows_of(sources, "equivalent_classes"):
         for one, other in ((row["class"], row["other"]), (row["other"], row["class"])):
             if one in label_of:
                 known.setdefault(other, label_of[one])
-    return known | dict(label_of)
+    return {**classes.stands_for, **known, **label_of}
