@@ -165,7 +165,8 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
     options = plan.options
     there = {task: of_task(plan, task) for task in tasks_of(plan.rules, plan.wordings)}
     refuse(
-        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to ask; leave it out"
+        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to ask"
+        f"{_reserved(plan, task)}; leave it out"
         for rule in dict.fromkeys(plan.rules)
         for task in tasks_of([rule], plan.wordings)
         if len(there[task]) < (LEAST if task == RULES[rule] else 1)
@@ -182,6 +183,13 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
         if sum(item.query.id in ids for item in items(plan.data, plan.patterns, rule)[0]) < LEAST
     )
     return select(plan.data, Selection(ids=ids)).data
+
+
+def _reserved(plan: EntailmentPlan, task: str) -> str:
+    """How many items only learn."""
+    every = sum(query.relation == task for query in plan.data.queries)
+    kept = every - len(of_task(plan, task))
+    return f" (the other {kept} are those that templates are learnt on: ask by words, without --soft)" if kept else ""
 
 
 def of_task(plan: EntailmentPlan, task: str) -> list[str]:
