@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.graph.seen import Training, popularity, training_of
+from fathom.data.graph.seen import Training, keys_of, popularity, training_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import OF_ANSWER, POPULARITY, SEEN, CandidateSet, Direction, Query, QuerySet, Relation
 from fathom.data.taking import is_blank
@@ -279,7 +279,7 @@ def _right_answers(
     wanted = np.zeros(len(graph.entities), dtype=bool)
     wanted[given[rows]] = True
     near = np.flatnonzero(wanted[given])  # triples of the same entities: few, so that little is sorted
-    keys, answers = _keys(graph, near, given), asked[near]
+    keys, answers = keys_of(graph, near, given), asked[near]
     order = np.lexsort((answers, keys))
     keys, answers = keys[order], answers[order]
     new = np.ones(len(keys), dtype=bool)
@@ -287,11 +287,6 @@ def _right_answers(
     if not everybody:
         new &= ~is_blank(graph.entities.column("name"))[answers]
     keys, ids = keys[new], graph.entities.column("id").take(answers[new]).to_pylist()
-    sought = _keys(graph, rows, given)
+    sought = keys_of(graph, rows, given)
     starts, ends = np.searchsorted(keys, sought, "left"), np.searchsorted(keys, sought, "right")
     return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def _keys(graph: KnowledgeGraph, rows: NDArray[np.int64], given: NDArray[np.int32]) -> NDArray[np.int64]:
-    keys: NDArray[np.int64] = given[rows].astype(np.int64) * len(graph.relations) + graph.relation[rows]
-    return keys

@@ -32,7 +32,7 @@ class Training:
         """
         own = ((rows >= self.span.start) & (rows < self.span.stop)).astype(np.int64)
         heads, tails = (
-            _counts(counted, self._keys(ends, rows)) > own
+            _counts(counted, keys_of(self.graph, rows, ends)) > own
             for ends, counted in ((self.graph.head, self._of_heads), (self.graph.tail, self._of_tails))
         )
         return [
@@ -62,11 +62,17 @@ class Training:
     def _counted(self, ends: NDArray[np.int32]) -> tuple[Places, Places]:
         """Keys of an end with a relation, sorted, and how many training triples have each."""
         rows = np.arange(self.span.start, self.span.stop, dtype=np.int64)
-        return np.unique(self._keys(ends, rows), return_counts=True)
+        return np.unique(keys_of(self.graph, rows, ends), return_counts=True)
 
-    def _keys(self, ends: NDArray[np.int32], rows: Places) -> Places:
-        keys: Places = ends[rows].astype(np.int64) * len(self.graph.relations) + self.graph.relation[rows]
-        return keys
+
+def keys_of(graph: KnowledgeGraph, rows: Places, ends: NDArray[np.int32]) -> Places:
+    """A number for each pair of an end and a relation.
+
+    :param rows: places of triples, shape (n,).
+    :param ends: head, or tail, of every triple of the graph.
+    """
+    keys: Places = ends[rows].astype(np.int64) * len(graph.relations) + graph.relation[rows]
+    return keys
 
 
 def training_of(graph: KnowledgeGraph) -> Training | None:
