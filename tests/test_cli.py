@@ -20,8 +20,6 @@ from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 from fathom.formats import read
@@ -136,12 +134,14 @@ def test_all_mistakes_at_once(fathom, tmp_path):
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 3
 
 
-def test_neither_causal_nor_masked(fathom, tmp_path):
-    shape = {"vocab_size": 100, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
-    model = save(tmp_path / "t5", T5ForConditionalGeneration(T5Config(**shape)))
-    code, _, err = fathom("probe", "statement", "--model", model, *ASK, "--out", tmp_path / "r")
+def test_no_language_model(fathom, tmp_path):
+    (tmp_path / "vit").mkdir()
+    config = {"model_type": "vit", "architectures": ["ViTForImageClassification"]}
+    (tmp_path / "vit" / "config.json").write_text(json.dumps(config))
+    code, _, err = fathom("probe", "statement", "--model", tmp_path / "vit", *ASK, "--out", tmp_path / "r")
     assert code == 2
-    assert "neither a causal nor a masked language model (type 't5'" in err
+    assert "neither a causal nor a masked language model, nor an encoder-decoder (type 'vit'" in err
+    assert "--kind" in err
 
 
 def test_masked_model_without_mask_token(fathom, tmp_path):

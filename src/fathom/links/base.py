@@ -27,7 +27,7 @@ from fathom.links.options import LinkTraining
 from fathom.links.ranking import blocks
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
-from fathom.models.loading import from_pretrained
+from fathom.models.hub import from_pretrained
 from fathom.probes.base import Facts
 from fathom.reading import json_value
 from fathom.scoring.rows import Found

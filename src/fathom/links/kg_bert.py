@@ -30,7 +30,7 @@ from fathom.links.options import KgBert
 from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
 from fathom.models.base import Attention
-from fathom.models.loading import known_attention
+from fathom.models.families import known_attention
 from fathom.probes.base import Facts
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring

@@ -15,7 +15,8 @@ from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.options import TextTraining
 from fathom.models.base import Identity
-from fathom.models.loading import check_weights, content_hash, from_pretrained, load_tokenizer
+from fathom.models.hub import from_pretrained
+from fathom.models.loading import check_weights, content_hash, load_tokenizer
 
 NETWORK = "network"
 """Folder in a model folder with the configuration and the tokenizer of its language model."""
@@ -36,7 +37,7 @@ class TextPredictor(Predictor):
         super().__init__(graph, options, source, device)
         self.language, self.tokenizer = language_model(self.AUTO, options, source, device, self.NEW)
         if source is None:
-            hashed = content_hash(options.weights, self.language)
+            hashed = content_hash([options.weights], self.language)
             self.identity = Identity(options.weights, None, "float32", hashed)
         self.texts = GraphTexts(graph, options.descriptions)
 

@@ -30,7 +30,7 @@ from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.models.base import Attention
-from fathom.models.loading import known_attention
+from fathom.models.families import known_attention
 from fathom.prompts.wording import inverse
 from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit

@@ -69,7 +69,7 @@ def check_tree(model: Checked) -> str | None:
             vectors = model.embed(torch.tensor([flat], device=model.device))
             found = _branch_scores(model, model.hidden(vectors, positions, visible), branches, compared)
             unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches, compared)
-    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError) as error:
         return f"it refuses a custom attention mask ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
     off = (found - expected).abs().max().item()
     allowed = 1e-4 + 1e-6 * expected.abs().max().item()

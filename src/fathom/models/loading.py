@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from copy import deepcopy
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
-from transformers.utils import logging as transformers_logging
+from transformers import AutoConfig, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.errors import BadInput, MissingExtra
+from fathom.models.adapters import base_of, check_base, has_tokenizer, with_adapters
 from fathom.models.base import Attention, Identity
+from fathom.models.body import embeddings
+from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.families import KINDS, attention_of, attention_of_class, loader
+from fathom.models.hub import HASHED, from_pretrained
 from fathom.models.local import LocalModel
-from fathom.reading import Faults, opened, read_json, shown
+from fathom.models.shadow import shadow
+from fathom.reading import opened
 
-HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
-"""Endings of what makes a model folder: configuration, weights, tokenizer, code."""
 SIZES = {
     "num_hidden_layers": (1, 10_000),
     "hidden_size": (1, 10**6),
@@ -39,14 +34,6 @@ SIZES = {
     "intermediate_size": (0, 10**8),
 }
 """What a configuration may say: from, to. Models without attention have no heads."""
-CONFIGURATIONS = {
-    "config.json",
-    "generation_config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "adapter_config.json",
-}
-"""Small files that are checked before the libraries read them."""
 UNHASHED = {"planting.json", "pretraining.json"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -57,58 +44,139 @@ def load(
     dtype: str = "float32",
     device: str | None = None,
     revision: str | None = None,
-    adapter: str | None = None,
+    tokenizer: str | None = None,
+    kind: str | None = None,
+    quantize: str | None = None,
+    adapter: str | Sequence[str] | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
-) -> LocalModel:
-    """A `transformers` causal or masked language model, by name or local folder, ready to be probed.
+) -> LocalModel | EncoderDecoder:
+    """A language model of `transformers`, by name or local folder, ready to be probed.
 
+    :param name: of the model, or of a PEFT adapter, which names its model itself.
+    :param dtype: "float32", "bfloat16", "float16", or "auto" for the precision in which the weights were saved.
     :param device: e.g. "cpu", "cuda:1"; None takes a GPU where there is one.
-    :param adapter: folder or name of a PEFT adapter to put on top.
+    :param tokenizer: name or folder of another tokenizer than the model's own.
+    :param kind: "causal", "masked" or "seq2seq" where the configuration does not tell.
+    :param quantize: "4bit" or "8bit": the linear layers are quantised while they are loaded, by bitsandbytes.
+    :param adapter: folders or names of PEFT adapters to put on top, what they change is added up.
     :param trust_remote_code: run code that comes with the model.
     :param allow_pickle: read ``.bin`` weights too.
     :raises BadInput: what is wrong with the model or the options, and what to type instead.
+    :raises MissingExtra: what an adapter or quantising needs is not installed.
     """
     chosen = device_of(device)
-    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    config = from_pretrained(AutoConfig, name, options)
-    _check_sizes(config, name)
-    attention = attention_of(config, name)
-    tokenizer = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
-    _check_tokenizer(tokenizer, attention, name)
-    auto = AutoModelForCausalLM if attention is Attention.CAUSAL else AutoModelForMaskedLM
-    quantised = getattr(config, "quantization_config", None) is not None
-    options |= {"dtype": DTYPES[dtype], "use_safetensors": None if allow_pickle else True}
+    parts = _parts(name, [adapter] if isinstance(adapter, str) else adapter or (), tokenizer, revision)
+    options: dict[str, Any] = {"revision": parts.revision, "trust_remote_code": trust_remote_code}
+    config = from_pretrained(AutoConfig, parts.weights, options)
+    _check_sizes(config, parts.weights)
+    attention = attention_of(config, parts.weights, kind)
+    encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
+    _check_tokenizer(encoder, attention, parts.tokenizer)
+    options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
+    if quantize is not None:
+        options["quantization_config"] = _quantisation(quantize, config, parts.weights)
+    quantised = quantize is not None or getattr(config, "quantization_config", None) is not None
     if quantised:
+        logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # else a line for each product
         options["device_map"] = {"": chosen}
-    network, loaded = from_pretrained(auto, name, options | {"output_loading_info": True})
-    check_weights(network, loaded.get("missing_keys", ()), name)
-    _check_ids(network, tokenizer, name)
-    if adapter is not None:
-        network = _with_adapter(network, adapter)
+    network, loaded = from_pretrained(loader(config, attention), parts.weights, options | {"output_loading_info": True})
+    check_weights(network, loaded.get("missing_keys", ()), parts.weights)
+    network = with_adapters(network, encoder, parts.adapters)
+    _check_ids(network, encoder, name)
     if not quantised:
         network.to(chosen)
-    identity = Identity(name, revision, dtype, content_hash(name, network, adapter))
-    return LocalModel(network, tokenizer, attention, identity)
+    identity = Identity(name, revision, _precision(network), content_hash(parts.folders, network))
+    return _behind_the_seam(network, encoder, attention, identity)
 
 
-def wrap(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str = "in memory") -> LocalModel:
-    """A model that is already in memory, e.g. in the middle of its training. Its layers are taken over.
+class _Parts(NamedTuple):
+    """Names or folders of what a model is put together from."""
 
-    :raises BadInput: neither causal nor masked, or a tokenizer without offsets.
+    weights: str
+    adapters: tuple[str, ...]
+    tokenizer: str
+    revision: str | None
+
+    @property
+    def folders(self) -> list[str]:
+        """Each once, the weights first."""
+        return list(dict.fromkeys([self.weights, *self.adapters, self.tokenizer]))
+
+
+def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: str | None) -> _Parts:
+    """:raises BadInput: *name* is an adapter whose model is not here."""
+    base = base_of(name, revision)
+    if base is not None:
+        check_base(base, name)
+        adapters, revision = [name, *adapters], None
+    weights = base or name
+    own = next((adapter for adapter in reversed(adapters) if has_tokenizer(adapter)), weights)
+    return _Parts(weights, tuple(adapters), tokenizer or own, revision)
+
+
+def wrap(
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    name: str = "in memory",
+    *,
+    kind: str | None = None,
+) -> LocalModel | EncoderDecoder:
+    """A model that is already in memory, e.g. in the middle of its training. It stays as it is, its mode, gradients and
+    layers untouched; Fathom sees its weights, and the changes that training makes to them, without copying them.
+
+    :param kind: "causal", "masked" or "seq2seq" where its class does not tell.
+    :raises BadInput: of no such kind, or a tokenizer without offsets.
     """
-    attention = _attention_of_class(network)
+    own = shadow(network)
+    attention = KINDS[kind] if kind is not None else attention_of_class(type(own).__name__, own.config)
+    if attention is None:
+        raise BadInput(
+            f"a {type(own).__name__} has no language-model head that Fathom knows: wrap a …ForCausalLM, …LMHeadModel, "
+            "…ForMaskedLM or …ForConditionalGeneration, or say which kind it is: kind='causal', 'masked' or 'seq2seq'"
+        )
     _check_tokenizer(tokenizer, attention, name)
-    check_weights(network, (), name)
+    check_weights(own, (), name)
     digest = hashlib.blake2b(digest_size=8)
-    digest.update(tokenizer.backend_tokenizer.to_str().encode() + network.config.to_json_string().encode())
-    for key, value in network.state_dict().items():
+    digest.update(tokenizer.backend_tokenizer.to_str().encode() + own.config.to_json_string().encode())
+    for key, value in own.state_dict().items():
         digest.update(key.encode() + value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    identity = Identity(name, None, str(network.dtype).removeprefix("torch."), digest.hexdigest())
+    return _behind_the_seam(own, tokenizer, attention, Identity(name, None, _precision(own), digest.hexdigest()))
+
+
+def _behind_the_seam(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, attention: Attention, identity: Identity
+) -> LocalModel | EncoderDecoder:
+    if attention is Attention.SEQ2SEQ:
+        return EncoderDecoder(network, tokenizer, identity)
     return LocalModel(network, tokenizer, attention, identity)
 
 
-def untrained(model: LocalModel, seed: int) -> LocalModel:
+def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
+    """:raises BadInput: the weights are quantised already.
+    :raises MissingExtra: no library that does it.
+    """
+    if getattr(config, "quantization_config", None) is not None:
+        raise BadInput(f"'{name}' holds quantised weights: leave out --quantize {quantize}")
+    for library in ("accelerate", "bitsandbytes"):
+        if find_spec(library) is None:
+            raise MissingExtra(library, "quantize")
+    return BitsAndBytesConfig(load_in_4bit=quantize == "4bit", load_in_8bit=quantize == "8bit")
+
+
+def _precision(network: PreTrainedModel) -> str:
+    """Of the weights, such as "float32" or "bitsandbytes 4bit, bfloat16"."""
+    dtype = str(network.dtype).removeprefix("torch.")
+    said = getattr(network.config, "quantization_config", None)
+    if said is None:
+        return dtype
+    stated = said if isinstance(said, dict) else said.to_dict()
+    bits = next((str(bits) for bits in (4, 8) if stated.get(f"load_in_{bits}bit")), stated.get("bits"))
+    method = getattr(stated.get("quant_method"), "value", stated.get("quant_method"))
+    return f"{method}{f' {bits}bit' if bits else ''}, {dtype}"
+
+
+def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
     """The same shape and tokenizer with random weights: a control for whatever is said of the model.
 
     :param seed: of the weights; torch's own generator stays where it is.
@@ -149,7 +217,7 @@ def _check_sizes(config: Any, name: str) -> None:
 def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     """:raises BadInput: the tokenizer gives ids that the model has no embedding for. Added tokens that are not asked
     with, such as one for padding, may well lie behind."""
-    rows = network.get_input_embeddings().weight.shape[0]
+    rows = embeddings(network)
     used = [getattr(tokenizer, f"{kind}_token_id", None) for kind in ("bos", "mask", "cls", "sep")]
     largest = max(tokenizer.vocab_size - 1, *(id_ for id_ in used if id_ is not None), 0)
     if largest >= rows:
@@ -171,44 +239,6 @@ def check_weights(network: PreTrainedModel, missing: Collection[str], name: str)
             raise BadInput(f"'{name}': the weights {key} hold values that are not numbers")
 
 
-def attention_of(config: Any, name: str) -> Attention:
-    """Causal or masked. :raises BadInput: neither."""
-    if (known := known_attention(config)) is not None:
-        return known
-    architectures = " ".join(getattr(config, "architectures", None) or ())
-    raise BadInput(
-        f"'{name}' is neither a causal nor a masked language model (type '{config.model_type}', architectures "
-        f"'{architectures or 'not stated'}'): expected one of the two"
-    )
-
-
-def known_attention(config: Any) -> Attention | None:
-    """Causal or masked, from the configuration: its architectures first, then what its type is known for; None where
-    neither tells."""
-    architectures = " ".join(getattr(config, "architectures", None) or ())
-    type_ = config.model_type
-    if not getattr(config, "is_encoder_decoder", False):
-        if "ForMaskedLM" in architectures or "ForPreTraining" in architectures:
-            return Attention.BIDIRECTIONAL
-        if "ForCausalLM" in architectures or "LMHeadModel" in architectures or getattr(config, "is_decoder", False):
-            return Attention.CAUSAL
-        if type_ in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-            return Attention.BIDIRECTIONAL
-        if type_ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-            return Attention.CAUSAL
-    return None
-
-
-def _attention_of_class(network: PreTrainedModel) -> Attention:
-    """The class says it most surely; the configuration of a model built by hand may name another, or none."""
-    kind = type(network).__name__
-    if kind.endswith("ForMaskedLM"):
-        return Attention.BIDIRECTIONAL
-    if kind.endswith(("ForCausalLM", "LMHeadModel")):
-        return Attention.CAUSAL
-    raise BadInput(f"a {kind} has no language-model head: wrap a …ForCausalLM, …LMHeadModel or …ForMaskedLM")
-
-
 def device_of(device: str | None) -> torch.device:
     """:param device: e.g. "cpu"; None takes a GPU where there is one.
     :raises BadInput: there is no such device.
@@ -222,72 +252,10 @@ def device_of(device: str | None) -> torch.device:
         raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No reports of `transformers` (what they say is checked here, in one line), and no bars but in a terminal."""
-    before = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    if not sys.stderr.isatty():
-        transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(before)
-
-
-def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
-    """``kind.from_pretrained(name, **options)``.
-
-    :raises BadInput: in one line, whatever goes wrong in it.
-    """
-    _check_folder(Path(name))
-    try:
-        with _quiet():
-            return kind.from_pretrained(name, **options)
-    except Exception as error:  # whatever a stranger's file makes a library raise
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        hint = ""
-        if not os.path.exists(name):
-            hint = " (no such folder here, and not found by that name on the hub)"
-        elif "safetensors" in str(error):
-            hint = " (only safetensors weights are read; --allow-pickle reads .bin files you trust)"
-        raise BadInput(f"cannot load '{name}': {reason}{hint}") from error
-
-
-def _check_folder(folder: Path) -> None:
-    """:raises BadInput: what stands in a file's place is none (a named pipe would be waited for), or a configuration is
-    no object of JSON."""
-    if not os.path.isdir(folder):  # Path.is_dir raises for a name of thousands of letters
-        return
-    faults = Faults()
-    for file in sorted(folder.iterdir()):
-        if file.suffix in HASHED and faults.there(file) and file.name in CONFIGURATIONS:
-            content = read_json(file, faults)
-            if not isinstance(content, dict | None):
-                faults.add(file, 1, f"expected an object {{…}}, found {shown(content)}")
-    faults.stop_if_any()
-
-
-def _with_adapter(network: PreTrainedModel, adapter: str) -> PreTrainedModel:
-    try:
-        from peft import PeftModel
-    except ImportError as error:
-        raise MissingExtra("peft", "peft") from error
-    _check_folder(Path(adapter))
-    try:
-        adapted = PeftModel.from_pretrained(network, adapter)
-    except Exception as error:  # whatever a stranger's file makes the library raise
-        said = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise BadInput(f"cannot load the adapter '{adapter}': {said}") from error
-    if adapted.active_peft_config.is_prompt_learning:
-        raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
-    return adapted.get_base_model()
-
-
-def content_hash(name: str, network: PreTrainedModel, adapter: str | None = None) -> str:
-    """The hub's commit, or a digest of the folder's configuration and weights (and the adapter's)."""
+def content_hash(names: Sequence[str], network: PreTrainedModel) -> str:
+    """The hub's commit, or a digest of what the folders among *names* hold: configuration, weights, tokenizer."""
     commit = getattr(network.config, "_commit_hash", None)
-    folders = [Path(folder) for folder in (name, adapter) if folder is not None and os.path.isdir(folder)]
+    folders = [Path(folder) for folder in names if os.path.isdir(folder)]
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
     for folder in folders:
         for file in sorted(folder.iterdir()):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
+from fathom.models.body import embeddings, find_body, replaced_forward, returns_hidden
 from fathom.models.cache import KeyValues
 from fathom.models.checks import check_cache, check_tree
 from fathom.models.generation import generate_greedily
@@ -24,8 +23,12 @@ from fathom.models.kernels import use_fast_kernels
 class LocalModel:
     """See :class:`fathom.models.base.Model`. Takes over *network*: eval mode, no gradients, fast kernels.
 
+    Where a network needs the tokens themselves (its experts are chosen by them, say), :meth:`embed` gives their
+    numbers, shape (…, 1), and there are no vectors but those of tokens.
+
     :param network: a causal or masked language model with its head.
     :param tokenizer: a fast tokenizer (offsets and words are needed).
+    :raises BadInput: a network whose numbers could not be told apart from others, see :mod:`fathom.models.body`.
     """
 
     def __init__(
@@ -43,9 +46,9 @@ class LocalModel:
         self.identity = identity
         self.device = network.device
         self.max_tokens = _max_tokens(network)
-        self.vocabulary_size: int = network.get_input_embeddings().num_embeddings
+        self.vocabulary_size = embeddings(network)
         self.parameters = sum(weight.numel() for weight in network.parameters())
-        self._body = _find_body(network)
+        self._body, self.takes_vectors = find_body(network, attention)
         self._accepts = set(inspect.signature(self._body.forward).parameters)
 
     @property
@@ -55,11 +58,13 @@ class LocalModel:
 
     def embed(self, ids: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.embed`."""
+        if not self.takes_vectors:
+            return ids[..., None].float()
         return self.network.get_input_embeddings()(ids)  # type: ignore[no-any-return]
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
         """See :meth:`fathom.models.base.Model.hidden`."""
-        inputs: dict[str, Any] = {"inputs_embeds": vectors}
+        inputs = self._inputs(vectors)
         if "use_cache" in self._accepts:
             inputs["use_cache"] = False
         if positions is not None:
@@ -68,6 +73,10 @@ class LocalModel:
             assert positions is not None, "a custom mask needs positions"
             inputs["attention_mask"] = self._additive_mask(visible, positions, positions)
         return self._body(**inputs)[0]  # type: ignore[no-any-return]
+
+    def _inputs(self, vectors: Tensor) -> dict[str, Any]:
+        """What :meth:`embed` made, as the body takes it."""
+        return {"inputs_embeds": vectors} if self.takes_vectors else {"input_ids": vectors[..., 0].long()}
 
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
@@ -80,7 +89,7 @@ class LocalModel:
             visible = (order[None, :] <= order[len(before) :, None]).expand(len(vectors), -1, -1)
         memory = before.as_transformers_cache()
         hidden = self._body(
-            inputs_embeds=vectors,
+            **self._inputs(vectors),
             position_ids=positions,
             attention_mask=self._additive_mask(visible, positions, known),
             past_key_values=memory,
@@ -126,7 +135,7 @@ class LocalModel:
     def _logits(self, hidden: Tensor) -> Tensor:
         """The model's own forward pass with its body stubbed out."""
         ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=self.device)
-        with _returns_hidden(self._body, hidden[None]):
+        with returns_hidden(self._body, hidden[None]):
             return self.network(input_ids=ids).logits[0]  # type: ignore[no-any-return]
 
     def generate(
@@ -154,7 +163,7 @@ class LocalModel:
             return None
 
         def transform(hidden: Tensor) -> Tensor:
-            with _replaced_forward(layer, lambda states: states):
+            with replaced_forward(layer, lambda states: states):
                 return self._logits(hidden)
 
         try:
@@ -216,16 +225,6 @@ class LocalModel:
         return torch.where(visible[:, None], torch.zeros_like(hidden_from), hidden_from)
 
 
-@dataclass
-class _Output(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[misc]
-    """Hidden states, and None for whatever else a head passes on (Mamba's ``cache_params``, RWKV's ``state``, …)."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return None
-
-
 @contextmanager
 def _only_at(module: nn.Module, rows: Tensor, at: Tensor) -> Iterator[None]:
     """While inside, *module* is handed k positions of each of its inputs: (b, n, d) becomes (b, k, d)."""
@@ -234,45 +233,6 @@ def _only_at(module: nn.Module, rows: Tensor, at: Tensor) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-@contextmanager
-def _replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """While inside, *module* does what *forward* does."""
-    module.forward = forward
-    try:
-        yield
-    finally:
-        del module.forward
-
-
-def _returns_hidden(body: nn.Module, hidden: Tensor) -> AbstractContextManager[None]:
-    """While inside, *body* computes nothing and returns *hidden*."""
-    output = _Output(last_hidden_state=hidden)
-    return _replaced_forward(
-        body, lambda *args, **kwargs: output if kwargs.get("return_dict", True) else output.to_tuple()
-    )
-
-
-def _find_body(network: PreTrainedModel) -> nn.Module:
-    """The sub-module whose output is what the head sees: the one that, stubbed out, leaves the logits as they are."""
-    ids = torch.zeros((1, 2), dtype=torch.long, device=network.device)
-    base = network.base_model
-    inner = base.get_decoder() if hasattr(base, "get_decoder") else base
-    getters: list[Callable[[], nn.Module]] = [lambda: inner, lambda: base, lambda: base.encoder]
-    with torch.inference_mode():
-        expected = network(input_ids=ids).logits
-        for getter in getters:
-            try:
-                body = getter()
-                hidden = body(inputs_embeds=network.get_input_embeddings()(ids))[0]
-                with _returns_hidden(body, hidden):
-                    found = network(input_ids=ids).logits
-            except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
-                continue
-            if torch.allclose(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True):
-                return body
-    raise TypeError(f"cannot find the body of {type(network).__name__}: its head takes more than hidden states")
 
 
 def _max_tokens(network: PreTrainedModel) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -79,17 +80,32 @@ class ProbeOptions(AskingOptions):
 
     group: ClassVar = Group.SELECTION
 
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = Field(
         "float32",
-        description="Precision of the model; softmax and sums stay in float32.",
+        description="Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
         json_schema_extra=Group.MODEL.mark,
+    )
+    tokenizer: str | None = Field(
+        None,
+        description="Name or folder of another tokenizer than the model's own.",
+        json_schema_extra=LATER | Group.MODEL.mark,
+    )
+    kind: Literal["causal", "masked", "seq2seq"] | None = Field(
+        None,
+        description="What the model is, where its configuration does not tell (a class of your own).",
+        json_schema_extra=LATER | Group.MODEL.mark,
+    )
+    quantize: Literal["4bit", "8bit"] | None = Field(
+        None,
+        description="Quantise the linear layers while loading, by bitsandbytes.",
+        json_schema_extra=LATER | Group.MODEL.mark,
     )
     revision: str | None = Field(
         None, description="Revision of the model on the hub.", json_schema_extra=Group.MODEL.mark
     )
     adapter: str | None = Field(
         None,
-        description="Folder or name of a PEFT adapter to load on top of the model.",
+        description="Folders or names of PEFT adapters to load on top of the model, separated by commas.",
         json_schema_extra=Group.MODEL.mark,
     )
     trust_remote_code: bool = Field(
@@ -141,8 +157,10 @@ class ProbeOptions(AskingOptions):
 
     def loading(self) -> dict[str, Any]:
         """What :func:`fathom.models.loading.load` is to be told."""
-        names = {"dtype", "device", "revision", "adapter", "trust_remote_code", "allow_pickle"}
-        return self.model_dump(include=names)
+        names = {"dtype", "device", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle"}
+        given = self.adapter or ""
+        adapters = (given,) if os.path.isdir(given) else tuple(part for part in given.split(",") if part)
+        return self.model_dump(include=names) | {"adapter": adapters or None}
 
     def open_model(self, name: str) -> Model | ChatServer:
         """The model of that name, or in that folder.
@@ -255,6 +273,13 @@ class StatementOptions(FewShotOptions):
     )
     pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
         "within-word-l2r", description="Masked models: which tokens are masked together with the one scored."
+    )
+    form: Literal["auto", "sentinel", "mask", "split"] = Field(
+        "auto",
+        description="Encoder-decoders: what is read and what is said of it: sentinel (T5: the answer's span), mask "
+        "(BART: the whole statement), split (what follows what stands before the answer); auto takes the first that "
+        "the tokenizer has tokens for.",
+        json_schema_extra=LATER,
     )
     capitalize: bool = Field(
         True,

@@ -24,6 +24,7 @@ from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.seq2seq import Form, resolve_form
 from fathom.scoring.statements import (
     Likelihood,
     Reduction,
@@ -49,11 +50,10 @@ class Probe(ShardedProbe):
     """
 
     def __init__(self, options: StatementOptions, model: Model, queryset: QuerySet) -> None:
-        if model.attention is Attention.SEQ2SEQ:
-            raise BadInput("the statement probe needs a causal or a masked model; this one is an encoder-decoder")
         super().__init__(options, model, queryset)
         self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
+        self.form = self._form()
         self.ways = [Way(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         self._check_templates()
@@ -63,6 +63,21 @@ class Probe(ShardedProbe):
     @cached_property
     def _searcher(self) -> Searcher:
         return Searcher(self.options, self.model, self.bos, self.ways, self.budget)
+
+    def _form(self) -> Form:
+        """How statements are put to an encoder-decoder; :raises BadInput: asked of another, or not to be had."""
+        if self.model.attention is Attention.SEQ2SEQ:
+            if self.options.perplexity:
+                raise BadInput("--perplexity: an encoder-decoder says answers, it has no likelihood of a whole text")
+            return resolve_form(self.model.tokenizer, self.options.form)
+        if self.options.form != "auto":
+            raise BadInput(f"--form {self.options.form}: for encoder-decoders; this model is {self.model.attention}")
+        return Form.SPLIT
+
+    def resolved(self) -> Facts:
+        """Of an encoder-decoder also the form."""
+        is_pair = self.model.attention is Attention.SEQ2SEQ
+        return {**super().resolved(), **({"form": str(self.form)} if is_pair else {})}
 
     def circumstances(self) -> Facts:
         """Also what was run, and how."""
@@ -133,7 +148,8 @@ class Probe(ShardedProbe):
     def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Every candidate of every query; for each query one answer per scoring."""
         prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
-        statements = score_statements(self.model, prompts, self.bos, Pll(self.options.pll), self.budget)
+        pll = Pll(self.options.pll)
+        statements = score_statements(self.model, prompts, self.bos, pll, self.budget, self.form)
         self._noted["statements"] += sum(item.log_probs is not None for item in statements)
         answers = {}
         for number, query in enumerate(queries):

@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 
 from fathom.data.templates import Prompt
 from fathom.models.base import Attention, Model
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
+from fathom.scoring.seq2seq import Form, as_pair, seq2seq_log_probs
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 
 
 class Score(StrEnum):
     """Which tokens count.
 
-    ``full``: all of the statement. ``conditional``: causal models from the answer's first token to the end, given what
-    stands before; masked models the answer's tokens, given the rest. ``answer``: the answer's tokens alone; a causal
-    model does not see a subject that stands behind them.
+    ``full``: all of the statement (of what an encoder-decoder says, which may be the answer alone). ``conditional``:
+    causal models and encoder-decoders from the answer's first token to the end, given what stands before; masked
+    models the answer's tokens, given the rest. ``answer``: the answer's tokens alone; a causal model does not see a
+    subject that stands behind them.
     """
 
     FULL = "full"
@@ -57,7 +60,7 @@ def counted_tokens(tokens: Tokens, score: Score, attention: Attention) -> NDArra
     answer: NDArray[np.bool_] = tokens.roles == Role.ANSWER
     if score is Score.FULL:
         return scored
-    if score is Score.CONDITIONAL and attention is Attention.CAUSAL:
+    if score is Score.CONDITIONAL and attention is not Attention.BIDIRECTIONAL:
         return scored & np.logical_or.accumulate(answer)
     return scored & answer
 
@@ -92,18 +95,29 @@ class Scored(NamedTuple):
 
 
 def score_statements(
-    model: Model, prompts: Sequence[Prompt], bos: int | None, pll: Pll, budget: Budget
+    model: Model, prompts: Sequence[Prompt], bos: int | None, pll: Pll, budget: Budget, form: Form = Form.SPLIT
 ) -> list[Scored]:
     """Tokenise statements and score those that fit the model's window.
 
     :param bos: what causal models are shown first.
     :param pll: concerns masked models alone.
+    :param form: concerns encoder-decoders alone.
     """
+    if isinstance(model, EncoderDecoder):
+        return _score_pairs(model, prompts, budget, form)
     statements = encode_statements(model, prompts, bos) if prompts else []
     fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
     runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
     found = iter(statement_log_probs(model, runnable, pll, budget))
     return [Scored(tokens, next(found) if fit else None) for tokens, fit in zip(statements, fits, strict=True)]
+
+
+def _score_pairs(model: EncoderDecoder, prompts: Sequence[Prompt], budget: Budget, form: Form) -> list[Scored]:
+    pairs = [as_pair(model.tokenizer, tokens, form) for tokens in encode_masked(model.tokenizer, prompts)]
+    longest = [max(len(pair.source), len(pair.target.ids)) for pair in pairs]
+    fits = [length <= (model.max_tokens or length) for length in longest]
+    found = iter(seq2seq_log_probs(model, [pair for pair, fit in zip(pairs, fits, strict=True) if fit], budget))
+    return [Scored(pair.target, next(found) if fit else None) for pair, fit in zip(pairs, fits, strict=True)]
 
 
 class Likelihood(NamedTuple):

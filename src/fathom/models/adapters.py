@@ -1,0 +1,120 @@
+"""PEFT adapters: folders that hold what was learnt on top of a model, and name that model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import find_adapter_config_file
+
+from fathom.errors import BadInput, MissingExtra
+from fathom.models.hub import check_folder
+from fathom.reading import Faults, read_json
+
+CONFIGURATION = "adapter_config.json"
+TOKENIZER = "tokenizer_config.json"
+
+
+def base_of(name: str, revision: str | None) -> str | None:
+    """The model that the adapter *name* was learnt on; None where *name* is no adapter.
+
+    :raises BadInput: an adapter that does not say.
+    """
+    if os.path.isfile(os.path.join(name, "config.json")):
+        return None
+    try:
+        file = find_adapter_config_file(name, revision=revision)
+    except Exception:  # not found, not reached, no name: whoever loads the model says what is wrong with it
+        return None
+    if file is None:
+        return None
+    faults = Faults()
+    content = read_json(Path(file), faults)
+    faults.stop_if_any()
+    base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+    if not base:
+        raise BadInput(f"'{name}' is an adapter that does not name its model: --model MODEL --adapter {name}")
+    return str(base)
+
+
+def check_base(base: str, adapter: str) -> None:
+    """:raises BadInput: the *base* that *adapter* names is a folder of another machine."""
+    if os.path.isabs(base) and not os.path.isdir(base):
+        raise BadInput(
+            f"'{adapter}' is an adapter of the model '{base}', which is not here: "
+            f"--model FOLDER_OF_THAT_MODEL --adapter {adapter}"
+        )
+
+
+def has_tokenizer(adapter: str) -> bool:
+    """Whether the adapter's folder brings a tokenizer of its own, with added tokens perhaps."""
+    return os.path.isfile(os.path.join(adapter, TOKENIZER))
+
+
+def with_adapters(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[str]
+) -> PreTrainedModel:
+    """The network with each adapter merged into what it changes, one after the other.
+
+    :raises BadInput: one cannot be loaded, or learns prompts instead of changing layers.
+    :raises MissingExtra: peft is not installed.
+    """
+    for number, adapter in enumerate(adapters):
+        network = _with_adapter(network, tokenizer, adapter, merge=number + 1 < len(adapters))
+    return network
+
+
+def _with_adapter(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str, *, merge: bool
+) -> PreTrainedModel:
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise MissingExtra("peft", "peft") from error
+    check_folder(Path(adapter))
+    _make_room(network, tokenizer, adapter)
+    try:
+        adapted = PeftModel.from_pretrained(network, adapter)
+    except Exception as error:  # whatever a stranger's file makes the library raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        said = lines[0] if len(lines) == 1 or not lines[0].endswith(":") else f"{lines[0]} {lines[1]}"
+        raise BadInput(f"cannot load the adapter '{adapter}': {said}") from error
+    if adapted.active_peft_config.is_prompt_learning:
+        raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
+    # What several adapters change is added up by merging all but the last, which stays beside the weights.
+    plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()
+    return plain
+
+
+def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str) -> None:
+    """Give the network as many embeddings as the adapter holds: it was learnt with added tokens.
+
+    :raises BadInput: its tokenizer has tokens that neither it nor the model has an embedding for.
+    """
+    rows, wanted = network.get_input_embeddings().weight.shape[0], _embeddings_of(adapter)
+    if wanted is not None and wanted != rows:
+        network.resize_token_embeddings(wanted, mean_resizing=False)  # filled by the adapter's own
+    elif len(tokenizer) > rows and has_tokenizer(adapter):
+        raise BadInput(
+            f"the adapter '{adapter}' brings a tokenizer of {len(tokenizer):,} tokens, its model has {rows:,} "
+            "embeddings, and the adapter holds none for the others: save it with save_embedding_layers=True"
+        )
+
+
+def _embeddings_of(adapter: str) -> int | None:
+    """How many input embeddings the adapter's file holds, None where it holds none."""
+    file = os.path.join(adapter, "adapter_model.safetensors")
+    if not os.path.isfile(file):
+        return None
+    try:
+        with safe_open(file, framework="pt") as content:
+            shapes: dict[str, Any] = {key: content.get_slice(key).get_shape() for key in content.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError):
+        return None  # peft says what is wrong with it
+    names = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "shared.weight")
+    rows = [shape[0] for key, shape in shapes.items() if key.endswith(names) and "lora" not in key]
+    return int(rows[0]) if rows else None

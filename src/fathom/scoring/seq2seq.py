@@ -1,0 +1,185 @@
+"""Statements in two parts for encoder-decoders: what is read, and what is said of it.
+
+A statement is tokenised as a whole, as everywhere; its answer's tokens are then cut out. Three forms:
+
+- ``sentinel``: T5's span corruption (Raffel et al. 2020, section 3.1.4). Read: the statement with ``<extra_id_0>`` for
+  the answer. Said: ``<extra_id_0>``, the answer, ``<extra_id_1>``, so that an answer is scored with its end.
+- ``mask``: BART's text infilling (Lewis et al. 2020, section 2.2). Read: the statement with one mask for the answer,
+  however long it is. Said: the whole statement.
+- ``split``: a prompt and its continuation, as models are tuned for tasks. Read: what stands before the answer. Said:
+  the answer and the rest.
+
+A token's score is log p(token | source, target tokens before it), in nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, device
+from transformers import PreTrainedTokenizerBase
+
+from fathom.errors import BadInput
+from fathom.scoring.memory import Budget
+from fathom.scoring.tokens import Role, Tokens
+
+HEADS_SHARE = 8
+"""A pass holds one part in so many of the token budget: every target token has a row over the whole vocabulary."""
+
+
+class Form(StrEnum):
+    """How a statement is put to an encoder-decoder: see the head of this module."""
+
+    SENTINEL = "sentinel"
+    MASK = "mask"
+    SPLIT = "split"
+
+
+class Pair(NamedTuple):
+    """A statement in two parts.
+
+    :param target: only what is no special token is scored.
+    """
+
+    source: tuple[int, ...]
+    target: Tokens
+
+
+class Reads(Protocol):
+    """What is needed of an encoder-decoder, see :class:`fathom.models.encoder_decoder.EncoderDecoder`."""
+
+    device: device
+
+    def encode(self, sources: Tensor, read: Tensor) -> Tensor: ...
+
+    def decode(self, states: Tensor, read: Tensor, targets: Tensor) -> Tensor: ...
+
+
+def resolve_form(tokenizer: PreTrainedTokenizerBase, wanted: str) -> Form:
+    """:param wanted: a form, or "auto": sentinels where the tokenizer has them, else a mask, else split.
+    :raises BadInput: a form for which the tokenizer lacks the token.
+    """
+    can = {
+        Form.SENTINEL: _sentinel(tokenizer, 0) is not None,
+        Form.MASK: tokenizer.mask_token_id is not None,
+        Form.SPLIT: True,
+    }
+    if wanted == "auto":
+        return next(form for form, able in can.items() if able)
+    if not can[Form(wanted)]:
+        usable = ", ".join(form for form, able in can.items() if able)
+        raise BadInput(f"--form {wanted}: the tokenizer has no such token; use {usable}")
+    return Form(wanted)
+
+
+def _sentinel(tokenizer: PreTrainedTokenizerBase, number: int) -> int | None:
+    found = tokenizer.convert_tokens_to_ids(f"<extra_id_{number}>")
+    return None if found is None or found == tokenizer.unk_token_id else int(found)
+
+
+def as_pair(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, form: Form) -> Pair:
+    """:param tokens: of the whole statement, the tokenizer's own special tokens around it.
+    :raises BadInput: a statement without an answer, which has nothing to be said.
+    """
+    spans = _runs(tokens.roles == Role.ANSWER)
+    if not spans:
+        raise BadInput("an encoder-decoder says an answer, and here is none: --perplexity cannot be had of it")
+    if form is Form.SPLIT:
+        return _split(tokens, spans[0][0])
+    signs = _signs(tokenizer, len(spans), form)
+    source: list[int] = []
+    before = 0
+    for (start, stop), sign in zip(spans, signs, strict=False):
+        source += [*tokens.ids[before:start].tolist(), sign]
+        before = stop
+    source += tokens.ids[before:].tolist()
+    return Pair(tuple(source), tokens if form is Form.MASK else _spans(tokens, spans, signs))
+
+
+def _signs(tokenizer: PreTrainedTokenizerBase, spans: int, form: Form) -> list[int]:
+    """What stands for each span in the source; of sentinels one more, which closes the target."""
+    if form is Form.MASK:
+        return [int(tokenizer.mask_token_id)] * spans
+    found = [_sentinel(tokenizer, number) for number in range(spans + 1)]
+    signs = [sign for sign in found if sign is not None]
+    if len(signs) < len(found):
+        raise BadInput(f"the answer stands in {spans} places of a statement, the tokenizer has too few sentinels")
+    return signs
+
+
+def _split(tokens: Tokens, start: int) -> Pair:
+    ends = np.flatnonzero(tokens.roles != Role.SPECIAL)[-1] + 1
+    source = np.append(tokens.ids[:start], tokens.ids[ends:])  # closed as the tokenizer closes any text
+    said = Tokens(tokens.ids[start:], tokens.roles[start:], tokens.words[start:], tokens.mixed)
+    return Pair(tuple(source.tolist()), said)
+
+
+def _spans(tokens: Tokens, spans: Sequence[tuple[int, int]], signs: Sequence[int]) -> Tokens:
+    """Sentinel, answer, sentinel, …; the first says nothing, those behind an answer say that it is at its end."""
+    ids, roles, words = [signs[0]], [int(Role.SPECIAL)], [-1]
+    for (start, stop), sign in zip(spans, signs[1:], strict=True):
+        ids += [*tokens.ids[start:stop].tolist(), sign]
+        roles += [*tokens.roles[start:stop].tolist(), int(Role.TEMPLATE)]
+        words += [*tokens.words[start:stop].tolist(), -1]
+    as_ids, as_roles, as_words = (np.array(column, dtype=np.int64) for column in (ids, roles, words))
+    return Tokens(as_ids, as_roles, as_words, tokens.mixed)
+
+
+def _runs(wanted: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """(start, stop) of each run of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+def seq2seq_log_probs(model: Reads, pairs: Sequence[Pair], budget: Budget) -> list[NDArray[np.float32]]:
+    """log p of every token of every target, in nats. Each distinct pair is run once, a source once per pass.
+
+    :returns: for each pair float32 of its target's length.
+    """
+    keys = [(pair.source, tuple(pair.target.ids.tolist())) for pair in pairs]
+    distinct = sorted(dict.fromkeys(keys), key=lambda key: (len(key[0]), key))
+    found: dict[object, NDArray[np.float32]] = {}
+
+    def pack(start: int) -> tuple[slice, int]:
+        stop, widest = start, 0
+        while stop < len(distinct):
+            widest = max(widest, len(distinct[stop][1]))
+            # Sources stand in the order of their lengths, so the last of them is the longest.
+            wide = max(HEADS_SHARE * widest, len(distinct[stop][0]))
+            if stop > start and (stop + 1 - start) * wide > budget.tokens:
+                break
+            stop += 1
+        return slice(start, stop), stop
+
+    def run(some: slice) -> list[NDArray[np.float32]]:
+        return _run(model, distinct[some])
+
+    for some, scores in budget.batches(len(distinct), pack, run):
+        found.update(zip(distinct[some], scores, strict=True))
+    return [found[key] for key in keys]
+
+
+def _run(model: Reads, keys: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[NDArray[np.float32]]:
+    sources = list(dict.fromkeys(source for source, _ in keys))
+    row = [sources.index(source) for source, _ in keys]
+    with torch.inference_mode():
+        read_ids, read = _padded(sources, model.device)
+        said, _ = _padded([target for _, target in keys], model.device)
+        states = model.encode(read_ids, read)
+        log_probs = model.decode(states[row], read[row], said)
+        scores = log_probs.gather(2, said[:, :, None])[:, :, 0].cpu().numpy()
+    return [own[: len(target)] for own, (_, target) in zip(scores, keys, strict=True)]
+
+
+def _padded(rows: Sequence[Sequence[int]], where: device) -> tuple[Tensor, Tensor]:
+    """Ids, zero behind each row's end, and which of them count, both of shape (rows, longest)."""
+    ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    counts = np.zeros(ids.shape, dtype=bool)
+    for own, count, values in zip(ids, counts, rows, strict=True):
+        own[: len(values)], count[: len(values)] = values, True
+    return torch.from_numpy(ids).to(where), torch.from_numpy(counts).to(where)

@@ -1,0 +1,136 @@
+"""Encoder-decoders: what is read and what is said of a statement, against the models' own loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from fathom.data.templates import Prompt, Span
+from fathom.errors import BadInput
+from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.loading import wrap
+from fathom.scoring.masked import Pll
+from fathom.scoring.memory import Budget
+from fathom.scoring.seq2seq import Form, as_pair, resolve_form
+from fathom.scoring.statements import Score, counted_tokens, score_statements
+from fathom.scoring.tokens import encode_masked
+from tests.conftest import build
+
+WORDS = ["<pad>", "</s>", "<mask>", "<unk>", "<extra_id_0>", "<extra_id_1>", "<extra_id_2>", *"abcdefghij"]
+ID = {word: number for number, word in enumerate(WORDS)}
+SHAPES = {
+    "T5ForConditionalGeneration": {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2},
+    "BartForConditionalGeneration": {
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 16,
+        "decoder_ffn_dim": 16,
+        "max_position_embeddings": 32,
+    },
+}
+
+
+def tokenizer() -> PreTrainedTokenizerBase:
+    """Letters are tokens; every text ends with </s>."""
+    backend = Tokenizer(WordLevel(ID, unk_token="<unk>"))
+    backend.pre_tokenizer = WhitespaceSplit()
+    backend.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", ID["</s>"])])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="</s>", pad_token="<pad>", mask_token="<mask>", unk_token="<unk>"
+    )
+
+
+def network(kind: str) -> PreTrainedModel:
+    special = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "bos_token_id": 0}
+    return build(kind, vocab_size=len(WORDS), **special, **SHAPES[kind])
+
+
+def prompt(text: str, *answers: tuple[int, int]) -> Prompt:
+    return Prompt(text, (), tuple(Span(*answer) for answer in answers))
+
+
+def ids(text: str) -> list[int]:
+    return [ID[word] for word in text.split()]
+
+
+@pytest.mark.parametrize(
+    ("form", "source", "target", "counted"),
+    [
+        # "a b [c d] e": the answer is "c d".
+        (Form.SENTINEL, "a b <extra_id_0> e </s>", "<extra_id_0> c d <extra_id_1>", "c d <extra_id_1>"),
+        (Form.MASK, "a b <mask> e </s>", "a b c d e </s>", "a b c d e"),
+        (Form.SPLIT, "a b </s>", "c d e </s>", "c d e"),
+    ],
+)
+def test_a_statement_in_two_parts(form: Form, source: str, target: str, counted: str) -> None:
+    [tokens] = encode_masked(tokenizer(), [prompt("a b c d e", (4, 7))])
+    pair = as_pair(tokenizer(), tokens, form)
+    assert list(pair.source) == ids(source)
+    assert pair.target.ids.tolist() == ids(target)
+    assert pair.target.ids[counted_tokens(pair.target, Score.FULL, EncoderDecoder.attention)].tolist() == ids(counted)
+    answer = pair.target.ids[counted_tokens(pair.target, Score.ANSWER, EncoderDecoder.attention)]
+    assert answer.tolist() == ids("c d")
+
+
+def test_several_places_of_the_answer() -> None:
+    [tokens] = encode_masked(tokenizer(), [prompt("c a c", (0, 1), (4, 5))])
+    pair = as_pair(tokenizer(), tokens, Form.SENTINEL)
+    assert list(pair.source) == ids("<extra_id_0> a <extra_id_1> </s>")
+    assert pair.target.ids.tolist() == ids("<extra_id_0> c <extra_id_1> c <extra_id_2>")
+    [four] = encode_masked(tokenizer(), [prompt("c a c a c a c", (0, 1), (4, 5), (8, 9), (12, 13))])
+    with pytest.raises(BadInput, match="4 places of a statement, the tokenizer has too few sentinels"):
+        as_pair(tokenizer(), four, Form.SENTINEL)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("form", Form)
+def test_scores_are_the_models_own_loss(kind: str, form: Form) -> None:
+    """The reference: what the model, asked as in its training, says of each label."""
+    own = network(kind)
+    model = wrap(own, tokenizer())
+    assert isinstance(model, EncoderDecoder)
+    prompts = [prompt(f"a b {answer} e {end}", (4, 4 + len(answer))) for answer in ("c", "d f", "g") for end in "hi"]
+    scored = score_statements(model, prompts, None, Pll.ORIGINAL, Budget(64, model.device), form)
+    for one, tokens in zip(scored, encode_masked(tokenizer(), prompts), strict=True):
+        pair = as_pair(tokenizer(), tokens, form)
+        labels = torch.tensor([pair.target.ids.tolist()])
+        with torch.no_grad():
+            logits = own(input_ids=torch.tensor([pair.source]), labels=labels).logits[0]
+        expected = torch.log_softmax(logits, dim=-1).gather(1, labels[0, :, None])[:, 0]
+        assert one.log_probs is not None
+        np.testing.assert_allclose(one.log_probs, expected.numpy(), atol=1e-5)
+
+
+def test_the_form_is_what_the_tokenizer_can(tmp_path: Path) -> None:
+    assert resolve_form(tokenizer(), "auto") is Form.SENTINEL
+    bare = tokenizer()
+    bare.mask_token = None
+    with pytest.raises(BadInput, match="--form mask: the tokenizer has no such token; use sentinel, split"):
+        resolve_form(bare, "mask")
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"), [("T5ForConditionalGeneration", "sentinel"), ("BartForConditionalGeneration", "mask")]
+)
+def test_the_statement_probe(kind: str, form: str, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]) -> None:
+    own = network(kind)
+    own.save_pretrained(tmp_path / "model")
+    tokenizer().save_pretrained(tmp_path / "model")
+    asked = ("probe", "statement", "--model", tmp_path / "model", "--data", "geography", "--limit", "4")
+    code, _, err = fathom(*asked, "--form", form, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert '"form": "' + form in (tmp_path / "run" / "manifest.json").read_text()
+    code, _, err = fathom(*asked, "--perplexity", "--out", tmp_path / "other")
+    assert (code, "--perplexity: an encoder-decoder" in err) == (2, True)
