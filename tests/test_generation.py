@@ -499,7 +499,7 @@ def test_what_cannot_be_asked_is_kept_with_its_reason(tmp_path):
 def test_masked_models_do_not_write():
     model = ScriptedModel(WORDS, SAYS)
     model.attention = Attention.BIDIRECTIONAL
-    with pytest.raises(BadInput, match="needs a causal model; this one is bidirectional"):
+    with pytest.raises(BadInput, match="needs a model that writes; this one is bidirectional"):
         Probe(GenerationOptions(), model, cities())
 
 

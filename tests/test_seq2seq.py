@@ -20,7 +20,8 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.loading import wrap
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.seq2seq import Form, as_pair, resolve_form
+from fathom.scoring.seq2seq import Form, as_pair, resolve_form, rows_at_answer, stand_in
+from fathom.scoring.slots import Masks, Names, Pooling, Way, encode_slots, pair_scores
 from fathom.scoring.statements import Score, counted_tokens, score_statements
 from fathom.scoring.tokens import encode_masked
 from tests.conftest import build
@@ -134,3 +135,61 @@ def test_the_statement_probe(kind: str, form: str, tmp_path: Path, fathom: Calla
     assert '"form": "' + form in (tmp_path / "run" / "manifest.json").read_text()
     code, _, err = fathom(*asked, "--perplexity", "--out", tmp_path / "other")
     assert (code, "--perplexity: an encoder-decoder" in err) == (2, True)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("form", [Form.SENTINEL, Form.MASK])
+def test_a_candidate_in_a_slot(kind: str, form: Form) -> None:
+    """The cloze probe's score: the mean of what the statement probe says of the answer's tokens."""
+    model = wrap(network(kind), tokenizer())
+    assert isinstance(model, EncoderDecoder)
+    budget = Budget(64, model.device)
+    names = Names([ids("c"), ids("d f"), ids("g h i")])
+    sign = stand_in(model.tokenizer, form)
+    slots = encode_slots(model.tokenizer, [prompt(f"a b {sign} e", (4, 4 + len(sign)))], sign=sign)
+    ways = [Way(Masks.SEVERAL, pooling) for pooling in Pooling]
+    [slot] = [slot for slot in slots if slot is not None]
+    found = pair_scores(model, [slot], names, ways, budget, form)[:, 0]
+    texts = [prompt(f"a b {answer} e", (4, 4 + len(answer))) for answer in ("c", "d f", "g h i")]
+    for place, one in enumerate(score_statements(model, texts, None, Pll.ORIGINAL, budget, form)):
+        assert one.log_probs is not None
+        own = one.log_probs[counted_tokens(one.tokens, Score.ANSWER, model.attention)]
+        np.testing.assert_allclose(found[:, place], [own.mean(), own.max(), own[0]], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("form", Form)
+def test_the_first_token_in_the_answers_place(kind: str, form: Form) -> None:
+    """The vocabulary probe's row gives each token what the statement probe gives it as an answer."""
+    model = wrap(network(kind), tokenizer())
+    assert isinstance(model, EncoderDecoder)
+    budget = Budget(64, model.device)
+    sign = stand_in(model.tokenizer, form)
+    asked = [prompt(f"{first} b {sign} e", (4, 4 + len(sign))) for first in "aj"]
+    pairs = [as_pair(model.tokenizer, tokens, form) for tokens in encode_masked(model.tokenizer, asked)]
+    rows = rows_at_answer(model, pairs, budget)
+    for row, first in zip(rows, "aj", strict=True):
+        texts = [prompt(f"{first} b {answer} e", (4, 5)) for answer in "cdf"]
+        for answer, one in zip("cdf", score_statements(model, texts, None, Pll.ORIGINAL, budget, form), strict=True):
+            assert one.log_probs is not None
+            own = one.log_probs[counted_tokens(one.tokens, Score.ANSWER, model.attention)]
+            assert float(row[ID[answer]]) == pytest.approx(float(own[0]), abs=1e-5)
+
+
+def test_greedy_replies_are_generates_own() -> None:
+    own = network("T5ForConditionalGeneration")
+    model = wrap(own, tokenizer())
+    [reply, other] = model.generate(["a b c", "d"], 5)
+    written = own.generate(torch.tensor([ids("a b c </s>")]), max_new_tokens=5, do_sample=False)[0]
+    assert reply.text == tokenizer().decode(written, skip_special_tokens=True)
+    assert reply.fault is None
+    assert other == model.generate(["d"], 5)[0]
+
+
+@pytest.mark.parametrize("probe", ["vocabulary", "cloze", "generation"])
+def test_other_probes(probe: str, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]) -> None:
+    network("T5ForConditionalGeneration").save_pretrained(tmp_path / "model")
+    tokenizer().save_pretrained(tmp_path / "model")
+    asked = ("probe", probe, "--model", tmp_path / "model", "--data", "geography", "--limit", "4")
+    code, _, err = fathom(*asked, "--out", tmp_path / "run")
+    assert code == 0, err

@@ -124,7 +124,11 @@ class EncoderDecoder:
         raise self._unable()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        raise self._unable()
+        """The states that it is asked for are rows of :meth:`decode`, and log-probabilities are logits.
+
+        :param hidden: shape (m, vocabulary).
+        """
+        return hidden
 
     def _unable(self) -> BadInput:
         return BadInput(f"'{self.identity.name}' is an encoder-decoder: use the statement or the generation probe")

@@ -12,6 +12,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.options import ProbeOptions
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Asked, Columns
+from fathom.scoring.seq2seq import Form
 from fathom.store.predictions import Scoring
 
 Facts = dict[str, Any]
@@ -90,6 +91,8 @@ class ShardedProbe:
     scorings: tuple[Scoring, ...]
     bos: int | None = None
     """The token that a causal model is shown first; None for none."""
+    form: Form = Form.SPLIT
+    """How a text is put to an encoder-decoder; a probe that has it write lets it read what stands before."""
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
@@ -120,11 +123,13 @@ class ShardedProbe:
         """See :meth:`Probe.prepare`: nothing, unless a subclass makes something."""
 
     def resolved(self) -> Facts:
-        """The kind of the model, and what a causal one is shown first."""
+        """The kind of the model, what a causal one is shown first, and the form in which an encoder-decoder reads."""
         found: Facts = {"attention": str(self.model.attention)}
         if self.model.attention is Attention.CAUSAL:
             bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
             found["bos_token"] = bos
+        if self.model.attention is Attention.SEQ2SEQ:
+            found["form"] = str(self.form)
         return found
 
     def circumstances(self) -> Facts:

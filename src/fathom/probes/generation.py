@@ -43,14 +43,15 @@ class Probe(ShardedProbe):
     scorings = (Scoring("f1", "credit"),)
 
     def __init__(self, options: GenerationOptions, model: Model, queryset: QuerySet) -> None:
-        if model.attention is not Attention.CAUSAL:
+        if model.attention is Attention.BIDIRECTIONAL:
             raise BadInput(
-                f"the generation probe needs a causal model; this one is {model.attention}: use statement or vocabulary"
+                f"the generation probe needs a model that writes; this one is {model.attention}: use statement "
+                "or vocabulary"
             )
         refuse(queryset.without_subjects("generation"))
         super().__init__(options, model, queryset)
         self.options = options
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
         by_relation = queryset.by_relation()
         self.own = _own_questions(options.questions, list(by_relation))
         built_in = {relation: queryset.relations[relation].questions for relation in by_relation}

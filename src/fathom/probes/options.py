@@ -28,6 +28,13 @@ ALREADY_LOADED = "{}: the model is loaded already; give its name or folder to ha
 DIRECTIONS = "Of a knowledge graph: ask (head, relation, ?), (?, relation, tail), or both; --limit then counts triples."
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
+FormName = Literal["auto", "sentinel", "mask", "split"]
+FORM = (
+    "Encoder-decoders: what is read and what is said of it: sentinel (T5: the answer's span), mask (BART: the whole "
+    "statement), split (what follows what stands before the answer); auto takes the first that the tokenizer has "
+    "tokens for."
+)
+
 
 class AskingOptions(BaseModel):
     """What everything that asks can be told: which part of the data, where, and from what seed."""
@@ -274,13 +281,7 @@ class StatementOptions(FewShotOptions):
     pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
         "within-word-l2r", description="Masked models: which tokens are masked together with the one scored."
     )
-    form: Literal["auto", "sentinel", "mask", "split"] = Field(
-        "auto",
-        description="Encoder-decoders: what is read and what is said of it: sentinel (T5: the answer's span), mask "
-        "(BART: the whole statement), split (what follows what stands before the answer); auto takes the first that "
-        "the tokenizer has tokens for.",
-        json_schema_extra=LATER,
-    )
+    form: FormName = Field("auto", description=FORM, json_schema_extra=LATER)
     capitalize: bool = Field(
         True,
         description="Write the first letter of every statement in upper case.",
@@ -344,6 +345,7 @@ class ClozeOptions(ProbeOptions):
         description="Write the first letter of every sentence in upper case.",
         json_schema_extra=Group.PROMPTS.mark,
     )
+    form: FormName = Field("auto", description=FORM, json_schema_extra=LATER)
     pool: str | None = Field(
         "data",
         description="Which candidates a query is ranked against: data (the answers of all relations together), "

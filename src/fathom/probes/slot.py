@@ -17,10 +17,12 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.options import ClozeOptions
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
+from fathom.scoring.seq2seq import Form, form_for, stand_in
 from fathom.scoring.slots import (
     Masks,
     Names,
@@ -28,6 +30,7 @@ from fathom.scoring.slots import (
     Slot,
     Way,
     encode_slots,
+    pair_scores,
     slot_scores,
     spelled_mask,
     subjects_unknown,
@@ -66,13 +69,19 @@ class SlotProbe(ShardedProbe):
     name = "cloze"
 
     def __init__(self, options: ClozeOptions, model: Model, queryset: QuerySet) -> None:
-        if model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
+        if not self._can_ask(model):
             raise BadInput(
                 f"the {self.name} probe needs a masked model; '{model.identity.name}' is {model.attention}: "
                 + self._instead(options, model)
             )
         super().__init__(options, model, queryset)
         self.options = options
+        self.form = form_for(model, options.form)
+        self.sign = stand_in(model.tokenizer, self.form) if self._says_pairs else str(model.tokenizer.mask_token)
+        if self._says_pairs and self.form is Form.SPLIT:
+            raise BadInput("the cloze probe needs a mask token or <extra_id_0>: use the statement probe")
+        if self._says_pairs and "one" in options.masks:
+            raise BadInput("--masks one: an encoder-decoder says a candidate of any length; use --masks several")
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
         self.scorings = tuple(
             Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
@@ -80,6 +89,15 @@ class SlotProbe(ShardedProbe):
         self._check_sentences()
         self._passes = 0
         self._names = cache(self._tokenised)
+
+    @classmethod
+    def _can_ask(cls, model: Model) -> bool:
+        """Whether the model fills slots."""
+        return model.attention is Attention.BIDIRECTIONAL and model.tokenizer.mask_token_id is not None
+
+    @property
+    def _says_pairs(self) -> bool:
+        return self.model.attention is Attention.SEQ2SEQ
 
     @staticmethod
     def _instead(options: Any, model: Model) -> str:
@@ -180,7 +198,7 @@ class SlotProbe(ShardedProbe):
         """What can be asked, and why the rest cannot."""
         reasons = {query.id: reason for query in queries if (reason := unrankable(query, space)) is not None}
         askable = [query for query in queries if query.id not in reasons]
-        mask = str(self.model.tokenizer.mask_token)
+        mask = self.sign
         prompts = [
             self.queryset.phrasings(query)[number].fill(query.subject, mask, capitalize=self.options.capitalize)
             for query in askable
@@ -204,7 +222,7 @@ class SlotProbe(ShardedProbe):
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
         """:param prompts: one of each query."""
-        return encode_slots(self.model.tokenizer, prompts)
+        return encode_slots(self.model.tokenizer, prompts, sign=self.sign)
 
     def _fault(self, query: Query, slot: Slot, names: Names, space: CandidateSet) -> str | None:
         gold = space.places(query.gold)
@@ -229,6 +247,8 @@ class SlotProbe(ShardedProbe):
     def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
         """:returns: shape (ways, slots, candidates)."""
         self._passes += len(set(slots)) * len(names.masks(self.ways))
+        if isinstance(self.model, EncoderDecoder):
+            return pair_scores(self.model, slots, names, self.ways, self.budget, self.form)
         return slot_scores(self.model, slots, names, self.ways, self.budget)
 
     def _likelihoods(self, asked: Sequence[_AskedSlot], number: int, space: CandidateSet) -> dict[str, Likelihood]:

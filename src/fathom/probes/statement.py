@@ -24,7 +24,7 @@ from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
-from fathom.scoring.seq2seq import Form, resolve_form
+from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
     Likelihood,
     Reduction,
@@ -53,7 +53,9 @@ class Probe(ShardedProbe):
         super().__init__(options, model, queryset)
         self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
-        self.form = self._form()
+        self.form = form_for(model, options.form)
+        if model.attention is Attention.SEQ2SEQ and options.perplexity:
+            raise BadInput("--perplexity: an encoder-decoder says answers, it has no likelihood of a whole text")
         self.ways = [Way(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         self._check_templates()
@@ -63,21 +65,6 @@ class Probe(ShardedProbe):
     @cached_property
     def _searcher(self) -> Searcher:
         return Searcher(self.options, self.model, self.bos, self.ways, self.budget)
-
-    def _form(self) -> Form:
-        """How statements are put to an encoder-decoder; :raises BadInput: asked of another, or not to be had."""
-        if self.model.attention is Attention.SEQ2SEQ:
-            if self.options.perplexity:
-                raise BadInput("--perplexity: an encoder-decoder says answers, it has no likelihood of a whole text")
-            return resolve_form(self.model.tokenizer, self.options.form)
-        if self.options.form != "auto":
-            raise BadInput(f"--form {self.options.form}: for encoder-decoders; this model is {self.model.attention}")
-        return Form.SPLIT
-
-    def resolved(self) -> Facts:
-        """Of an encoder-decoder also the form."""
-        is_pair = self.model.attention is Attention.SEQ2SEQ
-        return {**super().resolved(), **({"form": str(self.form)} if is_pair else {})}
 
     def circumstances(self) -> Facts:
         """Also what was run, and how."""

@@ -20,12 +20,14 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import VocabularyOptions
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
+from fathom.scoring.seq2seq import as_pair, form_for, rows_at_answer, stand_in
 from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
@@ -79,12 +81,11 @@ class Probe(ShardedProbe):
     scorings = (Scoring("token", "nats"),)
 
     def __init__(self, options: VocabularyOptions, model: Model, queryset: QuerySet) -> None:
-        if model.attention is Attention.SEQ2SEQ:
-            raise BadInput("the vocabulary probe needs a causal or a masked model; this one is an encoder-decoder")
         refuse(queryset.without_subjects("vocabulary"))
         super().__init__(options, model, queryset)
         self.options = options
         self.causal = model.attention is Attention.CAUSAL
+        self.form = form_for(model, options.form)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.causal else None
         self._check_templates()
         asks_few_shot = any(shard.template == NO_TEMPLATE for shard in self._shards.values())
@@ -186,7 +187,7 @@ class Probe(ShardedProbe):
 
     def _prompts(self, queries: Sequence[Query], template: int) -> tuple[list[Prompt], list[str | None]]:
         """Each query in words, the answer's place (or the mask in it) marked, and why it cannot be asked."""
-        mask = "" if self.causal else self.model.tokenizer.mask_token
+        mask = self._sign()
         if template != NO_TEMPLATE:
             sentence = self.queryset.relations[queries[0].relation].templates[template]
             return (
@@ -198,7 +199,13 @@ class Probe(ShardedProbe):
         return [_few_shot_prompt(text, mask) for text, _ in questions], [reason for _, reason in questions]
 
     def _spelled_mask(self, prompt: Prompt) -> str | None:
-        return None if self.causal else spelled_mask(prompt, self.model.tokenizer.mask_token)
+        return spelled_mask(prompt, self._sign()) if self._sign() else None
+
+    def _sign(self) -> str:
+        """What stands in the answer's place; nothing where the prompt ends before it."""
+        if self.model.attention is Attention.SEQ2SEQ:
+            return stand_in(self.model.tokenizer, self.form)
+        return "" if self.causal else str(self.model.tokenizer.mask_token)
 
     def _no_gold(self, query: Query, space: CandidateSet, vocabulary: _Vocabulary) -> str | None:
         """Why no answer can be ranked, None where one can."""
@@ -214,6 +221,9 @@ class Probe(ShardedProbe):
             texts = [prompt.text for prompt in prompts]
             return _States(*text_vectors(self.model, texts, self.bos, Pooling.LAST, self.budget))
         encoded = encode_masked(self.model.tokenizer, prompts)
+        if isinstance(self.model, EncoderDecoder):
+            pairs = [as_pair(self.model.tokenizer, tokens, self.form) for tokens in encoded]
+            return _States(rows_at_answer(self.model, pairs, self.budget), [None] * len(pairs))
         mask = self.model.tokenizer.mask_token_id
         places = [int(np.flatnonzero((item.roles == Role.ANSWER) & (item.ids == mask))[0]) for item in encoded]
         window = self.model.max_tokens

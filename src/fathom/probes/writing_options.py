@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fathom.options import CIRCUMSTANCE, Group
-from fathom.probes.options import FewShotOptions, Numbers
+from fathom.options import CIRCUMSTANCE, LATER, Group
+from fathom.probes.options import FORM, FewShotOptions, FormName, Numbers
 
 
 class VocabularyOptions(FewShotOptions):
@@ -22,6 +22,7 @@ class VocabularyOptions(FewShotOptions):
     capitalize: bool = Field(
         True, description="Masked models: write the first letter of every statement in upper case."
     )
+    form: FormName = Field("auto", description=FORM, json_schema_extra=LATER)
 
 
 class GenerationOptions(FewShotOptions):

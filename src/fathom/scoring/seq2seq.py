@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,8 @@ from torch import Tensor, device
 from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
+from fathom.models.base import Attention, Model
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Role, Tokens
 
@@ -50,14 +52,8 @@ class Pair(NamedTuple):
     target: Tokens
 
 
-class Reads(Protocol):
-    """What is needed of an encoder-decoder, see :class:`fathom.models.encoder_decoder.EncoderDecoder`."""
-
-    device: device
-
-    def encode(self, sources: Tensor, read: Tensor) -> Tensor: ...
-
-    def decode(self, states: Tensor, read: Tensor, targets: Tensor) -> Tensor: ...
+_Key = tuple[tuple[int, ...], tuple[int, ...]]
+"""Source and target."""
 
 
 def resolve_form(tokenizer: PreTrainedTokenizerBase, wanted: str) -> Form:
@@ -75,6 +71,18 @@ def resolve_form(tokenizer: PreTrainedTokenizerBase, wanted: str) -> Form:
         usable = ", ".join(form for form, able in can.items() if able)
         raise BadInput(f"--form {wanted}: the tokenizer has no such token; use {usable}")
     return Form(wanted)
+
+
+def form_for(model: Model, wanted: str) -> Form:
+    """:func:`resolve_form` of an encoder-decoder; of other models, which have none, split.
+
+    :raises BadInput: also a form asked of another model.
+    """
+    if model.attention is Attention.SEQ2SEQ:
+        return resolve_form(model.tokenizer, wanted)
+    if wanted != "auto":
+        raise BadInput(f"--form {wanted}: for encoder-decoders; this model is {model.attention}")
+    return Form.SPLIT
 
 
 def _sentinel(tokenizer: PreTrainedTokenizerBase, number: int) -> int | None:
@@ -136,7 +144,7 @@ def _runs(wanted: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
-def seq2seq_log_probs(model: Reads, pairs: Sequence[Pair], budget: Budget) -> list[NDArray[np.float32]]:
+def seq2seq_log_probs(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budget) -> list[NDArray[np.float32]]:
     """log p of every token of every target, in nats. Each distinct pair is run once, a source once per pass.
 
     :returns: for each pair float32 of its target's length.
@@ -164,16 +172,57 @@ def seq2seq_log_probs(model: Reads, pairs: Sequence[Pair], budget: Budget) -> li
     return [found[key] for key in keys]
 
 
-def _run(model: Reads, keys: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[NDArray[np.float32]]:
+def stand_in(tokenizer: PreTrainedTokenizerBase, form: Form) -> str:
+    """A text to put in the answer's place where no answer is meant: what the source shows there, anyhow."""
+    return {Form.SENTINEL: "<extra_id_0>", Form.MASK: str(tokenizer.mask_token), Form.SPLIT: "x"}[form]
+
+
+def rows_at_answer(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budget) -> Tensor:
+    """Log-probabilities over the vocabulary of what is said first in the answer's place.
+
+    :param pairs: with a :func:`stand_in` for the answer.
+    :returns: float32 in nats, shape (pairs, vocabulary).
+    """
+
+    def pack(start: int) -> tuple[slice, int]:
+        stop = start + max(1, budget.tokens // (HEADS_SHARE * max(len(pair.target.ids) for pair in pairs)))
+        return slice(start, stop), stop
+
+    def run(some: slice) -> Tensor:
+        own = pairs[some]
+        log_probs, _ = _decoded(model, [(pair.source, tuple(pair.target.ids.tolist())) for pair in own])
+        at = torch.tensor([int(np.argmax(pair.target.roles == Role.ANSWER)) for pair in own], device=model.device)
+        return log_probs[torch.arange(len(own), device=model.device), at]
+
+    found = [rows for _, rows in budget.batches(len(pairs), pack, run)]
+    return torch.cat(found) if found else torch.empty((0, model.vocabulary_size), device=model.device)
+
+
+def slot_pair(
+    tokenizer: PreTrainedTokenizerBase, before: Sequence[int], name: Sequence[int], after: Sequence[int], form: Form
+) -> Pair:
+    """A candidate's tokens in a slot between others, special ones around them included."""
+    ids = np.array([*before, *name, *after], dtype=np.int64)
+    roles = np.full(len(ids), Role.TEMPLATE, dtype=np.int64)
+    roles[len(before) : len(before) + len(name)] = Role.ANSWER
+    roles[np.isin(ids, tokenizer.all_special_ids) & (roles != Role.ANSWER)] = Role.SPECIAL
+    return as_pair(tokenizer, Tokens(ids, roles, np.full(len(ids), -1, dtype=np.int64), 0), form)
+
+
+def _run(model: EncoderDecoder, keys: Sequence[_Key]) -> list[NDArray[np.float32]]:
+    log_probs, said = _decoded(model, keys)
+    scores = log_probs.gather(2, said[:, :, None])[:, :, 0].cpu().numpy()
+    return [own[: len(target)] for own, (_, target) in zip(scores, keys, strict=True)]
+
+
+def _decoded(model: EncoderDecoder, keys: Sequence[_Key]) -> tuple[Tensor, Tensor]:
+    """Log-probabilities, shape (keys, longest target, vocabulary), and the targets, padded."""
     sources = list(dict.fromkeys(source for source, _ in keys))
     row = [sources.index(source) for source, _ in keys]
     with torch.inference_mode():
         read_ids, read = _padded(sources, model.device)
         said, _ = _padded([target for _, target in keys], model.device)
-        states = model.encode(read_ids, read)
-        log_probs = model.decode(states[row], read[row], said)
-        scores = log_probs.gather(2, said[:, :, None])[:, :, 0].cpu().numpy()
-    return [own[: len(target)] for own, (_, target) in zip(scores, keys, strict=True)]
+        return model.decode(model.encode(read_ids, read)[row], read[row], said), said
 
 
 def _padded(rows: Sequence[Sequence[int]], where: device) -> tuple[Tensor, Tensor]:

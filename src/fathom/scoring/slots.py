@@ -24,9 +24,11 @@ from transformers import PreTrainedTokenizerBase
 
 from fathom.data.templates import Prompt, Span
 from fathom.models.base import Model
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import embed_with
+from fathom.scoring.seq2seq import Form, seq2seq_log_probs, slot_pair
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 
 
@@ -76,17 +78,22 @@ class Slot(NamedTuple):
 
 
 def encode_slots(
-    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], first_learnt: Sequence[int] | None = None
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[Prompt],
+    first_learnt: Sequence[int] | None = None,
+    sign: str | None = None,
 ) -> list[Slot | None]:
     """Each sentence tokenised as a whole, the tokenizer's mask token standing in for every learnt one.
 
-    :param prompts: with the tokenizer's mask token as their answer.
+    :param prompts: with the *sign* as their answer.
     :param first_learnt: of each prompt the id that ``<s1>`` stands for, ``<s2>`` being the next; None where no text
         has learnt tokens. In subjects and answers such signs are text like any other.
+    :param sign: what stands in the slot; None for the tokenizer's mask token.
     :returns: None where the answer is not one token.
     """
+    mask = tokenizer.mask_token_id if sign is None else tokenizer.convert_tokens_to_ids(sign)
     if first_learnt is None:
-        return [_slot(tokenizer, tokens, {}) for tokens in encode_masked(tokenizer, prompts)]
+        return [_slot(mask, tokens, {}) for tokens in encode_masked(tokenizer, prompts)]
     marked = [_with_stand_ins(prompt, str(tokenizer.mask_token)) for prompt in prompts]
     slots: list[Slot | None] = []
     for tokens, (_, numbers), first in zip(
@@ -94,7 +101,7 @@ def encode_slots(
     ):
         stand_ins = np.flatnonzero((tokens.roles == Role.TEMPLATE) & (tokens.ids == tokenizer.mask_token_id)).tolist()
         learnt = {at: first + number - 1 for at, number in zip(stand_ins, numbers, strict=True)}
-        slots.append(_slot(tokenizer, tokens, learnt))
+        slots.append(_slot(mask, tokens, learnt))
     return slots
 
 
@@ -106,9 +113,9 @@ def spelled_mask(prompt: Prompt, mask: str) -> str | None:
     return f"the sentence spells {mask}, which the model takes for a mask" if mask in text else None
 
 
-def _slot(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, learnt: dict[int, int]) -> Slot | None:
+def _slot(mask: int, tokens: Tokens, learnt: dict[int, int]) -> Slot | None:
     """:param learnt: id of the learnt token at each place that has one."""
-    masks = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == tokenizer.mask_token_id)).tolist()
+    masks = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == mask)).tolist()
     ids = tuple(learnt.get(at, id_) for at, id_ in enumerate(tokens.ids.tolist()))
     return Slot(ids[: masks[0]], ids[masks[0] + 1 :]) if len(masks) == 1 else None
 
@@ -218,6 +225,36 @@ def slot_scores(
         in_batches(model, distinct, names, ways, budget, learnt, keep)
     row_of = {slot: row for row, slot in enumerate(distinct)}
     return scores[:, [row_of[slot] for slot in slots]]
+
+
+def pair_scores(
+    model: EncoderDecoder, slots: Sequence[Slot], names: Names, ways: Sequence[Way], budget: Budget, form: Form
+) -> NDArray[np.float32]:
+    """:func:`slot_scores` of an encoder-decoder, which says a candidate's tokens one after the other.
+
+    :param form: what it reads and says, see :mod:`fathom.scoring.seq2seq`.
+    """
+    distinct = list(dict.fromkeys(slots))
+    scores = np.full((len(ways), len(distinct), len(names)), np.nan, dtype=np.float32)
+    asked, pairs = [], []
+    for row, slot in enumerate(distinct):
+        for alike in names.alike.values():
+            for place, tokens in zip(alike.places.tolist(), alike.tokens.tolist(), strict=True):
+                asked.append((row, place))
+                pairs.append(slot_pair(model.tokenizer, slot.before, tokens, slot.after, form))
+    for (row, place), pair, found in zip(asked, pairs, seq2seq_log_probs(model, pairs, budget), strict=True):
+        own = found[pair.target.roles == Role.ANSWER]
+        for number, way in enumerate(ways):
+            scores[number, row, place] = POOLED[way.pooling](own)
+    row_of = {slot: row for row, slot in enumerate(distinct)}
+    return scores[:, [row_of[slot] for slot in slots]]
+
+
+POOLED: dict[Pooling, Callable[[NDArray[np.float32]], np.float32]] = {
+    Pooling.MEAN: np.mean,
+    Pooling.MAX: np.max,
+    Pooling.FIRST: lambda values: values[0],
+}
 
 
 class Told(NamedTuple):
