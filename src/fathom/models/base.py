@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 from torch import Tensor, device
 from transformers import PreTrainedTokenizerBase
 
+from fathom.models.states import States
+
 
 class Attention(StrEnum):
     """Which tokens a position may see: those before it, all, or all of the source (encoder-decoder)."""
@@ -129,6 +131,17 @@ class Model(Protocol):
         """
         ...
 
+    def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
+        """:meth:`hidden` of tokens that follow those of *past*, row by row (causal models for which
+        :meth:`refuses_states` is None).
+
+        :param past: of as many rows; used up, for model libraries change it in place: hand in a copy
+            (:meth:`~fathom.models.states.States.select`). None where nothing stands before.
+        :param vectors: shape (b, n, d); n is 1 behind *past*.
+        :returns: the hidden states, shape (b, n, d), and what is kept of all tokens so far.
+        """
+        ...
+
     def logits(self, hidden: Tensor) -> Tensor:
         """The model's own head.
 
@@ -155,6 +168,10 @@ class Model(Protocol):
 
     def refuses_tree(self) -> str | None:
         """Why :meth:`hidden` cannot be given *visible* (or would not honour it); None where it can."""
+        ...
+
+    def refuses_states(self) -> str | None:
+        """Why :meth:`advance` cannot be used (or would give other numbers); None where it can."""
         ...
 
     def refuses_cache(self) -> str | None:

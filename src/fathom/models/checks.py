@@ -14,6 +14,8 @@ from fathom.models.base import Model
 
 CHECKED_BRANCHES = 32
 """Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
+REFUSED = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError)
+"""What a model raises that cannot do what it is asked."""
 
 
 def token_log_probs(model: Model, ids: list[int]) -> Tensor:
@@ -69,8 +71,8 @@ def check_tree(model: Checked) -> str | None:
             vectors = model.embed(torch.tensor([flat], device=model.device))
             found = _branch_scores(model, model.hidden(vectors, positions, visible), branches, compared)
             unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches, compared)
-    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError) as error:
-        return f"it refuses a custom attention mask ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
+    except REFUSED as error:
+        return f"it refuses a custom attention mask ({type(error).__name__}: {_first_line(error)})"
     off = (found - expected).abs().max().item()
     allowed = 1e-4 + 1e-6 * expected.abs().max().item()
     if model.dtype != torch.float32:
@@ -112,12 +114,41 @@ def check_cache(model: Checked) -> str | None:
             second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
             plain = [token_log_probs(model, [*prefix, *branches[i], 0])[9] for i in (0, 2)]
             found, expected = torch.cat([found, second]), torch.cat([expected, torch.stack(plain)])
-    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, NotImplementedError) as error:
-        return f"it refuses a cache ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
+    except REFUSED as error:
+        return f"it refuses a cache ({type(error).__name__}: {_first_line(error)})"
     off = (found - expected).abs().max().item()
     # In half precision rounding alone makes this much: the branches differ by whole nats.
     allowed = 1e-4 + 1e-6 * expected.abs().max().item() if model.dtype == torch.float32 else 0.25
     return None if off <= allowed else f"a cached tree is off by {off:.1e} nats from the plain path"
+
+
+def check_states(model: Checked) -> str | None:
+    """Run a beginning once, three branches from copies of its state, drop one and go on, and compare with the plain
+    path.
+
+    :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
+    """
+    token = iter((torch.arange(1, 14) * 7919 % model.vocabulary_size).tolist())
+    prefix = [next(token) for _ in range(5)]
+    branches = [[next(token), next(token), next(token)] for _ in range(2)]
+    try:
+        with torch.inference_mode():
+            expected = torch.stack([token_log_probs(model, prefix + branch)[6:] for branch in branches])
+            _, states = model.advance(None, model.embed(torch.tensor([prefix], device=model.device)))
+            found, kept = [], [1, 0, 0]  # branch 1, and branch 0 twice
+            states = states.select(torch.tensor([0, 0, 0], device=model.device))
+            for depth in range(2):
+                ids = torch.tensor([[branches[number][depth]] for number in kept], device=model.device)
+                hidden, states = model.advance(states, model.embed(ids))
+                log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
+                found.append(torch.stack([log_probs[kept.index(i), branches[i][depth + 1]] for i in range(2)]))
+                if depth == 0:
+                    states, kept = states.select(torch.tensor([2, 0], device=model.device)), [0, 1]
+    except (*REFUSED, StopIteration) as error:
+        return f"it keeps no states to go on from ({type(error).__name__}: {_first_line(error)})"
+    off = (torch.stack(found, dim=1) - expected).abs().max().item()
+    allowed = 1e-4 + 1e-6 * expected.abs().max().item() if model.dtype == torch.float32 else 0.25
+    return None if off <= allowed else f"branches from a kept state are off by {off:.1e} nats from the plain path"
 
 
 def _branch_scores(model: Checked, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
@@ -129,3 +160,7 @@ def _branch_scores(model: Checked, hidden: Tensor, branches: list[list[int]], co
     log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")[:100]

@@ -17,6 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.body import embeddings
+from fathom.models.states import States
 
 WHY_NOT = "an encoder-decoder reads its statements in two parts"
 
@@ -103,6 +104,14 @@ class EncoderDecoder:
     def refuses_cache(self) -> str | None:
         """Always."""
         return WHY_NOT
+
+    def refuses_states(self) -> str | None:
+        """Always."""
+        return WHY_NOT
+
+    def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
+        """:raises BadInput: always, as those below."""
+        raise self._unable()
 
     def linear_head(self) -> LinearHead | None:
         """None: its head is run by :meth:`decode` alone."""

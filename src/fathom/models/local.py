@@ -15,9 +15,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.body import embeddings, find_body, replaced_forward, returns_hidden
 from fathom.models.cache import KeyValues
-from fathom.models.checks import check_cache, check_tree
+from fathom.models.checks import check_cache, check_states, check_tree
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
+from fathom.models.states import NAMES, States
 
 
 class LocalModel:
@@ -96,6 +97,22 @@ class LocalModel:
             use_cache=True,
         )[0]
         return hidden, KeyValues.of(memory, known)
+
+    def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
+        """See :meth:`fathom.models.base.Model.advance`."""
+        before = 0 if past is None else past.length
+        rows, length = vectors.shape[0], before + vectors.shape[1]
+        place = torch.arange(before, length, device=vectors.device)
+        inputs = self._inputs(vectors) | {"use_cache": True}
+        if "position_ids" in self._accepts:
+            inputs["position_ids"] = place.expand(rows, -1)
+        if "cache_position" in self._accepts:
+            inputs["cache_position"] = place
+        name = next(name for name in NAMES if name in self._accepts)
+        if past is not None:
+            inputs[name] = past.memory
+        output = self._body(**inputs)
+        return output[0], States(getattr(output, name), rows, length)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.hidden_at`."""
@@ -202,6 +219,14 @@ class LocalModel:
     @cached_property
     def _cache_refusal(self) -> str | None:
         return self.refuses_tree() or check_cache(self)
+
+    def refuses_states(self) -> str | None:
+        """See :meth:`fathom.models.base.Model.refuses_states`."""
+        return self._states_refusal
+
+    @cached_property
+    def _states_refusal(self) -> str | None:
+        return check_states(self)
 
     def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
         """The booleans as what is added to attention scores, one for each kind of layer.

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.generation import generate_greedily
+from fathom.models.states import States
 
 BOS, UNKNOWN, MASK = "<s>", "<unk>", "<mask>"
 
@@ -91,6 +92,14 @@ class ScriptedModel:
     def refuses_tree(self) -> str | None:
         """See :meth:`fathom.models.base.Model.refuses_tree`."""
         return None
+
+    def refuses_states(self) -> str | None:
+        """See :meth:`fathom.models.base.Model.refuses_states`: it keeps none."""
+        return "scripted"
+
+    def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
+        """Never asked for."""
+        raise NotImplementedError
 
     def refuses_cache(self) -> str | None:
         """See :meth:`fathom.models.base.Model.refuses_cache`."""

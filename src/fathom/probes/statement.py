@@ -71,7 +71,8 @@ class Probe(ShardedProbe):
         noted: Facts = {**self._noted, **super().circumstances()}
         if self.model.attention is Attention.CAUSAL:
             refusal = self.model.refuses_tree()
-            noted["engine"] = "token trie" if refusal is None else f"plain batches, because {refusal}"
+            without = "states by level" if self.model.refuses_states() is None else "plain batches"
+            noted["engine"] = "token trie" if refusal is None else f"{without}, because {refusal}"
         return noted
 
     def _answered(self, shard: Shard) -> Answered:

@@ -2,8 +2,9 @@
 
 The statements become a token trie (:mod:`fathom.scoring.trie`). Its inner nodes run in packed blocks under a mask that
 shows each node its ancestors alone; the head is applied to those nodes only, for the tokens of their children only.
-Where a model refuses such a mask, or takes it and returns other numbers (its self-check tells), distinct sequences run
-in plain batches under the model's own mask; heads and soft-maxes are still shared.
+Where a model refuses such a mask, or takes it and returns other numbers (its self-check tells), but keeps states to go
+on from (Mamba, hybrids), the trie runs level by level (:mod:`fathom.scoring.levels`). Else distinct sequences run in
+plain batches under the model's own mask; heads and soft-maxes are still shared.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from fathom.models.base import Model
 from fathom.scoring.head import target_log_probs
+from fathom.scoring.levels import by_states
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.trie import Block, Lookup, Trie, blocks_from, build_trie
@@ -43,6 +45,8 @@ def causal_log_probs(
     with torch.inference_mode():
         if model.refuses_tree() is None:
             scores = _by_packed_blocks(model, trie, budget, vectors)
+        elif model.refuses_states() is None:
+            scores = by_states(model, trie, budget, vectors)
         else:
             scores = _by_plain_batches(model, trie, budget, vectors)
     return [scores[path[path >= 0]] for path in trie.paths]
