@@ -59,9 +59,10 @@ def noted(built, *parts: str) -> None:
         ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", {"animal"}),  # for sure an animal; the rest is open
         ("r:domain [ o:intersectionOf ( :Child [ o:unionOf ( :Human :Robot ) ] ) ]", {"child"}),
         ("r:domain [ o:unionOf ( :Human :Child ) ] , [ o:unionOf ( :Animal :Human ) ]", {"human"}),
-        # Of a human or something outside the list "human" is right, but only "animal" is sure where both are stated.
-        ("r:domain [ o:unionOf ( :Human :Alien ) ]", {"human"}),
+        # Of a human or something outside the list nothing follows: only "animal", which is stated beside it.
         ("r:domain :Animal , [ o:unionOf ( :Human :Alien ) ]", {"animal"}),
+        ("r:domain [ o:unionOf ( :Human :Baby ) ]", {"human"}),  # which has no label, but is a child
+        ("r:domain [ o:unionOf ( :Robot :Baby ) ]", {"robot", "child"}),
         ("r:domain :Animal , [ o:unionOf ( :Human [ o:complementOf :Robot ] ) ]", {"animal"}),
         ("r:domain :Human , [ o:unionOf ( o:Thing :Child ) ]", {"human"}),
         ("s:domainIncludes :Human , :Animal", {"animal"}),  # one of them holds: the wider
@@ -71,7 +72,7 @@ def noted(built, *parts: str) -> None:
     ],
 )
 def test_domains(tmp_path, said, right):
-    schemas = "@prefix s: <https://schema.org/> . @prefix h: <http://schema.org/> ."
+    schemas = "@prefix s: <https://schema.org/> . @prefix h: <http://schema.org/> . :Baby a o:Class; r:subClassOf :Child."
     built = made(tmp_path, f'{schemas} {CLASSES} :p a o:ObjectProperty ; r:label "touches" ; {said} .')
     assert golds(tmp_path, "domain") == {"touches": right}
     (touches,) = built.properties
@@ -89,7 +90,7 @@ def test_domains(tmp_path, said, right):
         ("r:domain :Human , :Robot", False),  # both hold
         ("r:domain [ o:unionOf ( :Human :Animal ) ]", False),  # an animal in any case
         ("r:domain [ o:unionOf ( :Human :Robot ) ]", True),
-        ("r:domain [ o:unionOf ( :Human :Alien ) ]", True),  # of a human, or of something outside the list
+        ("<https://schema.org/domainIncludes> :Human , :Alien", True),  # of a human, or of something outside the list
         ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", False),
         ("<https://schema.org/domainIncludes> :Human , :Robot", True),
     ],
@@ -113,6 +114,46 @@ def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
     (built.out / "ontology/property.json").write_text(json.dumps([entry]))
     several = len(next(query.gold for query in read(built.out).queries if query.relation == "domain")) > 1
     assert len(items(read(built.out), patterns, "rdfs2")[0]) == (0 if several else 1)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ":Alien",  # nothing says that it is a class
+        ":Bare",  # without a label, and wider than "human"
+        ":Old",  # deprecated, and no human
+        "[ o:complementOf :Robot ]",
+        "[ o:unionOf ( :Robot [ o:intersectionOf ( :Child :Robot ) ] ) ]",
+    ],
+)
+def test_a_union_with_a_part_that_is_left_out_has_no_answer(tmp_path, part):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Bare a o:Class . :Human r:subClassOf :Bare . :Old a o:Class ; r:label "old" ; o:deprecated true .
+:p a o:ObjectProperty ; r:label "pats" ; r:range :Robot ; r:domain [ o:unionOf ( :Human {part} ) ] .
+:q a o:ObjectProperty ; r:label "quotes" ; r:range [ o:unionOf ( [ o:complementOf :Robot ] ) ] .""",
+    )
+    assert built.tasks["domain"] == 0
+    assert golds(tmp_path, "range") == {"pats": {"robot"}}
+    also = ", robot" if "Child" in part else ""
+    noted(
+        built,
+        "2 domains or ranges are unions with a part that is left out (it has no name or label, is deprecated or not in "
+        f"the list of classes), so that no other part follows, nor is asked: p (domain: human{also}), q (range: no other",
+    )
+
+
+def test_a_union_whose_list_is_broken_has_no_answer(tmp_path):
+    """Of a list without an end, of one that comes back to itself, and of one with an empty place."""
+    head = "@prefix f: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> ."
+    lists = """_:a f:first :Human . _:b f:first :Human ; f:rest _:c . _:c f:first :Robot ; f:rest _:b .
+_:d f:first :Human ; f:rest _:e . _:e f:rest f:nil . _:f f:first :Human ; f:rest f:nil ."""
+    properties = " ".join(
+        f":{name} a o:ObjectProperty ; r:label '{name}{name}' ; r:domain [ o:unionOf _:{name} ] ." for name in "abdf"
+    )
+    built = made(tmp_path, f"{head} {CLASSES} {lists} {properties}")
+    assert golds(tmp_path, "domain") == {"ff": {"human"}}
+    noted(built, "a (domain: human), b (domain: human, robot), d (domain: human)")
 
 
 def test_unions_of_which_none_is_within_the_other_have_no_one_answer(tmp_path):

@@ -2,7 +2,8 @@
 
 Several ``rdfs:domain`` hold together (rdfs2), a property's own and those of the properties above it (scm-dom2,
 scm-rng2): the finest of them are right. The parts of an ``owl:unionOf``, and all that schema.org includes or Wikidata's
-type constraints name, are alternatives: each is right, but for those within another.
+type constraints name, are alternatives: each is right, but for those within another. A union with a part that is left
+out says nothing: what has the property may be of that part.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ def gather_sides(
     )
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
-    stated = _grouped(_known(domains, {}, home, known, outside))
-    included = _grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside))
+    stated = _whole(_grouped(_known(domains, {}, home, known, outside)), notes)
+    included = _named(_grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside)))
     named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
-    constrained = _grouped(_known(_as_one(constraints), named, home, known, outside))
+    constrained = _named(_grouped(_known(_as_one(constraints), named, home, known, outside)))
     above = {found.label: set(found.superclasses) for found in classes.found}
     answers: dict[Side, tuple[str, ...]] = {}
     one_of: set[Side] = set()
@@ -176,9 +177,31 @@ def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> l
     return [row for row in rows if row.get("whole") not in wide]
 
 
+def _whole(stated: Mapping[Side, Sequence[OneOf]], notes: Notes) -> dict[Side, list[OneOf]]:
+    """Without unions of which a part is left out: from "a human or something else" it does not follow what it is."""
+    lacking = [
+        f"{name_of(property_)} ({side}: {', '.join(filter(None, way)) or 'no other part'})"
+        for (property_, side), ways in stated.items()
+        for way in ways
+        if _ANOTHER in way
+    ]
+    notes.add_all(
+        lacking,
+        "domains or ranges are unions with a part that is left out (it has no name or label, is deprecated or not in the "
+        "list of classes), so that no other part follows, nor is asked",
+    )
+    whole = {side: [way for way in ways if _ANOTHER not in way] for side, ways in stated.items()}
+    return {side: ways for side, ways in whole.items() if ways}
+
+
+def _named(given: Mapping[Side, list[OneOf]]) -> dict[Side, list[OneOf]]:
+    """Without what names no class of the list."""
+    return {side: ways for side, ways in given.items() if any(name != _ANOTHER for way in ways for name in way)}
+
+
 def _as_one(rows: Iterable[Row]) -> list[Row]:
     """Rows whose classes are alternatives: the parts of one union."""
-    return [row | {"whole": ""} for row in rows]
+    return [row | {"whole": "one of"} for row in rows]
 
 
 def _grouped(rows: Iterable[tuple[Side, str, str]]) -> dict[Side, list[OneOf]]:
@@ -209,7 +232,7 @@ def _known(
             name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
             if name is None and row["class"]:
                 outside[label or row["class"]] = None
-            if name is not None or row.get("whole"):
+            if name is not None or "whole" in row:
                 yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name or _ANOTHER
 
 
