@@ -10,7 +10,7 @@ import pytest
 
 from fathom.building.choices import build_choices
 from fathom.building.ontology import Endpoint, Naming, build_ontology
-from fathom.building.ontology.labels import words_in_name
+from fathom.building.ontology.labels import is_code, words_in_name
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.prompts.entailment import items
@@ -72,7 +72,8 @@ def noted(built, *parts: str) -> None:
     ],
 )
 def test_domains(tmp_path, said, right):
-    schemas = "@prefix s: <https://schema.org/> . @prefix h: <http://schema.org/> . :Baby a o:Class; r:subClassOf :Child."
+    schemas = "@prefix s: <https://schema.org/> . @prefix h: <http://schema.org/> ."
+    schemas += " :Baby a o:Class ; r:subClassOf :Child ."
     built = made(tmp_path, f'{schemas} {CLASSES} :p a o:ObjectProperty ; r:label "touches" ; {said} .')
     assert golds(tmp_path, "domain") == {"touches": right}
     (touches,) = built.properties
@@ -139,7 +140,7 @@ def test_a_union_with_a_part_that_is_left_out_has_no_answer(tmp_path, part):
     noted(
         built,
         "2 domains or ranges are unions with a part that is left out (it has no name or label, is deprecated or not in "
-        f"the list of classes), so that no other part follows, nor is asked: p (domain: human{also}), q (range: no other",
+        f"the list of classes), so that no other part follows, nor is asked: p (domain: human{also}), q (range: no ot",
     )
 
 
@@ -364,8 +365,8 @@ def test_definitions_give_super_classes(tmp_path):
 
 
 def test_all_that_a_sampled_thing_is_stated_to_be_is_right(tmp_path):
-    things = "".join(f":x{n} a :Child , :Robot , :Loose , :Bare .\n" for n in range(5))
-    things += "".join(f":y{n} a :Robot .\n" for n in range(40))
+    things = "".join(f":xer{n} a :Child , :Robot , :Loose , :Bare .\n" for n in range(5))
+    things += "".join(f":yak{n} a :Robot .\n" for n in range(40))
     bare = ":Bare a o:Class ; r:subClassOf :Old . :Old a o:Class ; r:label 'old' ."
     built = made(tmp_path, CLASSES + bare + things, instances=2)
     # Two children and two robots (of 45) are drawn; whichever they are, x is all of these and y is a robot alone.
@@ -764,9 +765,114 @@ def test_things_of_disjoint_classes_are_named(tmp_path):
         ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
     )
     built = made(tmp_path, CLASSES + text)
-    said = "1 sampled instances are of two classes that are disjoint: one of these is a wrong answer: Robby ("
+    said = (
+        "1 sampled instances are of two classes that are disjoint, or of one without instances (owl:Nothing): the "
+        "ontology is inconsistent, and one of these is a wrong answer: Robby ("
+    )
     noted(built, f"{said}animal, robot)")
     assert built.tasks["type"] == 2
+
+
+def test_things_of_what_cannot_be_are_named(tmp_path):
+    """Of one class alone: one below two disjoint ones, one disjoint with itself, and one below owl:Nothing."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Animal o:disjointWith :Robot . :Cyborg a o:Class ; r:label "cyborg" ; r:subClassOf :Robot, :Human .
+:Unicorn a o:Class ; r:label "unicorn" ; r:subClassOf o:Nothing . :Pony a o:Class ; r:label "pony" ; r:subClassOf :Unicorn .
+:Cy a :Cyborg . :Po a :Pony . :Ann a :Human .""",
+    )
+    noted(
+        built, "2 sampled instances are of two classes", "wrong answer: Cy (robot, animal), Po (unicorn, owl:Nothing)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "by"),
+    [
+        ("o:Thing r:subClassOf o:Nothing .", "http://www.w3.org/2002/07/owl#Thing"),
+        ("o:Nothing o:equivalentClass o:Thing .", "http://www.w3.org/2002/07/owl#Thing"),
+        ("o:Thing r:subClassOf :All . :All r:subClassOf o:Nothing .", "http://e.org/All"),
+    ],
+)
+def test_everything_that_is_nothing_is_named(tmp_path, said, by):
+    built = made(tmp_path, CLASSES + said)
+    told = "the ontology is inconsistent, and anything follows from it: everything (owl:Thing) is said to be nothing"
+    noted(built, f"{told} (owl:Nothing), such as by {by}")
+    assert "owl#Nothing" not in "\n".join(built.notes)
+    assert golds(tmp_path, "subClassOf") == {"human": {"animal"}, "child": {"human", "animal"}}
+
+
+def test_properties_that_can_hold_of_nothing_are_named(tmp_path):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Animal o:disjointWith :Robot . :None a o:Class ; r:label "none" ; r:subClassOf o:Nothing .
+:p a o:ObjectProperty ; r:label "pats" ; r:domain o:Nothing ; r:range :Human .
+:q a o:ObjectProperty ; r:label "quotes" ; r:domain :Child ; r:range :None ; r:subPropertyOf :r .
+:r a o:ObjectProperty ; r:label "reads" ; r:domain :Robot .
+:s a o:ObjectProperty ; r:label "sees" ; r:domain [ o:unionOf ( :Human :Robot ) ] .""",
+    )
+    noted(
+        built,
+        "3 properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
+        "classes that are disjoint: whatever has them makes the ontology inconsistent: p (domain: owl:Nothing), "
+        "q (domain: animal, robot), q (range: none, owl:Nothing)",
+    )
+
+
+def test_things_of_classes_that_are_left_out_are_counted(tmp_path):
+    """Each once, whichever of its classes are left out; not those that are asked of another class."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Bare a o:Class ; r:subClassOf :Human . :Old a o:Class ; r:label "old" ; o:deprecated true .
+:Twin a o:Class ; r:label "robot" . :All a o:Class ; r:label "all" ; o:equivalentClass o:Thing .
+:ann a :Bare . :bob a :Old , :Bare . :cid a :Twin . :dan a :All . :eve a :Bare , :Robot . :fay a :Old , :Human .
+:gus a :Bare , :Human , :Animal . :hal a :All , :Child . _:nobody a :Bare .""",
+    )
+    assert golds(tmp_path, "type").keys() == {"eve", "fay", "hal"}
+    noted(
+        built,
+        "5 instances are left out, as they are of classes that are left out (without a label, deprecated, labelled as "
+        "another is, or everything), and of no other that is not above these: ",
+    )
+    [note] = [note for note in built.notes if note.startswith("5 instances are left out")]
+    e = "http://e.org/"
+    assert set(note.rpartition(" these: ")[2].split(", ")) == {
+        f"{e}{name} (of {e}{class_})"
+        for name, class_ in {"ann": "Bare", "bob": "Bare", "cid": "Twin", "dan": "All", "gus": "Bare"}.items()
+    }
+
+
+def test_identifiers_are_no_names_of_things(tmp_path):
+    things = """:Q42 a :Human . :GO_0008150 a :Human . :Q5 a :Robot ; r:label "Q5" . :Robot_7 a :Robot , :Child ."""
+    built = made(tmp_path, CLASSES + things)
+    assert golds(tmp_path, "type").keys() == {"Q5", "Robot 7"}
+    said = "2 sampled instances without a label are left out, as the end of their IRI is an identifier and no name: "
+    noted(built, f"{said}http://e.org/")
+    assert all(f"http://e.org/{name}" in "\n".join(built.notes) for name in ("Q42", "GO_0008150"))
+
+
+@pytest.mark.parametrize(
+    ("name", "coded"),
+    [
+        ("Q42", True),
+        ("GO 0008150", True),
+        ("CHEBI:15377", True),
+        ("m.0d05w3", True),
+        ("12345", True),
+        ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", True),
+        ("urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6", True),
+        ("d41d8cd98f00b204e9800998ecf8427e", True),
+        ("UB40", False),
+        ("COVID-19", False),
+        ("Player 03", False),
+        ("1936 Summer Olympics", False),
+        ("東京2020", False),
+        ("x", False),
+        ("UNESCO", False),
+    ],
+)
+def test_codes_and_names(name, coded):
+    assert is_code(name) == coded
 
 
 def test_a_class_that_is_disjoint_with_itself_is_named(tmp_path):

@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 from fathom.building.ontology.closure import (
     EVERYTHING,
-    Disjoint,
+    Clashes,
     class_steps,
     disjoint_classes,
-    disjoint_pair,
     note_inconsistent,
 )
 from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
-from fathom.building.ontology.labels import Naming, best_labels, good_labels, name_of, one_line
+from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import Drawn, Progress, Source, query_text, rows_of
+from fathom.building.ontology.sources import Drawn, Progress, Source, at_hand, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
@@ -56,42 +55,61 @@ def gather_classes(
     for source, row in said:
         holders[row["class"]][source] = None
     labels = best_labels((row for _, row in said), "class", naming.language)
-    steps, same, wide = class_steps(sources, notes)
+    steps, same, wide, empty = class_steps(sources, notes)
     used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
     label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
     if not said:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     edges = _class_edges(steps, same, holders, label_of, notes)
-    found = []
     disjoint = disjoint_classes(sources, label_of, notes)
     note_inconsistent(disjoint, edges, label_of, notes)
-    sample = _Sample(label_of | twins, edges, disjoint)
+    sample = _Sample(label_of | twins, edges, Clashes(disjoint, empty))
     drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
+    found = []
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
         rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
         names = sample.of(rows[: sampling.size])
         found.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
-    if sample.nameless:
-        notes.append(f"{sample.nameless:,} instances have a label without letters or digits: left out")
-    notes.add_all(
-        list(sample.impossible),
-        "sampled instances are of two classes that are disjoint: one of these is a wrong answer",
-    )
+    sample.tell(notes)
+    _note_lost(sources, holders.keys() - label_of.keys(), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in label_of | twins and (above := sample.above(iri))}
-    return Classes(found, label_of, stands_for, {*EVERYTHING, *wide}, sample.types, from_iris, bare)
+    iri_of = {label: iri for iri, label in label_of.items()}
+    return Classes(
+        found,
+        label_of,
+        stands_for,
+        {*EVERYTHING, *wide},
+        lambda labels: sample.clash([iri_of[label] for label in labels]),
+        sample.types,
+        from_iris,
+        bare,
+    )
+
+
+def _note_lost(
+    sources: Sequence[Source], left_out: Collection[str], label_of: Mapping[str, str], drawn: Drawn, notes: Notes
+) -> None:
+    """Things that are asked of no class, as those that they are stated to be of are left out."""
+    lost = (pair for source in at_hand(sources) for pair in source.lost(left_out, label_of, drawn))
+    notes.add_all(
+        (f"{thing} (of {class_})" for thing, class_ in lost),
+        "instances are left out, as they are of classes that are left out (without a label, deprecated, labelled as "
+        "another is, or everything), and of no other that is not above these",
+    )
 
 
 class _Sample:
     """Collects instances by name, with all that they are stated to be."""
 
-    def __init__(self, label_of: Mapping[str, str], edges: Edges, disjoint: Disjoint) -> None:
-        self._label_of, self._edges, self._disjoint = label_of, edges, disjoint
-        self.impossible: dict[str, None] = {}
+    def __init__(self, label_of: Mapping[str, str], edges: Edges, clashes: Clashes) -> None:
+        self._label_of, self._edges, self._clashes = label_of, edges, clashes
         self._above: dict[str, tuple[str, ...]] = {}
         self.types: dict[str, tuple[str, ...]] = {}
-        self.nameless = 0
+        self._impossible: dict[str, None] = {}
+        self._nameless: dict[str, None] = {}
+        self._coded: dict[str, None] = {}
 
     def above(self, iri: str) -> tuple[str, ...]:
         """Labels of all classes above one."""
@@ -105,25 +123,38 @@ class _Sample:
         for row in rows:
             name = one_line(row["label"][1:] if row.get("label") else name_of(row["instance"]))
             if not has_words(name):
-                self.nameless += 1
+                self._nameless[row["instance"]] = None
+                continue
+            if not row.get("label") and is_code(name):
+                self._coded[row["instance"]] = None
                 continue
             names[name] = None
             stated = dict.fromkeys(self.types.get(clean(name), ()))
             types = sorted(row.get("types", "").split(" "))
-            self._check(name, types)
+            if said := self.clash(types):
+                self._impossible[f"{name} ({said})"] = None
             for iri in types:
                 stated |= dict.fromkeys((self._label_of[iri],) if iri in self._label_of else self.above(iri))
             self.types[clean(name)] = tuple(stated)
         return tuple(names)
 
-    def _check(self, name: str, types: Sequence[str]) -> None:
-        """Notes an instance of disjoint classes."""
-        if not self._disjoint or len(types) < 2:
-            return
-        above = dict.fromkeys(iri for type_ in types for iri in (type_, *chain(type_, self._edges)))
-        if pair := disjoint_pair(above, self._disjoint):
-            said = ", ".join(self._label_of.get(iri, iri) for iri in pair)
-            self.impossible[f"{name} ({said})"] = None
+    def clash(self, classes: Sequence[str]) -> str | None:
+        """Two classes that one thing of all these would have to be of, though that cannot be."""
+        pair = self._clashes.among(classes, self._edges)
+        return None if pair is None else ", ".join(self._label_of.get(iri, iri) for iri in pair)
+
+    def tell(self, notes: Notes) -> None:
+        """What is left out of the samples or is odd in them."""
+        notes.add_all(self._nameless, "instances with a label without letters or digits are left out")
+        notes.add_all(
+            self._coded,
+            "sampled instances without a label are left out, as the end of their IRI is an identifier and no name",
+        )
+        notes.add_all(
+            self._impossible,
+            "sampled instances are of two classes that are disjoint, or of one without instances (owl:Nothing): the "
+            "ontology is inconsistent, and one of these is a wrong answer",
+        )
 
 
 def _class_edges(
