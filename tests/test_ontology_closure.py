@@ -777,8 +777,10 @@ def test_things_of_what_cannot_be_are_named(tmp_path):
     """Of one class alone: one below two disjoint ones, one disjoint with itself, and one below owl:Nothing."""
     built = made(
         tmp_path,
-        f"""{CLASSES} :Animal o:disjointWith :Robot . :Cyborg a o:Class ; r:label "cyborg" ; r:subClassOf :Robot, :Human .
-:Unicorn a o:Class ; r:label "unicorn" ; r:subClassOf o:Nothing . :Pony a o:Class ; r:label "pony" ; r:subClassOf :Unicorn .
+        f"""{CLASSES} :Animal o:disjointWith :Robot . :Cyborg a o:Class ; r:label "cyborg" ;
+r:subClassOf :Robot , :Human .
+:Unicorn a o:Class ; r:label "unicorn" ; r:subClassOf o:Nothing .
+:Pony a o:Class ; r:label "pony" ; r:subClassOf :Unicorn .
 :Cy a :Cyborg . :Po a :Pony . :Ann a :Human .""",
     )
     noted(
