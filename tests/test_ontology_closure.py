@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from fathom.building.choices import build_choices
-from fathom.building.ontology import Endpoint, Naming, build_ontology
+from fathom.building.ontology import Endpoint, Naming, build_ontology, ontology_tables
 from fathom.building.ontology.labels import is_code, words_in_name
 from fathom.errors import BadInput
 from fathom.formats import read
+from fathom.formats.ontoprobe import read_patterns
+from fathom.prompts.axioms import axiom_items
 from fathom.prompts.entailment import items
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 
@@ -293,6 +295,90 @@ def test_inverses_lend_each_other_their_sides(tmp_path):
     }
     # What has a part touches it; touching goes both ways, so does what is a part.
     assert golds(tmp_path, "subPropertyOf") == {"has part": {"touches"}, "part of": {"touches"}}
+
+
+def test_inverses_of_inverses_are_one(tmp_path):
+    """p is the inverse of q, which is that of r: p and r are one. What is symmetric is its inverse's equal."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} @prefix x: <http://elsewhere.org/> .
+:p a o:ObjectProperty ; r:label "pats" ; o:inverseOf :q ; r:domain :Human .
+:q a o:ObjectProperty ; r:label "is patted by" ; r:range :Child .
+:rr a o:ObjectProperty ; r:label "strokes" ; r:range :Robot . :q o:inverseOf :rr .
+:s a o:SymmetricProperty ; r:label "sees" ; r:domain :Animal . :seen a o:ObjectProperty ; o:inverseOf :s .
+:t a o:ObjectProperty ; r:label "takes" ; o:equivalentProperty :tt , x:t , x:none . :tt a o:ObjectProperty ;
+r:label "takes up" ; o:equivalentProperty :ttt ; r:range :Human . :ttt a o:ObjectProperty ; r:label "takes on" .
+:u a o:ObjectProperty ; r:label "uses" ; o:equivalentProperty :ttt . x:t a o:ObjectProperty .""",
+    )
+    assert [found.label for found in built.properties] == ["pats", "is patted by", "sees", "takes"]
+    assert golds(tmp_path, "domain") == {"pats": {"child"}, "is patted by": {"robot"}, "sees": {"animal"}}
+    assert golds(tmp_path, "range") == {
+        "pats": {"robot"},
+        "is patted by": {"child"},
+        "sees": {"animal"},
+        "takes": {"human"},
+    }
+    axioms = json.loads((built.out / "ontology/axioms.json").read_text())
+    assert axioms["inverse"] == [["is patted by", "pats"]]
+    assert axioms["symmetric"] == ["sees"]
+    noted(
+        built,
+        "2 properties are the inverse of an inverse of another, so equivalent to it, and are one with it: rr (p), seen",
+        "3 properties are equivalent to another of their own vocabulary, and are one with it: u (t), tt (t), ttt (t)",
+        "1 names in owl:equivalentProperty (P1628) are left out, as they are of no property between things here: http://e",
+    )
+    counted = dict(ontology_tables(built)[0].rows)
+    assert counted["  aligned with another vocabulary"] == 1
+    assert counted["  equivalent to another of their own"] == 3
+
+
+def test_inverses_through_what_is_deprecated(tmp_path):
+    """:old stays apart, and is above and below :p, which is its equal."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :p a o:ObjectProperty ; r:label "pats" ; o:inverseOf :q .
+:q a o:ObjectProperty ; r:label "is patted by" ; o:inverseOf :old , :nowhere .
+:old a o:ObjectProperty ; r:label "old" ; o:deprecated true ; r:domain :Human ; r:subPropertyOf :top .
+:top a o:ObjectProperty ; r:label "touches" .""",
+    )
+    assert golds(tmp_path, "domain") == {"pats": {"human"}}
+    assert golds(tmp_path, "range") == {"is patted by": {"human"}}
+    assert golds(tmp_path, "subPropertyOf") == {"pats": {"touches"}}
+    assert "cycle" not in "\n".join(built.notes)
+    said = "as nothing says that they are an owl:ObjectProperty or rdf:Property: http://e.org/nowhere"
+    noted(built, f"1 names in owl:inverseOf are left out, {said}")
+    noted(
+        built, "1 properties that are inverse, symmetric or transitive are left out of the axioms", "http://e.org/old"
+    )
+
+
+def test_axioms_of_properties_that_stand_in_no_task(tmp_path):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :p a o:TransitiveProperty ; r:label "part of" . :q a o:SymmetricProperty ; r:label "near" .
+:has a o:ObjectProperty ; r:label "has" ; o:inverseOf :of . :of a o:ObjectProperty ; r:label "of" .
+:loose a o:ObjectProperty ; r:label "loose" . :bare a o:TransitiveProperty . :age a o:DatatypeProperty ,
+o:TransitiveProperty . :Human o:disjointWith :Robot , :Elsewhere .""",
+    )
+    axioms = json.loads((built.out / "ontology/axioms.json").read_text())
+    assert axioms == {
+        "inverse": [["has", "of"]],
+        "symmetric": ["near"],
+        "transitive": ["part of"],
+        "disjoint": [["human", "robot"]],
+    }
+    assert [found.label for found in built.properties] == ["part of", "near", "of", "has"]
+    assert read_patterns(built.out)["property"]["near"] == "[X]'s near is [Y] ."
+    [item] = axiom_items(read(built.out), read_patterns(built.out), "symmetric", ["near"])
+    assert item.gold == "'s near is"
+    noted(
+        built,
+        "2 properties that are inverse, symmetric or transitive are left out of the axioms, as they have no label of "
+        "their own, are deprecated or are of texts, numbers or dates: http://e.org/age, http://e.org/bare",
+        "1 names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
+        "without a label of its own: http://e.org/Elsewhere",
+        "1 properties are left out, as they have no domain, range, super-property, sub-property or axiom: loose",
+    )
 
 
 # Hierarchies

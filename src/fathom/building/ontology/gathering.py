@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fathom.building.ontology.alignment import align, wikidata_first
+from fathom.building.ontology.axioms import axioms_of_properties
 from fathom.building.ontology.closure import (
     EVERYTHING,
     Clashes,
@@ -19,19 +21,20 @@ from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import Drawn, Progress, Source, at_hand, query_text, rows_of
+from fathom.formats.axioms import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
-
-_WIKIDATA = "http://www.wikidata.org/entity/"
 
 
 class Properties(NamedTuple):
     """:param found: one for each group that is equivalent.
+    :param axioms: what is stated of them besides, but not of classes.
     :param defaults: labels of those whose pattern is the default.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
     """
 
     found: list[OntologyProperty]
+    axioms: Axioms
     defaults: set[str]
     from_iris: Collection[str]
     bare: int
@@ -185,45 +188,34 @@ def _in_use(iris: Sequence[str], deprecated: Collection[str], kind: str, notes: 
 def gather_properties(
     sources: Sequence[Source], classes: Classes, patterns: Mapping[str, str], naming: Naming, notes: Notes
 ) -> Properties:
-    """Properties that have a domain, a range or a super-property, one for each group that is equivalent."""
+    """Properties that have a domain, a range, a super-property or an axiom, one for each group that is equivalent."""
     labels = best_labels(rows_of(sources, "properties", **naming.values()), "property", naming.language)
-    ordered = sorted(labels, key=_wikidata_first)
-    home = _align(_in_use(ordered, deprecated_terms(sources), "properties", notes), sources, notes)
+    in_use = _in_use(sorted(labels, key=wikidata_first), deprecated_terms(sources), "properties", notes)
+    every, inverses, same = align(labels, in_use, sources, notes)
     groups: dict[str, list[str]] = defaultdict(list)
-    for iri in sorted(home, key=_wikidata_first):
-        groups[home[iri]].append(iri)
+    for iri in in_use:
+        groups[every[iri]].append(iri)
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
     label_of, from_iris, bare, twins = good_labels(list(groups), best, "properties", naming, notes)
-    every = {iri: iri for iri in labels} | home  # chains pass through those that are deprecated
-    inverses = _inverses(sources, every)
+    axioms = axioms_of_properties(sources, every, inverses, label_of, notes)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
-    edges = checked_edges(_property_steps(stated, every, inverses), label_of, "properties", notes)
+    edges = checked_edges(_property_steps(stated, every, inverses), label_of, "properties", notes, same)
     sides = gather_sides(sources, classes, every, label_of, inverses, edges, naming, notes)
+    in_axioms = {*axioms.symmetric, *axioms.transitive, *(name for pair in axioms.inverse for name in pair)}
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
         domains, ranges = (sides.answers.get((iri, side), ()) for side in SIDES)
-        if above or domains or ranges:
+        if above or domains or ranges or label in in_axioms:
             own = tuple(side for side in SIDES if (iri, side) in sides.one_of)
             found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
     _note_outside(sources, outside((*sides.named, *(iri for step in stated for iri in step)), labels), notes)
     defaults = {label for label, pattern in written.items() if pattern is None and label in used}
-    return Properties(found, defaults, [label for label in from_iris if label in used], bare)
-
-
-def _inverses(sources: Sequence[Source], home: Mapping[str, str]) -> dict[str, set[str]]:
-    """Of each property those that say the same the other way round."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for row in rows_of(sources, "inverses"):
-        if row["property"] in home and row["other"] in home:
-            one, other = home[row["property"]], home[row["other"]]
-            found[one].add(other)
-            found[other].add(one)
-    return found
+    return Properties(found, axioms, defaults, [label for label in from_iris if label in used], bare)
 
 
 def _property_steps(
@@ -270,38 +262,9 @@ def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], note
     for side in ("domain", "range"):
         lacking = [entry.label for entry in found if not getattr(entry, f"{side}s")]
         notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
-    notes.add_all(unused, "properties are left out, as they have no domain, range, super-property or sub-property")
-
-
-def _align(properties: Sequence[str], sources: Sequence[Source], notes: Notes) -> dict[str, str]:
-    """For each property the one that stands for it: itself, or of another vocabulary the equivalent that comes first.
-
-    Never two of Wikidata's: where both claim the same property of another vocabulary, the first has it.
-    """
-    place = {iri: number for number, iri in enumerate(properties)}
-    home = {iri: iri for iri in properties}
-    twice = []
-    pairs = {
-        (row["property"], row["other"])
-        if place[row["property"]] < place[row["other"]]
-        else (row["other"], row["property"])
-        for row in rows_of(sources, "equivalent_properties")
-        if row["property"] in place and row["other"] in place and row["property"] != row["other"]
-    }
-    for first, second in sorted(pairs, key=lambda pair: (place[pair[0]], place[pair[1]])):
-        if second.startswith(_WIKIDATA):
-            twice.append(f"{name_of(first)} and {name_of(second)}")
-        elif home[second] != second:
-            if home[second] != home[first]:
-                twice.append(f"{name_of(second)} ({name_of(home[second])}, not {name_of(first)})")
-        else:
-            home[second] = home[first]
-    notes.add_all(twice, "properties are aligned with two properties, and stay with the first")
-    return home
-
-
-def _wikidata_first(iri: str) -> tuple[bool, int, str]:
-    return not iri.startswith(_WIKIDATA), len(iri), iri
+    notes.add_all(
+        unused, "properties are left out, as they have no domain, range, super-property, sub-property or axiom"
+    )
 
 
 def _above(iri: str, edges: Edges, label_of: Mapping[str, str]) -> tuple[str, ...]:
