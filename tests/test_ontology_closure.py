@@ -471,7 +471,11 @@ def test_what_is_the_same_is_of_the_same_classes(tmp_path):
     built = made(tmp_path, CLASSES + same)
     both = {"child", "human", "animal", "robot"}  # of y nothing is stated, but it links x and z
     assert golds(tmp_path, "type") == {"x": both, "zed": both, "w": {"robot"}}
-    noted(built, "1 things are said to be of owl:Nothing, which has no instances: that is left out")
+    noted(
+        built,
+        "1 things are said to be of owl:Nothing, which has no instances: the ontology is inconsistent, and that is "
+        "left out: http://e.org/x",
+    )
 
 
 def test_what_is_labelled_alike_is_right_of_what_is_below_either(tmp_path):

@@ -28,6 +28,7 @@ from fathom.building.ontology.omissions import (
     note_expressions,
     note_imports,
     note_undeclared,
+    note_unread,
 )
 from fathom.building.ontology.sides import Classes
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
@@ -159,6 +160,7 @@ def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Not
     note_undeclared(sources, notes)
     note_data_properties(sources, notes)
     note_expressions(sources, notes)
+    note_unread(sources, notes)
     note_imports(sources, {file.name for file in files}, notes)
 
 

@@ -30,6 +30,7 @@ _OF_THINGS = {
     *_DOWNWARDS,
     *(f"{_RDFS}{name}" for name in ("subClassOf", "subPropertyOf", "domain", "range")),
     *(f"{_OWL}{name}" for name in ("equivalentClass", "equivalentProperty", "inverseOf", "disjointWith", "sameAs")),
+    f"{_OWL}imports",
     *(f"{schema}{name}" for schema in _SCHEMA for name in ("domainIncludes", "rangeIncludes", "inverseOf")),
 }
 """Predicates whose objects are classes or properties, never texts."""
@@ -44,8 +45,8 @@ _NOT_READ = {
         "targetIndividual",
         "targetValue",
     )
-}
-"""Axioms of OWL that no task asks for."""
+} | {f"{_SKOS}{name}" for name in ("broadMatch", "narrowMatch", "exactMatch", "closeMatch", "relatedMatch", "related")}
+"""Axioms of OWL, and links of SKOS, that no task asks for."""
 _SHORT = {"rdf:": _RDF, "rdfs:": _RDFS, "owl:": _OWL, "skos:": _SKOS, "schema:": "https://schema.org/", "wdt:": _DIRECT}
 _LANGUAGES_TOLD = 5
 
