@@ -918,7 +918,7 @@ def test_things_of_classes_that_are_left_out_are_counted(tmp_path):
         f"""{CLASSES} :Bare a o:Class ; r:subClassOf :Human . :Old a o:Class ; r:label "old" ; o:deprecated true .
 :Twin a o:Class ; r:label "robot" . :All a o:Class ; r:label "all" ; o:equivalentClass o:Thing .
 :ann a :Bare . :bob a :Old , :Bare . :cid a :Twin . :dan a :All . :eve a :Bare , :Robot . :fay a :Old , :Human .
-:gus a :Bare , :Human , :Animal . :hal a :All , :Child . _:nobody a :Bare .""",
+:ian a r:Class . r:Class a o:Class . :gus a :Bare , :Human , :Animal . :hal a :All , :Child . _:nobody a :Bare .""",
     )
     assert golds(tmp_path, "type").keys() == {"eve", "fay", "hal"}
     noted(

@@ -89,11 +89,12 @@ def test_links_of_skos_and_imports_that_are_texts(tmp_path):
     built = made(
         tmp_path,
         f"""{HEAD} {CLASSES} <http://e.org/> a o:Ontology ; o:imports "http://e.org/b" . :Human k:broadMatch :Big ;
-k:exactMatch :Same ; k:related :Robot . :Robot k:related :Human .""",
+k:exactMatch :Same ; k:related :Robot . :Robot k:related :Human . [] o:targetIndividual :Human .""",
     )
     noted(
         built,
-        "axioms that no task asks for are not read: 1 skos:broadMatch (such as http://e.org/Human), "
+        "axioms that no task asks for are not read: 1 owl:targetIndividual (such as http://e.org/Human), "
+        "1 skos:broadMatch (such as http://e.org/Human), "
         "1 skos:exactMatch (such as http://e.org/Human), 2 skos:related (such as http://e.org/Human)",
         'texts where a class, property or thing belongs are left out: 1 owl:imports (such as http://e.org/ "http://e.org',
     )

@@ -76,7 +76,7 @@ def gather_classes(
         found.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     sample.tell(notes)
-    _note_lost(sources, holders.keys() - label_of.keys(), label_of, drawn, notes)
+    _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in label_of | twins and (above := sample.above(iri))}
     iri_of = {label: iri for iri, label in label_of.items()}
     return Classes(
