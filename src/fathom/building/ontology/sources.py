@@ -52,18 +52,8 @@ _RDF_NAMES = ("type", "first", "rest")
 _RDFS_NAMES = ("label", "subClassOf", "subPropertyOf", "domain", "range")
 _OWL_NAMES = (
     *("equivalentClass", "equivalentProperty", "intersectionOf", "unionOf", "disjointUnionOf", "disjointWith"),
-    *(
-        "members",
-        "inverseOf",
-        "sameAs",
-        "deprecated",
-        "imports",
-        "versionIRI",
-        "complementOf",
-        "oneOf",
-        "hasValue",
-        "hasSelf",
-    ),
+    *("members", "inverseOf", "sameAs", "deprecated", "imports", "versionIRI"),
+    *("complementOf", "oneOf", "hasValue", "hasSelf"),
     *("someValuesFrom", "allValuesFrom", "cardinality", "minCardinality", "maxCardinality"),
     *("qualifiedCardinality", "minQualifiedCardinality", "maxQualifiedCardinality"),
 )
