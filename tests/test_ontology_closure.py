@@ -149,8 +149,8 @@ def test_a_union_with_a_part_that_is_left_out_has_no_answer(tmp_path, part):
 def test_what_is_included_of_the_inverse_counts_where_no_own_class_is_there(tmp_path):
     made(
         tmp_path,
-        f"""{CLASSES} @prefix s: <https://schema.org/> . :p a o:ObjectProperty ; r:label "pats" ; s:domainIncludes :Alien ;
-s:inverseOf :q . :q a o:ObjectProperty ; r:label "is patted by" ; s:rangeIncludes :Human .""",
+        f"""{CLASSES} @prefix s: <https://schema.org/> .
+:p a o:ObjectProperty ; r:label "pats" ; s:domainIncludes :Alien ; s:inverseOf :q . :q a o:ObjectProperty ; r:label "is patted by" ; s:rangeIncludes :Human .""",
     )
     assert golds(tmp_path, "domain") == {"pats": {"human"}}
 

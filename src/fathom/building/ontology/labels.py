@@ -161,7 +161,7 @@ def is_code(name: str) -> bool:
     if _OPAQUE.fullmatch(name):
         return True
     words = re.findall(r"[^\W\d_]{2,}", name)
-    coded = all(word.isascii() and word.isupper() for word in words) and re.search(r"\d", name)
+    coded = all(word.isupper() for word in words) and re.search(r"\d", name)
     return bool(coded) and not (words and not re.search(r"\d{4}", name))
 
 
