@@ -150,7 +150,8 @@ def test_what_is_included_of_the_inverse_counts_where_no_own_class_is_there(tmp_
     made(
         tmp_path,
         f"""{CLASSES} @prefix s: <https://schema.org/> .
-:p a o:ObjectProperty ; r:label "pats" ; s:domainIncludes :Alien ; s:inverseOf :q . :q a o:ObjectProperty ; r:label "is patted by" ; s:rangeIncludes :Human .""",
+:p a o:ObjectProperty ; r:label "pats" ; s:domainIncludes :Alien ; s:inverseOf :q .
+:q a o:ObjectProperty ; r:label "is patted by" ; s:rangeIncludes :Human .""",
     )
     assert golds(tmp_path, "domain") == {"pats": {"human"}}
 
