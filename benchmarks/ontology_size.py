@@ -35,7 +35,7 @@ def make(file: Path, classes: int, instances: int) -> None:
             out.write(f':C{number} a owl:Class ; rdfs:label "class {number}"@en ; {stated} .\n')
         for number in range(instances):
             first, second = draw.sample(range(classes), 2)
-            out.write(f":I{number} a :C{first} , :C{second} .\n")
+            out.write(f":Thing_{number} a :C{first} , :C{second} .\n")
 
 
 def main() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from fathom.building.choices import build_choices
-from fathom.building.ontology import Endpoint, Naming, build_ontology
-from fathom.building.ontology.labels import words_in_name
+from fathom.building.ontology import Endpoint, Naming, build_ontology, ontology_tables
+from fathom.building.ontology.labels import is_code, words_in_name
 from fathom.errors import BadInput
 from fathom.formats import read
+from fathom.formats.ontoprobe import read_patterns
+from fathom.prompts.axioms import axiom_items
 from fathom.prompts.entailment import items
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 
@@ -59,9 +61,10 @@ def noted(built, *parts: str) -> None:
         ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", {"animal"}),  # for sure an animal; the rest is open
         ("r:domain [ o:intersectionOf ( :Child [ o:unionOf ( :Human :Robot ) ] ) ]", {"child"}),
         ("r:domain [ o:unionOf ( :Human :Child ) ] , [ o:unionOf ( :Animal :Human ) ]", {"human"}),
-        # Of a human or something outside the list "human" is right, but only "animal" is sure where both are stated.
-        ("r:domain [ o:unionOf ( :Human :Alien ) ]", {"human"}),
+        # Of a human or something outside the list nothing follows: only "animal", which is stated beside it.
         ("r:domain :Animal , [ o:unionOf ( :Human :Alien ) ]", {"animal"}),
+        ("r:domain [ o:unionOf ( :Human :Baby ) ]", {"human"}),  # which has no label, but is a child
+        ("r:domain [ o:unionOf ( :Robot :Baby ) ]", {"robot", "child"}),
         ("r:domain :Animal , [ o:unionOf ( :Human [ o:complementOf :Robot ] ) ]", {"animal"}),
         ("r:domain :Human , [ o:unionOf ( o:Thing :Child ) ]", {"human"}),
         ("s:domainIncludes :Human , :Animal", {"animal"}),  # one of them holds: the wider
@@ -72,6 +75,7 @@ def noted(built, *parts: str) -> None:
 )
 def test_domains(tmp_path, said, right):
     schemas = "@prefix s: <https://schema.org/> . @prefix h: <http://schema.org/> ."
+    schemas += " :Baby a o:Class ; r:subClassOf :Child ."
     built = made(tmp_path, f'{schemas} {CLASSES} :p a o:ObjectProperty ; r:label "touches" ; {said} .')
     assert golds(tmp_path, "domain") == {"touches": right}
     (touches,) = built.properties
@@ -89,7 +93,7 @@ def test_domains(tmp_path, said, right):
         ("r:domain :Human , :Robot", False),  # both hold
         ("r:domain [ o:unionOf ( :Human :Animal ) ]", False),  # an animal in any case
         ("r:domain [ o:unionOf ( :Human :Robot ) ]", True),
-        ("r:domain [ o:unionOf ( :Human :Alien ) ]", True),  # of a human, or of something outside the list
+        ("<https://schema.org/domainIncludes> :Human , :Alien", True),  # of a human, or of something outside the list
         ("r:domain :Animal , [ o:unionOf ( :Human :Robot ) ]", False),
         ("<https://schema.org/domainIncludes> :Human , :Robot", True),
     ],
@@ -113,6 +117,56 @@ def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
     (built.out / "ontology/property.json").write_text(json.dumps([entry]))
     several = len(next(query.gold for query in read(built.out).queries if query.relation == "domain")) > 1
     assert len(items(read(built.out), patterns, "rdfs2")[0]) == (0 if several else 1)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ":Alien",  # nothing says that it is a class
+        ":Bare",  # without a label, and wider than "human"
+        ":Old",  # deprecated, and no human
+        "[ o:complementOf :Robot ]",
+        "[ o:unionOf ( :Robot [ o:intersectionOf ( :Child :Robot ) ] ) ]",
+    ],
+)
+def test_a_union_with_a_part_that_is_left_out_has_no_answer(tmp_path, part):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Bare a o:Class . :Human r:subClassOf :Bare . :Old a o:Class ; r:label "old" ; o:deprecated true .
+:p a o:ObjectProperty ; r:label "pats" ; r:range :Robot ; r:domain [ o:unionOf ( :Human {part} ) ] .
+:q a o:ObjectProperty ; r:label "quotes" ; r:range [ o:unionOf ( [ o:complementOf :Robot ] ) ] .""",
+    )
+    assert built.tasks["domain"] == 0
+    assert golds(tmp_path, "range") == {"pats": {"robot"}}
+    also = ", robot" if "Child" in part else ""
+    noted(
+        built,
+        "2 domains or ranges are unions with a part that is left out (it has no name or label, is deprecated or not in "
+        f"the list of classes), so that no other part follows, nor is asked: p (domain: human{also}), q (range: no ot",
+    )
+
+
+def test_what_is_included_of_the_inverse_counts_where_no_own_class_is_there(tmp_path):
+    made(
+        tmp_path,
+        f"""{CLASSES} @prefix s: <https://schema.org/> .
+:p a o:ObjectProperty ; r:label "pats" ; s:domainIncludes :Alien ; s:inverseOf :q .
+:q a o:ObjectProperty ; r:label "is patted by" ; s:rangeIncludes :Human .""",
+    )
+    assert golds(tmp_path, "domain") == {"pats": {"human"}}
+
+
+def test_a_union_whose_list_is_broken_has_no_answer(tmp_path):
+    """Of a list without an end, of one that comes back to itself, and of one with an empty place."""
+    head = "@prefix f: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> ."
+    lists = """_:a f:first :Human . _:b f:first :Human ; f:rest _:c . _:c f:first :Robot ; f:rest _:b .
+_:d f:first :Human ; f:rest _:e . _:e f:rest f:nil . _:f f:first :Human ; f:rest f:nil ."""
+    properties = " ".join(
+        f":{name} a o:ObjectProperty ; r:label '{name}{name}' ; r:domain [ o:unionOf _:{name} ] ." for name in "abdf"
+    )
+    built = made(tmp_path, f"{head} {CLASSES} {lists} {properties}")
+    assert golds(tmp_path, "domain") == {"ff": {"human"}}
+    noted(built, "a (domain: human), b (domain: human, robot), d (domain: human)")
 
 
 def test_unions_of_which_none_is_within_the_other_have_no_one_answer(tmp_path):
@@ -253,6 +307,90 @@ def test_inverses_lend_each_other_their_sides(tmp_path):
     assert golds(tmp_path, "subPropertyOf") == {"has part": {"touches"}, "part of": {"touches"}}
 
 
+def test_inverses_of_inverses_are_one(tmp_path):
+    """p is the inverse of q, which is that of r: p and r are one. What is symmetric is its inverse's equal."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} @prefix x: <http://elsewhere.org/> .
+:p a o:ObjectProperty ; r:label "pats" ; o:inverseOf :q ; r:domain :Human .
+:q a o:ObjectProperty ; r:label "is patted by" ; r:range :Child .
+:rr a o:ObjectProperty ; r:label "strokes" ; r:range :Robot . :q o:inverseOf :rr .
+:s a o:SymmetricProperty ; r:label "sees" ; r:domain :Animal . :seen a o:ObjectProperty ; o:inverseOf :s .
+:t a o:ObjectProperty ; r:label "takes" ; o:equivalentProperty :tt , x:t , x:none . :tt a o:ObjectProperty ;
+r:label "takes up" ; o:equivalentProperty :ttt ; r:range :Human . :ttt a o:ObjectProperty ; r:label "takes on" .
+:u a o:ObjectProperty ; r:label "uses" ; o:equivalentProperty :ttt . x:t a o:ObjectProperty .""",
+    )
+    assert [found.label for found in built.properties] == ["pats", "is patted by", "sees", "takes"]
+    assert golds(tmp_path, "domain") == {"pats": {"child"}, "is patted by": {"robot"}, "sees": {"animal"}}
+    assert golds(tmp_path, "range") == {
+        "pats": {"robot"},
+        "is patted by": {"child"},
+        "sees": {"animal"},
+        "takes": {"human"},
+    }
+    axioms = json.loads((built.out / "ontology/axioms.json").read_text())
+    assert axioms["inverse"] == [["is patted by", "pats"]]
+    assert axioms["symmetric"] == ["sees"]
+    noted(
+        built,
+        "2 properties are the inverse of an inverse of another, so equivalent to it, and are one with it: rr (p), seen",
+        "3 properties are equivalent to another of their own vocabulary, and are one with it: u (t), tt (t), ttt (t)",
+        "1 names in owl:equivalentProperty (P1628) are left out, as they are of no property between things here: http://e",
+    )
+    counted = dict(ontology_tables(built)[0].rows)
+    assert counted["  aligned with another vocabulary"] == 1
+    assert counted["  equivalent to another of their own"] == 3
+
+
+def test_inverses_through_what_is_deprecated(tmp_path):
+    """:old stays apart, and is above and below :p, which is its equal."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :p a o:ObjectProperty ; r:label "pats" ; o:inverseOf :q .
+:q a o:ObjectProperty ; r:label "is patted by" ; o:inverseOf :old , :nowhere .
+:old a o:ObjectProperty ; r:label "old" ; o:deprecated true ; r:domain :Human ; r:subPropertyOf :top .
+:top a o:ObjectProperty ; r:label "touches" .""",
+    )
+    assert golds(tmp_path, "domain") == {"pats": {"human"}}
+    assert golds(tmp_path, "range") == {"is patted by": {"human"}}
+    assert golds(tmp_path, "subPropertyOf") == {"pats": {"touches"}}
+    assert "cycle" not in "\n".join(built.notes)
+    said = "as nothing says that they are an owl:ObjectProperty or rdf:Property: http://e.org/nowhere"
+    noted(built, f"1 names in owl:inverseOf are left out, {said}")
+    noted(
+        built, "1 properties that are inverse, symmetric or transitive are left out of the axioms", "http://e.org/old"
+    )
+
+
+def test_axioms_of_properties_that_stand_in_no_task(tmp_path):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :p a o:TransitiveProperty ; r:label "part of" . :q a o:SymmetricProperty ; r:label "near" .
+:has a o:ObjectProperty ; r:label "has" ; o:inverseOf :of . :of a o:ObjectProperty ; r:label "of" .
+:loose a o:ObjectProperty ; r:label "loose" . :bare a o:TransitiveProperty . :age a o:DatatypeProperty ,
+o:TransitiveProperty . :Human o:disjointWith :Robot , :Elsewhere .""",
+    )
+    axioms = json.loads((built.out / "ontology/axioms.json").read_text())
+    assert axioms == {
+        "inverse": [["has", "of"]],
+        "symmetric": ["near"],
+        "transitive": ["part of"],
+        "disjoint": [["human", "robot"]],
+    }
+    assert [found.label for found in built.properties] == ["part of", "near", "of", "has"]
+    assert read_patterns(built.out)["property"]["near"] == "[X]'s near is [Y] ."
+    [item] = axiom_items(read(built.out), read_patterns(built.out), "symmetric", ["near"])
+    assert item.gold == "'s near is"
+    noted(
+        built,
+        "2 properties that are inverse, symmetric or transitive are left out of the axioms, as they have no label of "
+        "their own, are deprecated or are of texts, numbers or dates: http://e.org/age, http://e.org/bare",
+        "1 names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
+        "without a label of its own: http://e.org/Elsewhere",
+        "1 properties are left out, as they have no domain, range, super-property, sub-property or axiom: loose",
+    )
+
+
 # Hierarchies
 
 
@@ -323,8 +461,8 @@ def test_definitions_give_super_classes(tmp_path):
 
 
 def test_all_that_a_sampled_thing_is_stated_to_be_is_right(tmp_path):
-    things = "".join(f":x{n} a :Child , :Robot , :Loose , :Bare .\n" for n in range(5))
-    things += "".join(f":y{n} a :Robot .\n" for n in range(40))
+    things = "".join(f":xer{n} a :Child , :Robot , :Loose , :Bare .\n" for n in range(5))
+    things += "".join(f":yak{n} a :Robot .\n" for n in range(40))
     bare = ":Bare a o:Class ; r:subClassOf :Old . :Old a o:Class ; r:label 'old' ."
     built = made(tmp_path, CLASSES + bare + things, instances=2)
     # Two children and two robots (of 45) are drawn; whichever they are, x is all of these and y is a robot alone.
@@ -343,7 +481,11 @@ def test_what_is_the_same_is_of_the_same_classes(tmp_path):
     built = made(tmp_path, CLASSES + same)
     both = {"child", "human", "animal", "robot"}  # of y nothing is stated, but it links x and z
     assert golds(tmp_path, "type") == {"x": both, "zed": both, "w": {"robot"}}
-    noted(built, "1 things are said to be of owl:Nothing, which has no instances: that is left out")
+    noted(
+        built,
+        "1 things are said to be of owl:Nothing, which has no instances: the ontology is inconsistent, and that is "
+        "left out: http://e.org/x",
+    )
 
 
 def test_what_is_labelled_alike_is_right_of_what_is_below_either(tmp_path):
@@ -723,9 +865,116 @@ def test_things_of_disjoint_classes_are_named(tmp_path):
         ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
     )
     built = made(tmp_path, CLASSES + text)
-    said = "1 sampled instances are of two classes that are disjoint: one of these is a wrong answer: Robby ("
+    said = (
+        "1 sampled instances are of two classes that are disjoint, or of one without instances (owl:Nothing): the "
+        "ontology is inconsistent, and one of these is a wrong answer: Robby ("
+    )
     noted(built, f"{said}animal, robot)")
     assert built.tasks["type"] == 2
+
+
+def test_things_of_what_cannot_be_are_named(tmp_path):
+    """Of one class alone: one below two disjoint ones, one disjoint with itself, and one below owl:Nothing."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Animal o:disjointWith :Robot . :Cyborg a o:Class ; r:label "cyborg" ;
+r:subClassOf :Robot , :Human .
+:Unicorn a o:Class ; r:label "unicorn" ; r:subClassOf o:Nothing .
+:Pony a o:Class ; r:label "pony" ; r:subClassOf :Unicorn .
+:Cy a :Cyborg . :Po a :Pony . :Ann a :Human .""",
+    )
+    noted(
+        built, "2 sampled instances are of two classes", "wrong answer: Cy (robot, animal), Po (unicorn, owl:Nothing)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "by"),
+    [
+        ("o:Thing r:subClassOf o:Nothing .", "http://www.w3.org/2002/07/owl#Thing"),
+        ("o:Nothing o:equivalentClass o:Thing .", "http://www.w3.org/2002/07/owl#Thing"),
+        ("o:Thing r:subClassOf :All . :All r:subClassOf o:Nothing .", "http://e.org/All"),
+    ],
+)
+def test_everything_that_is_nothing_is_named(tmp_path, said, by):
+    built = made(tmp_path, CLASSES + said)
+    told = "the ontology is inconsistent, and anything follows from it: everything (owl:Thing) is said to be nothing"
+    noted(built, f"{told} (owl:Nothing), such as by {by}")
+    assert "owl#Nothing" not in "\n".join(built.notes)
+    assert golds(tmp_path, "subClassOf") == {"human": {"animal"}, "child": {"human", "animal"}}
+
+
+def test_properties_that_can_hold_of_nothing_are_named(tmp_path):
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Animal o:disjointWith :Robot . :None a o:Class ; r:label "none" ; r:subClassOf o:Nothing .
+:p a o:ObjectProperty ; r:label "pats" ; r:domain o:Nothing ; r:range :Human .
+:q a o:ObjectProperty ; r:label "quotes" ; r:domain :Child ; r:range :None ; r:subPropertyOf :r .
+:r a o:ObjectProperty ; r:label "reads" ; r:domain :Robot .
+:s a o:ObjectProperty ; r:label "sees" ; r:domain [ o:unionOf ( :Human :Robot ) ] .""",
+    )
+    noted(
+        built,
+        "3 properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
+        "classes that are disjoint: whatever has them makes the ontology inconsistent: p (domain: owl:Nothing), "
+        "q (domain: animal, robot), q (range: none, owl:Nothing)",
+    )
+
+
+def test_things_of_classes_that_are_left_out_are_counted(tmp_path):
+    """Each once, whichever of its classes are left out; not those that are asked of another class."""
+    built = made(
+        tmp_path,
+        f"""{CLASSES} :Bare a o:Class ; r:subClassOf :Human . :Old a o:Class ; r:label "old" ; o:deprecated true .
+:Twin a o:Class ; r:label "robot" . :All a o:Class ; r:label "all" ; o:equivalentClass o:Thing .
+:ann a :Bare . :bob a :Old , :Bare . :cid a :Twin . :dan a :All . :eve a :Bare , :Robot . :fay a :Old , :Human .
+:ian a r:Class . r:Class a o:Class . :gus a :Bare , :Human , :Animal . :hal a :All , :Child . _:nobody a :Bare .""",
+    )
+    assert golds(tmp_path, "type").keys() == {"eve", "fay", "hal"}
+    noted(
+        built,
+        "5 instances are left out, as they are of classes that are left out (without a label, deprecated, labelled as "
+        "another is, or everything), and of no other that is not above these: ",
+    )
+    [note] = [note for note in built.notes if note.startswith("5 instances are left out")]
+    e = "http://e.org/"
+    assert set(note.rpartition(" these: ")[2].split(", ")) == {
+        f"{e}{name} (of {e}{class_})"
+        for name, class_ in {"ann": "Bare", "bob": "Bare", "cid": "Twin", "dan": "All", "gus": "Bare"}.items()
+    }
+
+
+def test_identifiers_are_no_names_of_things(tmp_path):
+    things = """:Q42 a :Human . :GO_0008150 a :Human . :Q5 a :Robot ; r:label "Q5" . :Robot_7 a :Robot , :Child ."""
+    built = made(tmp_path, CLASSES + things)
+    assert golds(tmp_path, "type").keys() == {"Q5", "Robot 7"}
+    said = "2 sampled instances without a label are left out, as the end of their IRI is an identifier and no name: "
+    noted(built, f"{said}http://e.org/")
+    assert all(f"http://e.org/{name}" in "\n".join(built.notes) for name in ("Q42", "GO_0008150"))
+
+
+@pytest.mark.parametrize(
+    ("name", "coded"),
+    [
+        ("Q42", True),
+        ("GO 0008150", True),
+        ("CHEBI:15377", True),
+        ("m.0d05w3", True),
+        ("12345", True),
+        ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", True),
+        ("urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6", True),
+        ("d41d8cd98f00b204e9800998ecf8427e", True),
+        ("UB40", False),
+        ("COVID-19", False),
+        ("Player 03", False),
+        ("1936 Summer Olympics", False),
+        ("東京2020", False),
+        ("x", False),
+        ("UNESCO", False),
+    ],
+)
+def test_codes_and_names(name, coded):
+    assert is_code(name) == coded
 
 
 def test_a_class_that_is_disjoint_with_itself_is_named(tmp_path):

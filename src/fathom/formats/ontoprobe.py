@@ -217,7 +217,10 @@ def has_words(name: str) -> bool:
 
 def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
     """ "[X]'s mother is [Y] ." of every property and super-property, by the task in which it stands and its name as it
-    is asked. :raises BadInput: a property without one."""
+    is asked; of a folder that Fathom built under "property" those that stand in axioms alone.
+
+    :raises BadInput: a property in a task without one.
+    """
     faults = Faults()
     found: dict[str, dict[str, str]] = {}
     for task in OF_PROPERTIES:
@@ -228,6 +231,12 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
                 if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
                     faults.add(file, line, f"{label!r} has no pattern with {SUBJECT} and {ANSWER}, found {pattern!r}")
                 found.setdefault(task, {})[clean(label)] = str(pattern)
+    in_tasks = {label for of_task in found.values() for label in of_task}
+    entries = _entries(folder / PROPERTY_FILE, faults) if stands(folder / PROPERTY_FILE) else ()
+    for label, entry in ((clean(entry["rdfs:label"]), entry) for _, entry in entries):
+        pattern = str(entry.get("pattern"))
+        if "pattern_is_default" in entry and label not in in_tasks and SUBJECT in pattern and ANSWER in pattern:
+            found.setdefault("property", {})[label] = pattern
     faults.stop_if_any()
     return found
 

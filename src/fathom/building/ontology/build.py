@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
-from fathom.building.ontology.axioms import gather_axioms
+from fathom.building.ontology.alignment import vocabulary
+from fathom.building.ontology.axioms import with_disjoint
 from fathom.building.ontology.gathering import (
     Properties,
     Sampling,
@@ -27,6 +28,7 @@ from fathom.building.ontology.omissions import (
     note_expressions,
     note_imports,
     note_undeclared,
+    note_unread,
 )
 from fathom.building.ontology.sides import Classes
 from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
@@ -146,7 +148,7 @@ def _gather(
             intake.tell(notes)
         classes = gather_classes(sources, sampling, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
-        axioms = gather_axioms(sources, classes.found, properties.found, notes)
+        axioms = with_disjoint(properties.axioms, sources, classes.found, notes)
         intake.tell_bare(notes, classes.label_of)
         if classes.bare or properties.bare:
             intake.tell_languages(notes)
@@ -158,6 +160,7 @@ def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Not
     note_undeclared(sources, notes)
     note_data_properties(sources, notes)
     note_expressions(sources, notes)
+    note_unread(sources, notes)
     note_imports(sources, {file.name for file in files}, notes)
 
 
@@ -273,7 +276,12 @@ def ontology_tables(built: Built) -> list[Table]:
         "  with super-classes": sum(bool(entry.superclasses) for entry in built.classes),
         "instances": sum(len(entry.instances) for entry in built.classes),
         "properties": len(built.properties),
-        "  aligned with another vocabulary": sum(len(entry.iris) > 1 for entry in built.properties),
+        "  aligned with another vocabulary": sum(
+            len(set(map(vocabulary, entry.iris))) > 1 for entry in built.properties
+        ),
+        "  equivalent to another of their own": sum(
+            len(set(map(vocabulary, entry.iris))) < len(entry.iris) for entry in built.properties
+        ),
         "default patterns (super-properties', too)": len(built.defaults),
     }
     if built.from_iris:

@@ -26,11 +26,13 @@ class ClassSteps(NamedTuple):
     """:param steps: one step up each, stated or from definitions.
     :param same: pairs of classes that are equivalent.
     :param wide: classes that everything is an instance of: in none of the steps and pairs.
+    :param empty: classes that are said to have no instances.
     """
 
     steps: list[Step]
     same: list[Step]
     wide: set[str]
+    empty: set[str]
 
 
 def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
@@ -41,22 +43,47 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
         steps.append(step if row["side"] == "below" else (step[1], step[0]))
     same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
     above = edges_of([*steps, *same, *(pair[::-1] for pair in same)])
-    wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}.difference(EVERYTHING)
+    wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}
     empty = {other for pair in same for one, other in (pair, pair[::-1]) if one == NOTHING}
     empty |= {below for below, upper in steps if upper == NOTHING}
+    if NOTHING in wide:
+        notes.append(
+            "the ontology is inconsistent, and anything follows from it: everything (owl:Thing) is said to be nothing "
+            f"(owl:Nothing), such as by {min(empty & {*EVERYTHING, *wide})}"
+        )
+    empty = empty.difference(EVERYTHING, (NOTHING,))
+    wide = wide.difference(EVERYTHING, (NOTHING,))
     notes.add_all(
         sorted(wide), "classes are said to be everything (owl:Thing): left out, as they would be right answers always"
     )
-    notes.add_all(sorted(empty - {NOTHING}), "classes are said to have no instances (owl:Nothing)")
+    notes.add_all(sorted(empty), "classes are said to have no instances (owl:Nothing)")
     unsaid = {*EVERYTHING, *wide, NOTHING}
     pairs = {min(pair, pair[::-1]): None for pair in same if unsaid.isdisjoint(pair) and pair[0] != pair[1]}
     equal = {*pairs, *(pair[::-1] for pair in pairs)}
     kept = [step for step in steps if step not in equal and unsaid.isdisjoint(step)]
-    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide)
+    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide, empty)
 
 
 Disjoint = Mapping[str, Collection[int]]
 """Of each class the numbers of the groups that it is in, no two classes of which have an instance in common."""
+
+
+class Clashes(NamedTuple):
+    """What cannot be true of one thing.
+
+    :param empty: classes that have no instances.
+    """
+
+    groups: Disjoint
+    empty: Collection[str]
+
+    def among(self, classes: Sequence[str], edges: Edges) -> tuple[str, str] | None:
+        """Of some classes and those above them two that have no instance in common, owl:Nothing if one has none."""
+        if not (self.groups or self.empty):
+            return None
+        above = dict.fromkeys(iri for class_ in classes for iri in (class_, *chain(class_, edges)))
+        without = ((iri, "owl:Nothing") for iri in above if iri in self.empty)
+        return disjoint_pair(above, self.groups) or next(without, None)
 
 
 def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], notes: Notes) -> Disjoint:

@@ -6,33 +6,35 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fathom.building.ontology.alignment import align, wikidata_first
+from fathom.building.ontology.axioms import axioms_of_properties
 from fathom.building.ontology.closure import (
     EVERYTHING,
-    Disjoint,
+    Clashes,
     class_steps,
     disjoint_classes,
-    disjoint_pair,
     note_inconsistent,
 )
 from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
-from fathom.building.ontology.labels import Naming, best_labels, good_labels, name_of, one_line
+from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import Drawn, Progress, Source, query_text, rows_of
+from fathom.building.ontology.sources import Drawn, Progress, Source, at_hand, query_text, rows_of
+from fathom.formats.axioms import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
-
-_WIKIDATA = "http://www.wikidata.org/entity/"
 
 
 class Properties(NamedTuple):
     """:param found: one for each group that is equivalent.
+    :param axioms: what is stated of them besides, but not of classes.
     :param defaults: labels of those whose pattern is the default.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
     """
 
     found: list[OntologyProperty]
+    axioms: Axioms
     defaults: set[str]
     from_iris: Collection[str]
     bare: int
@@ -56,42 +58,61 @@ def gather_classes(
     for source, row in said:
         holders[row["class"]][source] = None
     labels = best_labels((row for _, row in said), "class", naming.language)
-    steps, same, wide = class_steps(sources, notes)
+    steps, same, wide, empty = class_steps(sources, notes)
     used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
     label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
     if not said:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     edges = _class_edges(steps, same, holders, label_of, notes)
-    found = []
     disjoint = disjoint_classes(sources, label_of, notes)
     note_inconsistent(disjoint, edges, label_of, notes)
-    sample = _Sample(label_of | twins, edges, disjoint)
+    sample = _Sample(label_of | twins, edges, Clashes(disjoint, empty))
     drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
+    found = []
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
         rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
         names = sample.of(rows[: sampling.size])
         found.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
-    if sample.nameless:
-        notes.append(f"{sample.nameless:,} instances have a label without letters or digits: left out")
-    notes.add_all(
-        list(sample.impossible),
-        "sampled instances are of two classes that are disjoint: one of these is a wrong answer",
-    )
+    sample.tell(notes)
+    _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in label_of | twins and (above := sample.above(iri))}
-    return Classes(found, label_of, stands_for, {*EVERYTHING, *wide}, sample.types, from_iris, bare)
+    iri_of = {label: iri for iri, label in label_of.items()}
+    return Classes(
+        found,
+        label_of,
+        stands_for,
+        {*EVERYTHING, *wide},
+        lambda labels: sample.clash([iri_of[label] for label in labels]),
+        sample.types,
+        from_iris,
+        bare,
+    )
+
+
+def _note_lost(
+    sources: Sequence[Source], left_out: Collection[str], label_of: Mapping[str, str], drawn: Drawn, notes: Notes
+) -> None:
+    """Things that are asked of no class, as those that they are stated to be of are left out."""
+    lost = (pair for source in at_hand(sources) for pair in source.lost(left_out, label_of, drawn))
+    notes.add_all(
+        (f"{thing} (of {class_})" for thing, class_ in lost),
+        "instances are left out, as they are of classes that are left out (without a label, deprecated, labelled as "
+        "another is, or everything), and of no other that is not above these",
+    )
 
 
 class _Sample:
     """Collects instances by name, with all that they are stated to be."""
 
-    def __init__(self, label_of: Mapping[str, str], edges: Edges, disjoint: Disjoint) -> None:
-        self._label_of, self._edges, self._disjoint = label_of, edges, disjoint
-        self.impossible: dict[str, None] = {}
+    def __init__(self, label_of: Mapping[str, str], edges: Edges, clashes: Clashes) -> None:
+        self._label_of, self._edges, self._clashes = label_of, edges, clashes
         self._above: dict[str, tuple[str, ...]] = {}
         self.types: dict[str, tuple[str, ...]] = {}
-        self.nameless = 0
+        self._impossible: dict[str, None] = {}
+        self._nameless: dict[str, None] = {}
+        self._coded: dict[str, None] = {}
 
     def above(self, iri: str) -> tuple[str, ...]:
         """Labels of all classes above one."""
@@ -105,25 +126,38 @@ class _Sample:
         for row in rows:
             name = one_line(row["label"][1:] if row.get("label") else name_of(row["instance"]))
             if not has_words(name):
-                self.nameless += 1
+                self._nameless[row["instance"]] = None
+                continue
+            if not row.get("label") and is_code(name):
+                self._coded[row["instance"]] = None
                 continue
             names[name] = None
             stated = dict.fromkeys(self.types.get(clean(name), ()))
             types = sorted(row.get("types", "").split(" "))
-            self._check(name, types)
+            if said := self.clash(types):
+                self._impossible[f"{name} ({said})"] = None
             for iri in types:
                 stated |= dict.fromkeys((self._label_of[iri],) if iri in self._label_of else self.above(iri))
             self.types[clean(name)] = tuple(stated)
         return tuple(names)
 
-    def _check(self, name: str, types: Sequence[str]) -> None:
-        """Notes an instance of disjoint classes."""
-        if not self._disjoint or len(types) < 2:
-            return
-        above = dict.fromkeys(iri for type_ in types for iri in (type_, *chain(type_, self._edges)))
-        if pair := disjoint_pair(above, self._disjoint):
-            said = ", ".join(self._label_of.get(iri, iri) for iri in pair)
-            self.impossible[f"{name} ({said})"] = None
+    def clash(self, classes: Sequence[str]) -> str | None:
+        """Two classes that one thing of all these would have to be of, though that cannot be."""
+        pair = self._clashes.among(classes, self._edges)
+        return None if pair is None else ", ".join(self._label_of.get(iri, iri) for iri in pair)
+
+    def tell(self, notes: Notes) -> None:
+        """What is left out of the samples or is odd in them."""
+        notes.add_all(self._nameless, "instances with a label without letters or digits are left out")
+        notes.add_all(
+            self._coded,
+            "sampled instances without a label are left out, as the end of their IRI is an identifier and no name",
+        )
+        notes.add_all(
+            self._impossible,
+            "sampled instances are of two classes that are disjoint, or of one without instances (owl:Nothing): the "
+            "ontology is inconsistent, and one of these is a wrong answer",
+        )
 
 
 def _class_edges(
@@ -154,45 +188,34 @@ def _in_use(iris: Sequence[str], deprecated: Collection[str], kind: str, notes: 
 def gather_properties(
     sources: Sequence[Source], classes: Classes, patterns: Mapping[str, str], naming: Naming, notes: Notes
 ) -> Properties:
-    """Properties that have a domain, a range or a super-property, one for each group that is equivalent."""
+    """Properties that have a domain, a range, a super-property or an axiom, one for each group that is equivalent."""
     labels = best_labels(rows_of(sources, "properties", **naming.values()), "property", naming.language)
-    ordered = sorted(labels, key=_wikidata_first)
-    home = _align(_in_use(ordered, deprecated_terms(sources), "properties", notes), sources, notes)
+    in_use = _in_use(sorted(labels, key=wikidata_first), deprecated_terms(sources), "properties", notes)
+    every, inverses, same = align(labels, in_use, sources, notes)
     groups: dict[str, list[str]] = defaultdict(list)
-    for iri in sorted(home, key=_wikidata_first):
-        groups[home[iri]].append(iri)
+    for iri in in_use:
+        groups[every[iri]].append(iri)
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
     label_of, from_iris, bare, twins = good_labels(list(groups), best, "properties", naming, notes)
-    every = {iri: iri for iri in labels} | home  # chains pass through those that are deprecated
-    inverses = _inverses(sources, every)
+    axioms = axioms_of_properties(sources, every, inverses, label_of, notes)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
-    edges = checked_edges(_property_steps(stated, every, inverses), label_of, "properties", notes)
+    edges = checked_edges(_property_steps(stated, every, inverses), label_of, "properties", notes, same)
     sides = gather_sides(sources, classes, every, label_of, inverses, edges, naming, notes)
+    in_axioms = {*axioms.symmetric, *axioms.transitive, *(name for pair in axioms.inverse for name in pair)}
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     found = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
         domains, ranges = (sides.answers.get((iri, side), ()) for side in SIDES)
-        if above or domains or ranges:
+        if above or domains or ranges or label in in_axioms:
             own = tuple(side for side in SIDES if (iri, side) in sides.one_of)
             found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
     used = {name for entry in found for name in (entry.label, *entry.superproperties)}
     _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
     _note_outside(sources, outside((*sides.named, *(iri for step in stated for iri in step)), labels), notes)
     defaults = {label for label, pattern in written.items() if pattern is None and label in used}
-    return Properties(found, defaults, [label for label in from_iris if label in used], bare)
-
-
-def _inverses(sources: Sequence[Source], home: Mapping[str, str]) -> dict[str, set[str]]:
-    """Of each property those that say the same the other way round."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for row in rows_of(sources, "inverses"):
-        if row["property"] in home and row["other"] in home:
-            one, other = home[row["property"]], home[row["other"]]
-            found[one].add(other)
-            found[other].add(one)
-    return found
+    return Properties(found, axioms, defaults, [label for label in from_iris if label in used], bare)
 
 
 def _property_steps(
@@ -239,38 +262,9 @@ def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], note
     for side in ("domain", "range"):
         lacking = [entry.label for entry in found if not getattr(entry, f"{side}s")]
         notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
-    notes.add_all(unused, "properties are left out, as they have no domain, range, super-property or sub-property")
-
-
-def _align(properties: Sequence[str], sources: Sequence[Source], notes: Notes) -> dict[str, str]:
-    """For each property the one that stands for it: itself, or of another vocabulary the equivalent that comes first.
-
-    Never two of Wikidata's: where both claim the same property of another vocabulary, the first has it.
-    """
-    place = {iri: number for number, iri in enumerate(properties)}
-    home = {iri: iri for iri in properties}
-    twice = []
-    pairs = {
-        (row["property"], row["other"])
-        if place[row["property"]] < place[row["other"]]
-        else (row["other"], row["property"])
-        for row in rows_of(sources, "equivalent_properties")
-        if row["property"] in place and row["other"] in place and row["property"] != row["other"]
-    }
-    for first, second in sorted(pairs, key=lambda pair: (place[pair[0]], place[pair[1]])):
-        if second.startswith(_WIKIDATA):
-            twice.append(f"{name_of(first)} and {name_of(second)}")
-        elif home[second] != second:
-            if home[second] != home[first]:
-                twice.append(f"{name_of(second)} ({name_of(home[second])}, not {name_of(first)})")
-        else:
-            home[second] = home[first]
-    notes.add_all(twice, "properties are aligned with two properties, and stay with the first")
-    return home
-
-
-def _wikidata_first(iri: str) -> tuple[bool, int, str]:
-    return not iri.startswith(_WIKIDATA), len(iri), iri
+    notes.add_all(
+        unused, "properties are left out, as they have no domain, range, super-property, sub-property or axiom"
+    )
 
 
 def _above(iri: str, edges: Edges, label_of: Mapping[str, str]) -> tuple[str, ...]:

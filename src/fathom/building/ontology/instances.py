@@ -7,7 +7,7 @@ is most of the time that a build takes. Looking up the same statements by hand i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -48,7 +48,7 @@ class Instances:
             if drawn == self._size:
                 return
             types = self._objects(thing, self._type)
-            if any(other != class_ and self._is_below(other, class_) for other in types):
+            if not self._is_finest(class_, types):
                 continue
             drawn += 1
             types += [type_ for other in self._other_names(thing) for type_ in self._objects(other, self._type)]
@@ -58,9 +58,25 @@ class Instances:
                 row["label"] = min(labels)
             yield row
 
+    def lost(self, left_out: Collection[str], kept: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Things of classes of *left_out* that :meth:`of` gives for no class of *kept*, each once with one of these."""
+        for iri in sorted(left_out):
+            for quad in self._store.quads_for_pattern(None, self._type, self._node(iri), self._graph):
+                types = self._objects(quad.subject, self._type)
+                named = [type_ for type_ in types if isinstance(type_, self._node)]
+                if min(type_.value for type_ in named if type_.value in left_out) != iri:
+                    continue
+                drawn = any(type_.value in kept and self._is_finest(type_, types) for type_ in named)
+                if isinstance(quad.subject, self._node) and not drawn:
+                    yield quad.subject.value, iri
+
     def close(self) -> None:
         """Let go of the store."""
         self._store = None
+
+    def _is_finest(self, class_: Any, types: Sequence[Any]) -> bool:
+        """Whether none of the other types of a thing is below one."""
+        return not any(other != class_ and self._is_below(other, class_) for other in types)
 
     def _lot(self, thing: Any) -> str:
         return hashlib.md5(f"{self._seed} {thing.value}".encode(), usedforsecurity=False).hexdigest()

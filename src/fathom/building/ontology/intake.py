@@ -30,6 +30,7 @@ _OF_THINGS = {
     *_DOWNWARDS,
     *(f"{_RDFS}{name}" for name in ("subClassOf", "subPropertyOf", "domain", "range")),
     *(f"{_OWL}{name}" for name in ("equivalentClass", "equivalentProperty", "inverseOf", "disjointWith", "sameAs")),
+    f"{_OWL}imports",
     *(f"{schema}{name}" for schema in _SCHEMA for name in ("domainIncludes", "rangeIncludes", "inverseOf")),
 }
 """Predicates whose objects are classes or properties, never texts."""
@@ -44,8 +45,8 @@ _NOT_READ = {
         "targetIndividual",
         "targetValue",
     )
-}
-"""Axioms of OWL that no task asks for."""
+} | {f"{_SKOS}{name}" for name in ("broadMatch", "narrowMatch", "exactMatch", "closeMatch", "relatedMatch", "related")}
+"""Axioms of OWL, and links of SKOS, that no task asks for."""
 _SHORT = {"rdf:": _RDF, "rdfs:": _RDFS, "owl:": _OWL, "skos:": _SKOS, "schema:": "https://schema.org/", "wdt:": _DIRECT}
 _LANGUAGES_TOLD = 5
 
@@ -86,7 +87,7 @@ class Intake:
         self._a, self._below, self._class = map(pyoxigraph.NamedNode, (TYPE, _SUBCLASS, _CLASS))
         for quad in quads:
             predicate = quad.predicate.value
-            if isinstance(quad.subject, self._blank):
+            if self._is_bare(quad.subject):
                 self._see_bare(predicate, quad.object)
             if predicate in self._namings:
                 self._labels[predicate] += 1
@@ -97,7 +98,7 @@ class Intake:
             elif predicate == _INSTANCE_OF or predicate in _UPWARDS or predicate in _DOWNWARDS:
                 yield from self._rewritten(quad.subject, predicate, quad.object)
             elif predicate in _NOT_READ:
-                self._count(self._left, predicate, _name(quad.subject))
+                self._count(self._left, predicate, _name(quad.object if self._is_bare(quad.subject) else quad.subject))
             elif predicate == TYPE and quad.object.value == _CONCEPT:
                 yield self._make(quad.subject, self._a, self._class, self._graph)
             elif is_kept(quad):
@@ -116,6 +117,9 @@ class Intake:
         found = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
         notes.add_kinds(found, "things without an IRI (blank nodes) are left out")
         notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
+
+    def _is_bare(self, node: Any) -> bool:
+        return isinstance(node, self._blank)
 
     def _see_bare(self, predicate: str, object_: Any) -> None:
         if predicate in (TYPE, _INSTANCE_OF) and not isinstance(object_, self._literal):

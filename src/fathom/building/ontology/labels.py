@@ -31,6 +31,8 @@ OF_RDF = (
 LANGUAGE, LABEL_PROPERTIES = "en", ("rdfs:label", "skos:prefLabel")
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
+_OPAQUE = re.compile(r"(?:urn:uuid:)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}", re.IGNORECASE)
+"""UUIDs and digests."""
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\s-]+")
 
 
@@ -149,6 +151,18 @@ def words_in_name(name: str) -> str:
         return ""
     words = [word for word in _WORD_ENDS.split(name) if word]
     return " ".join(word if len(word) > 1 and word.isupper() else word.lower() for word in words)
+
+
+def is_code(name: str) -> bool:
+    """Whether the end of an IRI is an identifier, and no name: "Q42", "GO 0008150", a UUID, but not "UB40", "Player 7".
+
+    It has a digit, no word but in capitals, and four digits in a row or no word at all.
+    """
+    if _OPAQUE.fullmatch(name):
+        return True
+    words = re.findall(r"[^\W\d_]{2,}", name)
+    coded = all(word.isupper() for word in words) and re.search(r"\d", name)
+    return bool(coded) and not (words and not re.search(r"\d{4}", name))
 
 
 def one_line(text: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from fathom.building.ontology.closure import NOTHING
 from fathom.building.ontology.hierarchy import cycles, edges_of
 from fathom.building.ontology.intake import short
 from fathom.building.ontology.labels import OF_RDF
 from fathom.building.ontology.notes import Notes
-from fathom.building.ontology.sources import Source, at_hand, rows_of
+from fathom.building.ontology.sources import Row, Source, at_hand, rows_of
 
 _OF_DESCRIPTIONS = (*OF_RDF, "http://www.w3.org/2004/02/skos/core#", "http://wikiba.se/ontology#")
 """Vocabularies whose instances are parts of an ontology's description."""
@@ -27,10 +26,12 @@ def deprecated_terms(sources: Sequence[Source]) -> set[str]:
 
 def note_undeclared(sources: Sequence[Source], notes: Notes) -> None:
     """Instances of what nothing says to be a class, and of the class that has none."""
-    all_ = list(rows_of(at_hand(sources), "undeclared_classes"))
-    impossible = sum(int(row["count"]) for row in all_ if row["class"] == NOTHING)
-    if impossible:
-        notes.append(f"{impossible:,} things are said to be of owl:Nothing, which has no instances: that is left out")
+    notes.add_all(
+        (row["thing"] for row in rows_of(at_hand(sources), "impossible")),
+        "things are said to be of owl:Nothing, which has no instances: the ontology is inconsistent, and that is left "
+        "out",
+    )
+    all_ = rows_of(at_hand(sources), "undeclared_classes")
     rows = [row for row in all_ if not row["class"].startswith(_OF_DESCRIPTIONS)]
     notes.add_all(
         [f"{row['class']} ({int(row['count']):,})" for row in rows],
@@ -40,12 +41,25 @@ def note_undeclared(sources: Sequence[Source], notes: Notes) -> None:
 
 def note_expressions(sources: Sequence[Source], notes: Notes) -> None:
     """Descriptions of classes that give no super-class, domain or range."""
-    kinds = [
-        f"{int(row['count']):,} {short(row['kind'])}"
-        + (f" (such as of {short(row['example'])})" if "example" in row else "")
-        for row in rows_of(at_hand(sources), "expressions")
-    ]
-    notes.add_kinds(kinds, "descriptions of classes that give no super-class, domain or range are left out")
+    found = rows_of(at_hand(sources), "expressions")
+    notes.add_kinds(_kinds(found), "descriptions of classes that give no super-class, domain or range are left out")
+
+
+def note_unread(sources: Sequence[Source], notes: Notes) -> None:
+    """Statements in a form that gives no item and no axiom."""
+    notes.add_kinds(
+        _kinds(rows_of(at_hand(sources), "unread")), "statements that no task or axiom comes of are left out"
+    )
+
+
+def _kinds(rows: Iterable[Row]) -> list[str]:
+    """Counts by kind, each with an example: what has it, else what is in it."""
+    found = []
+    for row in rows:
+        inside = f"with {row['inside']}" if "inside" in row else "of what has no IRI"
+        example = f"of {short(row['example'])}" if "example" in row else inside
+        found.append(f"{int(row['count']):,} {short(row['kind'])} (such as {example})")
+    return found
 
 
 def note_data_properties(sources: Sequence[Source], notes: Notes) -> None:

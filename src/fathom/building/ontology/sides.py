@@ -2,16 +2,18 @@
 
 Several ``rdfs:domain`` hold together (rdfs2), a property's own and those of the properties above it (scm-dom2,
 scm-rng2): the finest of them are right. The parts of an ``owl:unionOf``, and all that schema.org includes or Wikidata's
-type constraints name, are alternatives: each is right, but for those within another.
+type constraints name, are alternatives: each is right, but for those within another. A union with a part that is left
+out says nothing: what has the property may be of that part.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from fathom.building.ontology.closure import NOTHING
 from fathom.building.ontology.hierarchy import Edges, chain
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.notes import Notes
@@ -34,6 +36,7 @@ class Classes(NamedTuple):
     :param label_of: of those that have a good one, by IRI.
     :param stands_for: label of the nearest class above those that are not in the list.
     :param everything: IRIs of classes that have every thing as an instance.
+    :param clash: two classes that one thing of all classes of some labels would have to be of, though that cannot be.
     :param types: labels of the classes that sampled things are stated to be of, by their names as they are asked.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
@@ -43,6 +46,7 @@ class Classes(NamedTuple):
     label_of: Mapping[str, str]
     stands_for: Mapping[str, str]
     everything: Collection[str]
+    clash: Callable[[Sequence[str]], str | None]
     types: Mapping[str, Collection[str]]
     from_iris: Collection[str]
     bare: int
@@ -81,10 +85,10 @@ def gather_sides(
     )
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
-    stated = _grouped(_known(domains, {}, home, known, outside))
-    included = _grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside))
+    stated = _whole(_grouped(_known(domains, {}, home, known, outside)), notes)
+    included = _named(_grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside)))
     named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
-    constrained = _grouped(_known(_as_one(constraints), named, home, known, outside))
+    constrained = _named(_grouped(_known(_as_one(constraints), named, home, known, outside)))
     above = {found.label: set(found.superclasses) for found in classes.found}
     answers: dict[Side, tuple[str, ...]] = {}
     one_of: set[Side] = set()
@@ -96,6 +100,7 @@ def gather_sides(
             one_of |= {(property_, side)} if is_one_of(ways, above) else set()
         elif names := dict.fromkeys(name for way in ways for name in way if name != _ANOTHER):
             ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
+    _note_impossible(domains, answers, one_of, classes, notes)
     if not (stated or included or constrained) and properties:
         notes.append("no property has a domain or a range")
     notes.add_all(list(outside), "classes named as domain or range are not in the list of classes")
@@ -167,6 +172,21 @@ def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
     return [place, *((other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ())))]
 
 
+def _note_impossible(
+    rows: Sequence[Row], answers: Mapping[Side, Sequence[str]], one_of: Collection[Side], classes: Classes, notes: Notes
+) -> None:
+    """Properties that nothing can have, or be the value of. :param rows: what is stated."""
+    found = [(row["property"], row["side"], "owl:Nothing") for row in rows if row["class"] == NOTHING]
+    for (property_, side), right in answers.items():
+        if (property_, side) not in one_of and (said := classes.clash(right)):
+            found.append((property_, side, said))
+    notes.add_all(
+        (f"{name_of(property_)} ({side}: {said})" for property_, side, said in found),
+        "properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
+        "classes that are disjoint: whatever has them makes the ontology inconsistent",
+    )
+
+
 def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> list[Row]:
     """Without unions that everything belongs to."""
     wide = {row["whole"]: row["property"] for row in rows if "whole" in row and row["class"] in everything}
@@ -176,9 +196,31 @@ def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> l
     return [row for row in rows if row.get("whole") not in wide]
 
 
+def _whole(stated: Mapping[Side, Sequence[OneOf]], notes: Notes) -> dict[Side, list[OneOf]]:
+    """Without unions of which a part is left out: from "a human or something else" it does not follow what it is."""
+    lacking = [
+        f"{name_of(property_)} ({side}: {', '.join(filter(None, way)) or 'no other part'})"
+        for (property_, side), ways in stated.items()
+        for way in ways
+        if _ANOTHER in way
+    ]
+    notes.add_all(
+        lacking,
+        "domains or ranges are unions with a part that is left out (it has no name or label, is deprecated or not in "
+        "the list of classes), so that no other part follows, nor is asked",
+    )
+    whole = {side: [way for way in ways if _ANOTHER not in way] for side, ways in stated.items()}
+    return {side: ways for side, ways in whole.items() if ways}
+
+
+def _named(given: Mapping[Side, list[OneOf]]) -> dict[Side, list[OneOf]]:
+    """Without what names no class of the list."""
+    return {side: ways for side, ways in given.items() if any(name != _ANOTHER for way in ways for name in way)}
+
+
 def _as_one(rows: Iterable[Row]) -> list[Row]:
     """Rows whose classes are alternatives: the parts of one union."""
-    return [row | {"whole": ""} for row in rows]
+    return [row | {"whole": "one of"} for row in rows]
 
 
 def _grouped(rows: Iterable[tuple[Side, str, str]]) -> dict[Side, list[OneOf]]:
@@ -209,7 +251,7 @@ def _known(
             name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
             if name is None and row["class"]:
                 outside[label or row["class"]] = None
-            if name is not None or row.get("whole"):
+            if name is not None or "whole" in row:
                 yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name or _ANOTHER
 
 

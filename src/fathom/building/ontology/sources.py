@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from email.message import Message
 from functools import cache, partial
@@ -52,18 +52,8 @@ _RDF_NAMES = ("type", "first", "rest")
 _RDFS_NAMES = ("label", "subClassOf", "subPropertyOf", "domain", "range")
 _OWL_NAMES = (
     *("equivalentClass", "equivalentProperty", "intersectionOf", "unionOf", "disjointUnionOf", "disjointWith"),
-    *(
-        "members",
-        "inverseOf",
-        "sameAs",
-        "deprecated",
-        "imports",
-        "versionIRI",
-        "complementOf",
-        "oneOf",
-        "hasValue",
-        "hasSelf",
-    ),
+    *("members", "inverseOf", "sameAs", "deprecated", "imports", "versionIRI"),
+    *("complementOf", "oneOf", "hasValue", "hasSelf"),
     *("someValuesFrom", "allValuesFrom", "cardinality", "minCardinality", "maxCardinality"),
     *("qualifiedCardinality", "minQualifiedCardinality", "maxQualifiedCardinality"),
 )
@@ -114,6 +104,11 @@ class Source(Protocol):
 
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
         """What the query ``instances`` gives for one class. :raises BadInput: it cannot be asked."""
+        ...
+
+    def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
+        """Where all is at hand, things of classes of *left_out* that :meth:`instances` gives for no class of *kept*,
+        each with one of these classes."""
         ...
 
 
@@ -180,9 +175,16 @@ class LocalStore:
 
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
         """As :meth:`rows` gives them for the query ``instances``, found more quickly."""
+        return self._drawn(drawn).of(class_)
+
+    def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
+        """See :class:`Source`."""
+        return self._drawn(drawn).lost(left_out, kept)
+
+    def _drawn(self, drawn: Drawn) -> Instances:
         if drawn not in self._drawing:
             self._drawing[drawn] = Instances(self._store, *drawn)
-        return self._drawing[drawn].of(class_)
+        return self._drawing[drawn]
 
     def close(self) -> None:
         """Let go of the store, so that its files can be removed."""
@@ -334,6 +336,10 @@ class Endpoint:
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
         """See :class:`Source`."""
         return self.rows(instances_query(class_, drawn))
+
+    def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
+        """See :class:`Source`."""
+        return iter(())
 
     def _solutions(self, query: str) -> list[Row]:
         answer = self._ask(query)
