@@ -138,8 +138,7 @@ def _call() -> None:
         code = make_app()(prog_name="fathom", standalone_mode=False)
     except Refused as error:
         raise BadInput(refusal(error) or ()) from error
-    if code:
-        raise SystemExit(code)
+    raise SystemExit(code or 0)
 
 
 def faults() -> list[str]:
