@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -205,3 +206,42 @@ def test_bad_input_is_one_line(family, tmp_path, small, fathom):
     code, _, said = fathom("study", "chains", "--model", "m", "--data", plain, "--axioms", "reflexive", "--out", "o")
     assert code == 2
     assert "reflexive" in said or "'inverse'" in said
+
+
+def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, small, tmp_path, monkeypatch):
+    """And a table shows no column in which nothing stands; programs have it."""
+
+    def answers(self, query, space, found):
+        return [self._answer(query, space, found.names, np.array(by_lot(query, space.names), dtype=np.float32))]
+
+    def nothing(self, slots, names):
+        return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
+
+    monkeypatch.setattr(SlotProbe, "_answers", answers)
+    monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
+    some = tmp_path / "some"
+    shutil.copytree(family, some)
+    write_axioms(some, Axioms([("rel0", "rel1")], ["rel2"], [], []))
+    said = {"rules": (), "forms": ("plain",), "untrained": 0, "limit": 4}
+    options = ChainStudyOptions(axioms=("transitive", "inverse", "symmetric"), **said)
+    found = chains.ask([("who", lambda: small)], some, options, tmp_path / "o", lambda name: lambda done, total: None)
+    assert found.notes[:2] == [
+        "--axioms transitive: some has 0 items of it, 2 are needed: not asked",
+        "--axioms symmetric: some has 1 items of it, 2 are needed: not asked",
+    ]
+    assert [(line.place.rule, line.items) for line in found.lines] == [("inverse", 2)]
+    tables = chains.tables(found)
+    assert found.notes[0] in render(tables, "text")
+    told, hidden = ({name for table in tables for name in own(table)} for own in (_shown, lambda table: table.hidden))
+    empty = {"better half", "worse half", "p (halves by lot)", "beyond untrained", "beyond low", "less the first form"}
+    assert empty <= hidden
+    assert not empty & told
+    assert {"gain", "a fact missing", "answer's fact alone"} <= told
+    neither = ChainStudyOptions(axioms=("transitive", "symmetric"), **said)
+    with pytest.raises(BadInput) as caught:
+        chains.ask([("who", lambda: small)], some, neither, tmp_path / "p", print)
+    assert [line.partition(":")[0] for line in caught.value.faults] == ["--axioms transitive", "--axioms symmetric"]
+
+
+def _shown(table):
+    return set(table.columns) - table.hidden

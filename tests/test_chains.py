@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from fathom.prompts.arguments import (
     argument_queries,
     arguments,
 )
+from fathom.results.samples import Origin
 from fathom.results.tables import render
 from fathom.studies import chains
 from fathom.studies.entailment_controls import verdict
@@ -282,3 +284,69 @@ def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
     )
     code, _, error = fathom(*given, "--forms", "plain,nope", "--out", tmp_path / "e")
     assert (code, error) == (2, "error: --forms: Input should be 'plain', 'paraphrased' or 'shuffled', found 'nope'\n")
+
+
+# ---------------------------------------------------------------------------------------------------- numbers by hand
+
+
+def values_of(**by_item):
+    """1 / rank of items, each of one pair and all pairs a list."""
+    return {
+        (item, pair): chains._Value(value, Origin("item", item, "rdfs9", item))
+        for item, own in by_item.items()
+        for pair, value in enumerate(own)
+    }
+
+
+@pytest.fixture
+def by_hand(monkeypatch):
+    """A model of whom so much is known: two steps of rdfs9, plain and shuffled."""
+    monkeypatch.setattr(chains, "_made", lambda model: "MRR")
+    known = {
+        ("plain", WHOLE): values_of(a=[0.5, 0.5], c=[1.0]),
+        ("shuffled", WHOLE): values_of(a=[1.0, 0.5], b=[0.25]),
+        ("shuffled", MISSING): values_of(a=[0.25, 0.25], b=[0.75]),
+    }
+    values = {("rdfs9", form, 2, text): own for (form, text), own in known.items()}
+    return chains._Model("m", None, None, values)
+
+
+def test_a_line_by_hand(by_hand):
+    line = chains._line(chains.ChainPlace("m", "rdfs9", "shuffled", 2), by_hand, "plain")
+    assert line.items == 2, "not three texts"
+    assert line.whole.value == pytest.approx((1.0 + 0.5 + 0.25) / 3)
+    assert {text: number.value for text, number in line.broken.items()} == {MISSING: pytest.approx(1.25 / 3)}
+    assert line.reworded.value == pytest.approx((1.0 + 0.5) / 2 - 0.5), "of the items of both, shuffled less plain"
+    first = chains._line(chains.ChainPlace("m", "rdfs9", "plain", 2), by_hand, "plain")
+    assert (first.reworded, first.items) == (None, 2)
+
+
+def test_gains_and_twins_by_hand(by_hand):
+    """Of each item the mean over its pairs: a 0.5, b −0.5; and so much beyond a twin that gains 0.25 throughout."""
+    place = chains.ChainPlace("m", "rdfs9", "shuffled", 2)
+    assert chains._gains(by_hand, place, MISSING).values.tolist() == [0.5, -0.5]
+    texts = {WHOLE: values_of(a=[0.5], b=[0.5]), MISSING: values_of(a=[0.25], b=[0.25])}
+    twin = chains._Model("t", None, None, {("rdfs9", "shuffled", 2, text): own for text, own in texts.items()})
+    [one] = chains._contrasts(place, by_hand, [twin])
+    assert (one.control, one.items, one.better, one.permuted) == (MISSING, 2, None, None)
+    assert (one.gain.value, one.beyond.value) == pytest.approx((0.0, -0.25))
+
+
+def test_how_far_below_the_best_by_hand():
+    """Of 11 candidates, two of which are taken out, the one that is asked for has 8 others: fifth is half way down. Who
+    chose it is at 0, who chose another at 1."""
+    rank = np.array([1.0, 5.0, 9.0, np.nan, np.nan])
+    rows = SimpleNamespace(
+        number_of_candidates=np.full(5, 11), filtered=[2, 0], query=np.zeros(5, dtype=int), rank=rank,
+        correct=np.array([np.nan, np.nan, np.nan, 1.0, 0.0]),
+    )  # fmt: skip
+    assert chains._below(rows) == [0, 0.5, 1, 0, 1]
+
+
+def test_a_depth_that_too_few_items_have(tower):
+    """Two items are enough: a limit that leaves one is said before anything is asked."""
+    plan, queries = chains._planned(tower, ChainStudyOptions(rules=("rdfs9",), depth=3, limit=4, pairs=2, seed=1))
+    items = {query.groups["item"] for query in queries.queries}
+    assert {query.groups["depth"] for query in queries.queries} == {"1", "2", "3"}
+    assert 2 <= len(items) <= 4
+    assert plan.rules == ("rdfs9",)

@@ -292,7 +292,7 @@ def test_controls_that_cannot_be_made_are_counted(tmp_path):
     counts = build_choices(tmp_path / "line", tmp_path / "built", options=2, subset="all")
     assert counts["controls/rdfs9-32"] == 1
     told = {name: count for name, count in counts.items() if name.startswith("left out")}
-    why = "(P1 of every other item says something of what they are about)"
+    why = "(every other item says something of what they are about)"
     assert told == {f"left out of controls/{rule}-32 {why}": 2 for rule in ("rdfs9", "rdfs11")}
 
 

@@ -126,6 +126,40 @@ def test_bad_input_is_one_line_and_exit_code_2(fathom, causal, tmp_path, argumen
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    {
+        "build choices --options 99 --data d --out o": "--options: Input should be less than or equal to 26, found",
+        "build worlds --rate nan --data d --out o": "--rate: Input should be a number, found 'nan'",
+        "build worlds --case odd --data d --out o": "--case: 'odd' is not one of 'auto', 'exact', 'ignore'",
+        "study chains --alpha nan --model m --data d --out o": "--alpha: Input should be a number, found nan",
+        "study chains --depth 11 --model m --data d --out o": "--depth: Input should be less than or equal to 10",
+        "study chains --forms , --model m --data d --out o": "--forms: expected one or more of plain, paraphrased, "
+        "shuffled, found none",
+        "probe statement --model m --data d": "--out is missing: expected Folder of the run",
+        "metrics": "run is missing: expected Folder of a run",
+        "probe statement --modle m": "there is no option --modle (did you mean --model or --pool?); "
+        "fathom probe statement --help lists what there is",
+        "study chainz": "No such command 'chainz'. Did you mean 'chains'?; fathom study --help lists what there is",
+        "demo --out": "Option '--out' requires an argument",
+    }.items(),
+)
+def test_what_is_typed_wrongly_is_one_line(fathom, tmp_path, monkeypatch, typed, line):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = fathom(*typed.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {line}")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_group_without_a_command_shows_its_help(fathom):
+    code, out, err = fathom("study")
+    assert (code, err) == (2, "")
+    assert "Run planned comparisons" in out
+    assert fathom("demo", "--help")[0] == 0
+
+
 def test_all_mistakes_at_once(fathom, tmp_path):
     code, _, err = fathom(
         "probe", "statement", "--model", "/no/model", "--data", "/nowhere", "--limit", "0", "--out", tmp_path / "r"

@@ -324,3 +324,24 @@ def test_every_part_of_a_verdict_is_needed(gain, beyond, by_lot, expected):
     partly = f"{expected}, not fully controlled" if expected == "it does" else expected
     assert verdict([good, one], {"p"}) == expected
     assert verdict([good, one], {"p", "q"}) == partly
+
+
+def test_combining_what_is_said_is_of_all_items(things, small, tmp_path, monkeypatch):
+    """Of 31 items one is in neither half, and in no setting; what is made of premises that are said is of it, too."""
+    found = asked(things, small, tmp_path, reasons, monkeypatch, limit=31, untrained=0)
+    items = {(one.conclusion, one.control): one.items for one in found.contrasts}
+    assert {count for (conclusion, _), count in items.items() if conclusion == "combines what is said"} == {31}
+    assert {count for (conclusion, _), count in items.items() if conclusion != "combines what is said"} == {30}
+    [line] = [line for line in found.lines if line.setting[3:] == ("explicit", "explicit")]
+    assert len(line.items) <= 2 * 30
+    assert all(effect.items <= 30 for effect in found.effects)
+    of_others = (_asked_by("controls-words", found, given) for given in ("P1, P2 of others", "P2 of others"))
+    [lone, *_] = set.difference(*of_others)
+    assert lone in _asked_by("words", found, "both") & _asked_by("words", found, "P1")
+    assert lone not in _asked_by("words", found, "P2") | _asked_by("words", found, "none")
+
+
+def _asked_by(name, found, given):
+    [run] = [run for run in found.runs if run.path.name == name]
+    groups = [dict(query["groups"]) for query in run.queries().to_pylist()]
+    return {own["item"] for own in groups if own["given"] == given}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from annotated_types import Interval
 
@@ -129,9 +129,27 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
         return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
     if fault["type"] == "missing":
-        values = ", ".join(map(str, get_args(kind.model_fields[name].annotation)))
+        values = ", ".join(choices_of(kind.model_fields[name].annotation))
         return f"{option} is missing: expected {values or kind.model_fields[name].description}"
-    return f"{option}: {fault['msg']}, found {fault['input']!r}"
+    if fault["type"] == "too_short" and not fault["input"]:
+        values = ", ".join(choices_of(kind.model_fields[name].annotation))
+        return f"{option}: expected one or more{f' of {values}' if values else ''}, found none"
+    return f"{option}: {value_fault(fault)}"
+
+
+def value_fault(fault: Mapping[str, Any]) -> str:
+    """What pydantic says of one value, and the value; of nan, which is within no limits, that it is no number."""
+    found, said = fault["input"], fault["msg"].removeprefix("Value error, ").rstrip(".")
+    if str(found).strip().lower() == "nan":
+        said = "Input should be a number"
+    return said if repr(found) in said else f"{said}, found {found!r}"
+
+
+def choices_of(annotation: Any) -> list[str]:
+    """What a field may be, where that is a choice."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in choices_of(part)]
 
 
 def read_yaml(file: Path) -> Given:

@@ -27,6 +27,7 @@ from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.options import EVERYTHING
 from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, right_answers
+from fathom.prompts.entailment import NO_OTHER
 from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
 from fathom.reading import Json
 from fathom.store.files import whole_folder
@@ -81,8 +82,7 @@ def _without_another(files: Mapping[str, Rows]) -> dict[str, int]:
         rule: len(files.get(f"{REASONING}/{rule}-{UNSAID}", ())) - len(files.get(f"{CONTROLS}/{rule}-{ANOTHERS}", ()))
         for rule in RULES
     }
-    why = "P1 of every other item says something of what they are about"
-    return {f"left out of {CONTROLS}/{rule}-{ANOTHERS} ({why})": n for rule, n in lacking.items() if n}
+    return {f"left out of {CONTROLS}/{rule}-{ANOTHERS} ({NO_OTHER})": n for rule, n in lacking.items() if n}
 
 
 class _Lots:

@@ -10,7 +10,8 @@ import typer
 from typer.core import TyperCommand
 
 from fathom.cli.options import Commands, option, with_example
-from fathom.errors import FathomError, MadeBefore
+from fathom.cli.usage import Refused, refusal
+from fathom.errors import BadInput, FathomError, MadeBefore
 from fathom.options import Group
 from fathom.reading.files import printable
 from fathom.reading.replies import words_of
@@ -104,7 +105,7 @@ def main() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--debug"]
     try:
-        make_app()()
+        _call()
     except FathomError as error:
         if debug:
             raise
@@ -129,6 +130,15 @@ def main() -> None:
     finally:
         for fault in faults():
             _complain(f"note: {fault}")
+
+
+def _call() -> None:
+    """:raises BadInput: a command line that Typer refuses; with one line, or none where it has shown the help."""
+    try:
+        code = make_app()(prog_name="fathom", standalone_mode=False)
+    except Refused as error:
+        raise BadInput(refusal(error) or ()) from error
+    raise SystemExit(code or 0)
 
 
 def faults() -> list[str]:

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fathom.errors import BadInput, Stopped
-from fathom.options import Given, Group, group_of, read_yaml
+from fathom.options import Given, Group, choices_of, group_of, read_yaml
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -207,11 +207,5 @@ def _help(field: FieldInfo) -> str:
 
 def described(field: FieldInfo) -> str:
     """What it is, and what may be said where that is a choice."""
-    choices = _choices(field.annotation)
+    choices = choices_of(field.annotation)
     return (field.description or "") + (f" One of: {', '.join(choices)}." if choices else "")
-
-
-def _choices(annotation: Any) -> list[str]:
-    if typing.get_origin(annotation) is typing.Literal:
-        return [str(value) for value in typing.get_args(annotation)]
-    return [choice for part in typing.get_args(annotation) for choice in _choices(part)]

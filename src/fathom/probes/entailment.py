@@ -4,13 +4,15 @@ The texts are those of :mod:`fathom.prompts.entailment`. Pseudowords and learnt 
 model's own: first the learnt tokens of each rule and each way of giving premises, then the pairs of each rule. Learnt
 templates begin as the memorising run has learnt them; where conjunctions are learnt, all learnt tokens of a text are
 trained on, once for each rule and way of giving, the training items meeting the pairs in turn. Pseudowords stay fixed.
+Cross-validated, each fold of a rule's facts has learnt tokens of its own, which the other folds teach.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,19 +22,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.selection.folds import FOLD, taught
 from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
+from fathom.options import FOLDS
 from fathom.probes.base import Facts, Progress
 from fathom.probes.entailment_causal import CausalProbe
 from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
-from fathom.prompts.entailment import CONJUNCTION, RuleWording, sources
+from fathom.prompts.entailment import CONJUNCTION, Beginning, RuleWording, sources
+from fathom.prompts.ontology import RULES
 from fathom.reading import read_bytes, stands
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
-from fathom.training.soft import GoldSlot, SoftPlan, learn, load_learnt, random_start, save_learnt
+from fathom.training.soft import GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
 INSTEAD = "let it choose among a few answers: fathom build choices, then fathom probe choice"
@@ -43,10 +48,17 @@ class _Block(NamedTuple):
     """Texts that share their learnt tokens.
 
     :param given: which premises are said, as in the queries' groups.
+    :param fold: of the facts that they are about, from 1; None where those are held out.
     """
 
     rule: str
     given: str
+    fold: int | None
+
+    @property
+    def name(self) -> str:
+        """Of the file of its learnt tokens."""
+        return f"{self.rule}-{self.given}" + ("" if self.fold is None else f"-fold-{self.fold}")
 
 
 def probe(options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe | CausalProbe:
@@ -79,7 +91,7 @@ class Probe(SlotProbe):
 
     def resolved(self) -> Facts:
         """With what the learnt templates begin with, where they are loaded."""
-        files = sorted({self._file(task) for block in self.blocks for task in self._tasks(block)})
+        files = sorted({self._file(block, task) for block in self.blocks for task in self._tasks(block)})
         digest = hashlib.sha256(b"".join(map(read_bytes, files))).hexdigest()[:16] if files else None
         return {**super().resolved(), "learnt": digest}
 
@@ -95,8 +107,7 @@ class Probe(SlotProbe):
         trained = []
         for number, block in enumerate(self.blocks):
             progress(number, len(self.blocks))
-            file = artifacts / "soft" / f"{block.rule}-{block.given}.safetensors"
-            trained.append(self._learnt(block, file))
+            trained.append(self._learnt(block, artifacts / "soft" / f"{block.name}.safetensors"))
         rows = torch.cat([*trained, *self._pairs.values()])
         self._vectors = rows.to(self.model.device)
 
@@ -104,11 +115,16 @@ class Probe(SlotProbe):
 
     def _tasks(self, block: _Block) -> list[str]:
         """The memorising tasks whose learnt templates stand in its texts."""
-        found = dict.fromkeys(source.task for source in sources(*block, self.wording))
+        found = dict.fromkeys(source.task for source in self._sources(block))
         return [task for task in found if task != CONJUNCTION]
 
-    def _file(self, task: str) -> Path:
-        """Where the memorising run has what it learnt.
+    def _sources(self, block: _Block) -> tuple[Beginning, ...]:
+        """What its learnt tokens begin with."""
+        return sources(block.rule, block.given, self.wording)
+
+    def _file(self, block: _Block, task: str) -> Path:
+        """Where the memorising run has what it learnt. Of folds: of the block's own where the task is that of P1; of
+        any task else, whose items are no facts of the rule, the first.
 
         :raises BadInput: it has not learnt it.
         """
@@ -117,31 +133,37 @@ class Probe(SlotProbe):
             raise BadInput(
                 "learnt templates come from a run of the ontology probe with --soft: give its artifacts/soft"
             )
-        file = folder / f"{task}-{self.ways[0].name}.safetensors"
-        if not stands(file):
+        folds: Iterable[int | None] = [block.fold]
+        if block.fold is not None and task != RULES[block.rule]:
+            folds = range(1, (self.options.folds or FOLDS) + 1)
+        files = [folder / learnt_file(task, fold, self.ways[0].name) for fold in folds]
+        there = next(filter(stands, files), None)
+        if there is None:
+            crossed = "" if block.fold is None else " --cross-validate, the same --folds and --seed"
             raise BadInput(
-                f"{file} is not there: ask the ontology probe with --soft, the task {task}, and the same --masks and "
-                "--reduction"
+                f"{files[0]} is not there: ask the ontology probe with --soft{crossed}, the task {task}, and the same "
+                "--masks and --reduction"
             )
-        return file
+        return there
 
     def _starting(self, block: _Block) -> Tensor:
         """What its learnt tokens begin with, shape (tokens, d)."""
-        loaded = {task: load_learnt(self._file(task)) for task in self._tasks(block)}
-        made = random_start(self.model, 2, self.options.seed, CONJUNCTION, *block)
+        loaded = {task: load_learnt(self._file(block, task)) for task in self._tasks(block)}
+        fold = [] if block.fold is None else [str(block.fold)]
+        made = random_start(self.model, 2, self.options.seed, CONJUNCTION, block.rule, block.given, *fold)
         rows, conjunctions = [], iter(made)
-        for task, place in sources(*block, self.wording):
+        for task, place in self._sources(block):
             rows.append(next(conjunctions) if task == CONJUNCTION else loaded[task][place])
         return torch.stack(rows) if rows else made[:0]
 
     def _learnt(self, block: _Block, file: Path) -> Tensor:
         """Its learnt tokens as they are asked with; trained where a conjunction is among them."""
         start = self._start(block)
-        if CONJUNCTION not in {source.task for source in sources(*block, self.wording)}:
+        if CONJUNCTION not in {source.task for source in self._sources(block)}:
             return start
         if not stands(file):
             options = self.options
-            items, validation = self._items(block, TRAIN), self._items(block, DEV)
+            items, validation = self._lessons(block)
             plan = SoftPlan(options.loss, options.epochs, options.learning_rate, options.batch_size, options.seed)
             names = self._names(self._space_of(block), " ")
             pairs = self._pairs[block.rule]
@@ -151,31 +173,47 @@ class Probe(SlotProbe):
             self._trained += 1
         return load_learnt(file)
 
-    def _items(self, block: _Block, subset: str) -> list[GoldSlot]:
-        """:raises BadInput: there are none."""
+    def _lessons(self, block: _Block) -> tuple[list[GoldSlot], list[GoldSlot]]:
+        """To learn from, and to choose the epoch by: of folds all others but one, and this one.
+
+        :raises BadInput: there are none.
+        """
+        queries = self._training(block, TRAIN)
+        if block.fold is None:
+            able = self._items(block, [*queries, *self._training(block, DEV)])
+            parts = [[query.id for query in self._training(block, subset)] for subset in (TRAIN, DEV)]
+        else:
+            able = self._items(block, queries)
+            fold_of = {query.id: int(query.groups[FOLD]) - 1 for query in queries}
+            parts = [*taught(fold_of, block.fold - 1, able)]
+        train, dev = ([able[id_] for id_ in ids if id_ in able] for ids in parts)
+        for subset, ids, found in ((TRAIN, parts[0], train), (DEV, parts[1], dev)):
+            if not found:
+                fold = f"that are to {subset} fold {block.fold}" if block.fold else f"in the subset {subset}"
+                raise BadInput(
+                    f"a learnt conjunction: none of the {len(ids)} items of {block.rule} {fold} can be "
+                    "learnt from; it needs some (docs/methods/entailment.md)"
+                )
+        return train, dev
+
+    def _items(self, block: _Block, queries: Sequence[Query]) -> Mapping[str, GoldSlot]:
+        """Those that can be learnt from, by id."""
         name = self._space_of(block)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
         count = len(self._start(block))
-        queries = self._training(block, subset)
         slots = self._slots(queries, [(1, count + 1)] * len(queries))
-        found = [
-            GoldSlot(slot, tuple(place for place in space.places(query.gold) if ranked[place]))
+        return {
+            query.id: GoldSlot(slot, tuple(place for place in space.places(query.gold) if ranked[place]))
             for query, slot in zip(queries, slots, strict=True)
             if slot is not None
             and query.unscored is None
             and not self._fault(query, slot, self._names(name, " "), space)
-        ]
-        if not found:
-            raise BadInput(
-                f"a learnt conjunction: none of the {len(queries)} items of {block.rule} in the subset {subset} can be "
-                "learnt from; it needs some (docs/methods/entailment.md)"
-            )
-        return found
+        }
 
     def _training(self, block: _Block, subset: str) -> list[Query]:
         whole = self.queryset.whole or self.queryset
-        ids = whole.subsets.get(subset, frozenset())
-        return [query for query in whole.queries if query.id in ids and self._block(query) == block]
+        ids, alike = whole.subsets.get(subset, frozenset()), (block.rule, block.given)
+        return [query for query in whole.queries if query.id in ids and self._block(query)[:2] == alike]
 
     def _space_of(self, block: _Block) -> str:
         return next(query.candidates for query in self.queryset.queries if self._block(query) == block)
@@ -184,10 +222,11 @@ class Probe(SlotProbe):
 
     @staticmethod
     def _block(query: Query) -> _Block:
-        return _Block(query.relation, query.groups["given"])
+        fold = query.groups.get(FOLD)
+        return _Block(query.relation, query.groups["given"], None if fold is None else int(fold))
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
-        return self._slots(queries, [self._rows_of(self._block(query)) for query in queries])
+        return self._slots(queries, [self._rows_of[self._block(query)] for query in queries])
 
     def _slots(self, queries: Sequence[Query], rows: Sequence[tuple[int, int]]) -> list[Slot | None]:
         """:param rows: for each query, counted from 1, the row of its ``<s1>`` and that of the first pair's ``<x>``."""
@@ -199,11 +238,13 @@ class Probe(SlotProbe):
         prompts = [Template(text).fill("", mask, capitalize=self.options.capitalize) for text in texts]
         return encode_slots(self.model.tokenizer, prompts, [self.model.vocabulary_size] * len(prompts))
 
-    def _rows_of(self, block: _Block) -> tuple[int, int]:
-        counts = [len(sources(*one, self.wording)) for one in self.blocks]
-        learnt = 1 + sum(counts[: self.blocks.index(block)])
-        pairs = 1 + sum(counts) + 2 * self.options.pairs * list(self.queryset.by_relation()).index(block.rule)
-        return learnt, pairs
+    @cached_property
+    def _rows_of(self) -> dict[_Block, tuple[int, int]]:
+        """Of each block, counted from 1, the row of its ``<s1>`` and that of the first pair's ``<x>``."""
+        ends = list(accumulate((len(self._sources(block)) for block in self.blocks), initial=1))
+        rules = list(self.queryset.by_relation())
+        pairs = [ends[-1] + 2 * self.options.pairs * rules.index(block.rule) for block in self.blocks]
+        return dict(zip(self.blocks, zip(ends[:-1], pairs, strict=True), strict=True))
 
     def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
         self._passes += len(set(slots)) * len(names.masks(self.ways))

@@ -16,7 +16,6 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries
+from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries, taught
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
@@ -40,6 +39,7 @@ from fathom.training.soft import (
     GoldSlot,
     SoftPlan,
     learn,
+    learnt_file,
     load_learnt,
     random_start,
     save_learnt,
@@ -78,8 +78,7 @@ class _Lesson(NamedTuple):
 
     def file(self, way: Way) -> str:
         """Where the vectors of one way are."""
-        fold = "" if self.fold is None else f"-fold-{self.fold}"
-        return f"{quote(self.task, safe='')}{fold}-{way.name}.safetensors"
+        return learnt_file(self.task, self.fold, way.name)
 
 
 class Probe(SlotProbe):
@@ -185,15 +184,10 @@ class Probe(SlotProbe):
         """What a template is learnt from; of folds, all but its own and the next one that can choose the epoch."""
         if fold is None:
             return _Lesson(task, None, self._subset(task, TRAIN), self._subset(task, DEV))
-        queries = self._whole[task]
-        fold_of = folds_of_queries(queries, self.options.folds or FOLDS, self.options.seed)
-        number = max(fold_of.values()) + 1
-        following = [(fold - 1 + step) % number for step in range(1, number)]
-        able = {fold_of[id_] for id_ in self._learnable(task)}
-        chooses = next((one for one in following if one in able), None)
-        dev = [query for query in queries if fold_of[query.id] == chooses]
-        train = [query for query in queries if fold_of[query.id] not in (fold - 1, chooses)]
-        return _Lesson(task, fold, train, dev)
+        queries = {query.id: query for query in self._whole[task]}
+        fold_of = folds_of_queries(self._whole[task], self.options.folds or FOLDS, self.options.seed)
+        parts = taught(fold_of, fold - 1, self._learnable(task))
+        return _Lesson(task, fold, *([queries[id_] for id_ in ids] for ids in parts))
 
     def _learnable(self, task: str) -> frozenset[str]:
         """Ids of the task's items that can be learnt from."""

@@ -471,3 +471,7 @@ class EntailmentOptions(OntologyOptions):
         description="Folder of templates learnt by a run of the ontology probe.",
         json_schema_extra=CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
     )
+
+    def as_asked(self, data: QuerySet) -> QuerySet:
+        """As it is: texts have the folds of the facts that they are about."""
+        return data

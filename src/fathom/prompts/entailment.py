@@ -33,6 +33,7 @@ from itertools import count
 from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.selection.folds import FOLD
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
 from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, one_of, with_article
 
@@ -48,6 +49,10 @@ OF_OTHERS, BOTH_OF_OTHERS, ANOTHER = "P2 of others", "P1, P2 of others", "anothe
 CONTROLS = {OF_OTHERS: (False, True), BOTH_OF_OTHERS: (True, True), ANOTHER: (False, True)}
 """Texts from which the answer does not follow, and which premises they say: P2 of other pseudowords than the hypothesis
 is about, or with another item's class or property."""
+BOTH_SAID = ("both", "P1", BOTH_OF_OTHERS)
+"""Texts that show what is made of premises that are said: whether these are remembered does not count."""
+NO_OTHER = "every other item says something of what they are about"
+"""Why a text with another item's premise cannot be made."""
 REMEMBERED = "remembered"
 """In place of one of :data:`GIVEN`: P2 itself is asked for."""
 CONJUNCTION = "conjunction"
@@ -167,18 +172,20 @@ def entailment(
 ) -> QuerySet:
     """What follows? Each item by four texts for each pair of pseudowords; training items by one pair each, in turn.
 
-    :param data: the memorising tasks, with their subsets.
-    :param halves: test items that are not in them are not asked.
+    :param data: the memorising tasks, with their subsets; with folds where each item is asked by what others teach.
+    :param halves: test items that are not in them are asked by no text but those of which memory has no say
+        (:data:`BOTH_SAID`), without a group that says how premises are given.
     """
 
     def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
         in_first = halves.first.get(item.query.id)
         in_second = halves.second.get((rule, pair, item.query.id))
-        if subset == "test" and (in_first is None or in_second is None):
-            return
+        halved = subset != "test" or (in_first is not None and in_second is not None)
         for given, (first, second) in GIVEN.items():
             premises = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
-            yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), premises)
+            if halved or given in BOTH_SAID:
+                said = premises if halved else {}
+                yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), said)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -194,7 +201,7 @@ def controls(
     """The same items by texts from which their answers do not follow (:data:`CONTROLS`). *Another P2* is the next
     item's, in turn of the pairs, that shares no right answer; an item that shares one with all others has none.
 
-    :param halves: items that are not in them are not asked.
+    :param halves: items that are not in them are asked as by :func:`entailment`.
     """
     found = {rule: items(data.whole or data, patterns, rule)[0] for rule in rules}
 
@@ -203,12 +210,11 @@ def controls(
             "premise 1": halves.first.get(item.query.id),
             "premise 2": halves.second.get((rule, pair, item.query.id)),
         }
-        if subset != "test" or None in premises.values():
-            return
-        for given, (first, _) in CONTROLS.items():
+        halved = None not in premises.values()
+        for given, (first, _) in CONTROLS.items() if subset == "test" else ():
             another = _another(item, found[rule], pair) if given == ANOTHER else item
-            if another is not None:
-                said = premises | ({"premise 1": EXPLICIT} if first else {})
+            if another is not None and (halved or given in BOTH_SAID):
+                said = premises | ({"premise 1": EXPLICIT} if first else {}) if halved else {}
                 yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), said, another)
 
     return _queryset(data, patterns, rules, pairs, queries)
@@ -271,10 +277,12 @@ def _queryset(
     pairs: int,
     questions: _Questions,
 ) -> QuerySet:
-    """Items that are asked by all pairs, training items by one each."""
+    """Items that are asked by all pairs, training items by one each: of folds all items, for whatever is asked."""
     whole = data.whole or data
-    ids = {subset: whole.subsets.get(subset, frozenset()) for subset in SUBSETS}
     asked = {query.id for query in data.queries}
+    held_out = {subset: whole.subsets.get(subset, frozenset()) - asked for subset in SUBSETS}
+    if folded := any(FOLD in query.groups for query in data.queries):
+        held_out = {"train": frozenset(query.id for query in whole.queries), "dev": frozenset()}
     queries: list[Query] = []
     subsets: dict[str, list[str]] = {subset: [] for subset in SUBSETS}
     notes: list[str] = []
@@ -282,7 +290,7 @@ def _queryset(
         found, left_out = items(whole, patterns, rule)
         notes += left_out
         for subset in SUBSETS:
-            own = asked if subset == "test" else ids[subset] - asked
+            own = asked if subset == "test" else held_out[subset]
             chosen = [item for item in found if item.query.id in own]
             drawn = [
                 (item, pair)
@@ -291,6 +299,8 @@ def _queryset(
                 if subset == "test" or pair == number % pairs
             ]
             made = [query for item, pair in drawn for query in questions(rule, item, pair, subset)]
+            if folded and subset == "train":  # a text that is asked, too, is another query where it teaches
+                made = [replace(query, id=f"{query.id}/{subset}") for query in made]
             queries += made
             subsets[subset] += [query.id for query in made]
     relations = {
@@ -326,6 +336,7 @@ def _query(
     """:param premises: how each is given, None where that is not known. :param another: see :func:`text_of`."""
     task, _, number = item.query.id.rpartition("/")
     groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair)}
+    groups |= {FOLD: item.query.groups[FOLD]} if FOLD in item.query.groups else {}
     return Query(
         id=f"{rule}/{number}/{given}/{pair}",
         relation=rule,

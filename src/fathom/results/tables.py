@@ -13,7 +13,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -95,6 +95,13 @@ class Table:
         said = tuple(note for note in below if note)
         hidden = frozenset({"note", "recipe", *hidden})
         return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), hidden, said, numbers)
+
+    def without_empty(self, *names: str) -> Table:
+        """Readers do not see those of these columns in which nothing stands; programs do."""
+        at = {name: self.columns.index(name) for name in names}
+        empty = {name for name, place in at.items() if all(row[place] is None for row in self.rows)}
+        beside = {other for name in empty for other in self.numbers.get(name, ())}
+        return replace(self, hidden=self.hidden | empty | beside)
 
     def objects(self) -> list[dict[str, Cell]]:
         """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""

@@ -27,6 +27,7 @@ from fathom.options import EVERYTHING
 from fathom.probes import ENTAILMENT
 from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
+from fathom.prompts.entailment import NO_OTHER
 from fathom.results.names import folder_names
 from fathom.results.numbers import NOTHING, Number, difference, mean, recipe, untold
 from fathom.results.plots import Plot
@@ -129,6 +130,7 @@ def ask(
         anything is.
     """
     plan, queries = _planned(data, options)
+    options = options.model_copy(update={"axioms": tuple(kind for kind in options.axioms if kind in plan.rules)})
     asked: list[_Model] = []
     runs: list[RunFolder] = []
     contrasts: list[Contrast] = []
@@ -156,7 +158,8 @@ def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPl
     if options.axioms:
         asked.append(_axioms(plan, read_axioms(locate(data)), options))
     queries = asked[0] if len(asked) == 1 else _together(*asked)
-    return plan._replace(rules=(*options.rules, *options.axioms)), queries
+    kinds = [kind for kind in options.axioms if kind in queries.relations]
+    return plan._replace(rules=(*options.rules, *kinds)), queries
 
 
 def _chains(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
@@ -174,18 +177,23 @@ def _chains(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
 
 
 def _axioms(plan: EntailmentPlan, axioms: Axioms, options: ChainStudyOptions) -> QuerySet:
-    """At most --limit items of each kind, drawn by the seed. :raises BadInput: fewer than two of a kind."""
+    """At most --limit items of each kind, drawn by the seed; kinds with fewer than two are noted.
+
+    :raises BadInput: no kind has two.
+    """
     items: dict[str, list[AxiomItem]] = {}
+    lacking = []
     for kind in options.axioms:
         found = axiom_items(plan.data, plan.patterns, kind, getattr(axioms, kind))
         if len(found) < LEAST:
-            raise BadInput(
-                f"--axioms {kind}: {plan.data.name} has {len(found)} items of it, {LEAST} are needed; fathom build "
-                f"ontology writes {AXIOM_FILE} where an ontology states some"
-            )
+            lacking.append(f"--axioms {kind}: {plan.data.name} has {len(found)} items of it, {LEAST} are needed")
+            continue
         drawn = random.Random(f"{options.seed} {kind}").sample(found, min(options.limit or len(found), len(found)))
         items[kind] = [item for item in found if item in drawn]
-    return axiom_queries(plan.data, plan.patterns, items, options.forms, options.pairs, options.seed)
+    if not items:
+        raise BadInput([f"{line}; fathom build ontology writes {AXIOM_FILE} where there are some" for line in lacking])
+    made = axiom_queries(plan.data, plan.patterns, items, options.forms, options.pairs, options.seed)
+    return replace(made, notes=(*made.notes, *(f"{line}: not asked" for line in lacking)))
 
 
 def _without_another(queries: QuerySet) -> list[str]:
@@ -193,17 +201,18 @@ def _without_another(queries: QuerySet) -> list[str]:
     texts = grouped(((query.relation, query.groups["item"]), query.groups["given"]) for query in queries.queries)
     items = grouped((rule, ANOTHER in given) for (rule, _), given in texts.items())
     return [
-        f"{rule}: {own.count(False)} of {len(own)} items lack the control {ANOTHER!r}: every other item says "
-        "something of what they are about" + ("" if any(own) else f"; {FOLLOWS!r} is not fully controlled")
+        f"{rule}: {own.count(False)} of {len(own)} items lack the control {ANOTHER!r}: {NO_OTHER}"
+        + ("" if any(own) else f"; {FOLLOWS!r} is not fully controlled")
         for rule, own in items.items()
         if not all(own)
     ]
 
 
 def _together(one: QuerySet, other: QuerySet) -> QuerySet:
-    """Queries of one ontology."""
+    """Queries of one ontology, whose own notes both have."""
     return replace(
         one,
+        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
         queries=(*one.queries, *other.queries),
         candidates={**one.candidates, **other.candidates},
         relations={**one.relations, **other.relations},
@@ -330,7 +339,8 @@ def tables(found: Chains) -> list[Table]:
     notes = ["MRR of the same items at all depths (chat models: share of right choices)", *found.notes]
     if any(line.place.rule == DISJOINT for line in found.lines):
         notes.append(_OF_DISJOINT)
-    by_depth = Table.of_numbers(columns, rows, "how far it follows", _ENDS, formats, notes, _OUT_OF_SIGHT)
+    every = Table.of_numbers(columns, rows, "how far it follows", _ENDS, formats, notes, _OUT_OF_SIGHT)
+    by_depth = every.without_empty(*BROKEN, "less the first form")
     return [by_depth, table(found.contrasts, "does it follow? The controls", _NOTES, {ANOTHER})]
 
 

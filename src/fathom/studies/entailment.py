@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.models.base import Model
-from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
+from fathom.prompts.entailment import EXPLICIT
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number, difference, mean, recipe, untold
 from fathom.results.plots import Plot
@@ -24,11 +24,11 @@ from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, NO_RANKS, OU
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment_controls import Contrast, contrasts, table
+from fathom.studies.entailment_maps import LEVELS, bars, heat_map
 from fathom.studies.entailment_plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
 from fathom.studies.entailment_runs import ModelRuns, Remembered
 from fathom.studies.options import EntailmentStudyOptions
 
-LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
 _MRR, _MRR_ALL = "MRR", "MRRₐ"
 _ENDS = {name: BOUNDS[name] for name in (_MRR, _MRR_ALL)}
@@ -218,6 +218,7 @@ def _answers(rows: Rows) -> list[Trial]:
             rows.origin(query),
         )
         for place, query in enumerate(rows.query.tolist())
+        if "premise 1" in rows.groups[query]  # what is in no half is in no setting
     ]
 
 
@@ -402,10 +403,8 @@ def plots(found: Entailment) -> list[Plot]:
     )
     told = [one for one in found.lines if one.numbers]
     of_lines: list[_Cell] = [(one.setting[:3], (one.setting[3:], one.numbers[_MRR].value)) for one in told]
-    maps = [
-        _heat_map(*about, dict(cells)) for about, cells in grouped((*of_means, *of_lines, *_averaged(told))).items()
-    ]
-    return [*maps, *([_bars(found.by_wording)] if len(found.by_wording) > 1 else [])]
+    maps = [heat_map(*about, dict(cells)) for about, cells in grouped((*of_means, *of_lines, *_averaged(told))).items()]
+    return [*maps, *([bars(found.by_wording, (_MRR, _MRR_ALL))] if len(found.by_wording) > 1 else [])]
 
 
 _Cell = tuple[tuple[str, str, str], tuple[tuple[str, str], float]]
@@ -418,37 +417,3 @@ def _averaged(lines: Sequence[EntailmentLine]) -> list[_Cell]:
         return []
     cells = grouped((one.setting._replace(wording="all-wordings"), one.numbers[_MRR].value) for one in lines)
     return [(about[:3], (about[3:], sum(own) / len(own))) for about, own in cells.items()]
-
-
-def _bars(by_wording: Mapping[str, tuple[Number, Number]]) -> Plot:
-    """MRR and MRRₐ of each wording, with their intervals."""
-
-    def draw(axes: Any) -> None:
-        for place, name in enumerate((_MRR, _MRR_ALL)):
-            numbers = [means[place] for means in by_wording.values()]
-            at = [number + (place - 0.5) * 0.4 for number in range(len(numbers))]
-            axes.bar(at, [one.value for one in numbers], 0.4, label=name)
-            for middle, one in zip(at, numbers, strict=True):
-                if one.low is not None and one.high is not None:
-                    axes.vlines(middle, one.low, one.high, color="black")
-        axes.set_xticks(range(len(by_wording)), list(by_wording))
-        axes.set_ylim(0, 1)
-        axes.legend()
-
-    return Plot("entailment-wordings", draw, "wording", "mean over models, rules and settings")
-
-
-def _heat_map(model: str, wording: str, rule: str, cells: dict[tuple[str, str], float]) -> Plot:
-    """Colours from 0 to 1 in all maps, so that they can be laid side by side."""
-
-    def draw(axes: Any) -> None:
-        values = [[cells.get((first, second), math.nan) for second in LEVELS] for first in LEVELS]
-        axes.imshow(values, vmin=0, vmax=1, cmap="Blues")
-        for row, own in enumerate(values):
-            for column, value in enumerate(own):
-                said = "–" if math.isnan(value) else f"{value:.3f}"
-                axes.text(column, row, said, ha="center", va="center", color="white" if value > 0.6 else "black")
-        axes.set_xticks(range(len(LEVELS)), LEVELS)
-        axes.set_yticks(range(len(LEVELS)), LEVELS)
-
-    return Plot(f"entailment-{model}-{wording}-{rule}", draw, "P2", "P1", f"MRR: {rule}, {model}, {wording}")

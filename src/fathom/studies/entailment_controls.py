@@ -251,4 +251,5 @@ def table(
     """The conclusions, each with its controls. :param needed: see :func:`verdict`."""
     verdicts = {key: verdict(own, needed) for key, own in grouped((one[:4], one) for one in found).items()}
     rows = [(*one[:3], verdicts[one[:4]], *one[3:]) for one in found]
-    return Table.of_numbers(COLUMNS, rows, title, _ENDS, _FORMATS, notes)
+    every = Table.of_numbers(COLUMNS, rows, title, _ENDS, _FORMATS, notes)
+    return every.without_empty("better half", "worse half", *COLUMNS[-2:])

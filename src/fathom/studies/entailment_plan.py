@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
+from fathom.data.selection import folds
 from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import locate, read
@@ -16,7 +17,7 @@ from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
 from fathom.models.options import ServerOptions
 from fathom.models.server import ChatServer
-from fathom.options import EVERYTHING
+from fathom.options import EVERYTHING, FOLDS
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import INSTEAD
 from fathom.probes.options import EntailmentOptions
@@ -38,7 +39,9 @@ ITEM, PAIR = "item", "pair"
 KEYS = (ITEM, PAIR, "rule", "task")
 """Groups of texts that were drawn together."""
 _OF_ALL = "it is how premises are given, of which nobody drew a sample"
-BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL)
+BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
+    folds.FOLD: "folds are parts of the items, of which nobody drew a sample"
+}
 """Groups of texts that the study has made, and why they are no clusters."""
 STATEMENTS = StatementWay(Reduction.SUM, Score.FULL)
 """How causal models are asked for P1: by the log-likelihood of whole statements."""
@@ -113,19 +116,36 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
     if options.memory and options.limit is not None:
         faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
+    if options.folds is not None and not options.cross_validate:
+        faults.append(f"--folds {options.folds}: they are those of --cross-validate: type it, too")
     all_of(partial(check_key, options.cluster, KEYS, BY_DESIGN), partial(refuse, faults))
     # The runs' own numbers are not the study's, and memorising runs lack its keys.
     of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft", "cluster"})
     chat = ChoiceOptions(**options.model_dump(include=OF_CHAT))
     whole, cluster = read(folder), options.cluster or ITEM
-    learns = any(wording.templates or wording.conjunction for wording in wordings)
-    part = options.subset or (SUBSETS[-1] if learns else whole.usual or EVERYTHING)
-    if part not in (EVERYTHING, *whole.subsets) or (learns and part != SUBSETS[-1]):
-        expected = SUBSETS[-1] if learns else ", ".join((EVERYTHING, *whole.subsets))
-        raise BadInput(f"--subset {part}: expected {expected}" + " where something is learnt" * learns)
-    asked = EntailmentOptions(**of_runs | {"subset": part})
+    asked = EntailmentOptions(**of_runs | {"subset": _subset(options, whole, wordings)})
     patterns, hierarchy = read_patterns(folder), read_hierarchy(folder, whole)
     return EntailmentPlan(whole, patterns, options.rules, wordings, asked, cluster, chat, hierarchy)
+
+
+def _subset(options: EntailmentStudyOptions, whole: QuerySet, wordings: Iterable[RuleWording]) -> str:
+    """What is asked. :raises BadInput: of what is not there, or to be learnt from."""
+    held_out = not options.cross_validate and any(map(learns, wordings))
+    usual = EVERYTHING if options.cross_validate else whole.usual or EVERYTHING
+    part = options.subset or (SUBSETS[-1] if held_out else usual)
+    if held_out and part != SUBSETS[-1]:
+        raise BadInput(
+            f"--subset {part}: expected {SUBSETS[-1]} where something is learnt; --cross-validate asks every item by "
+            "what others teach"
+        )
+    if part not in (EVERYTHING, *whole.subsets):
+        raise BadInput(f"--subset {part}: expected {', '.join((EVERYTHING, *whole.subsets))}")
+    return part
+
+
+def learns(wording: RuleWording) -> bool:
+    """Whether anything is learnt for it."""
+    return wording.templates or wording.conjunction
 
 
 def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRun]:
@@ -151,9 +171,25 @@ def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRu
                     f"--memory {path}: it scored by {', '.join(sorted(rows.scorings))}, the study by "
                     f"{plan.way}: give both the same --masks and --reduction"
                 )
+            faults += _taught_otherwise(plan, path, about) if learnt else []
         found.append(MemorisingRun(run, rows, learnt))
     refuse(faults)
     return found
+
+
+def _taught_otherwise(plan: EntailmentPlan, path: Path, about: Mapping[str, Any]) -> list[str]:
+    """Whether a run's templates come from other items than the study's. :param about: its identity."""
+    said, options = about["options"], plan.options
+    crossed = bool(said.get("cross_validate"))
+    if crossed != options.cross_validate:
+        return [
+            f"--memory {path}: its templates were learnt {'with' if crossed else 'without'} --cross-validate: "
+            f"{'type it, too' if crossed else 'leave it out, or give a run with it'}"
+        ]
+    number, seed = said.get("folds"), about["seed"]
+    if crossed and (number, seed) != (options.folds or FOLDS, options.seed):
+        return [f"--memory {path}: it drew {number} folds by seed {seed}: give the study the same --folds and --seed"]
+    return []
 
 
 def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
@@ -171,14 +207,18 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
         for task in tasks_of([rule], plan.wordings)
         if len(there[task]) < (LEAST if task == RULES[rule] else 1)
     )
+    if plan.options.cross_validate:
+        refuse(_too_few_to_teach(plan))
     asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
     about = Selection(relations=asks_first, subset=_part(plan), limit=options.limit, seed=options.seed)
     drawn = select(plan.data, about).data
     ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
     how = "asked by all --memory runs" if given else "whose pattern fits"
     how = f"after --limit {options.limit}" if options.limit is not None else how
+    more = "ask with a larger --limit, or " if options.limit is not None else ""
     refuse(
-        f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}: they have no halves"
+        f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}, the least that can be compared: {more}"
+        "leave the rule out of --rules"
         for rule in plan.rules
         if sum(item.query.id in ids for item in items(plan.data, plan.patterns, rule)[0]) < LEAST
     )
@@ -189,7 +229,26 @@ def _reserved(plan: EntailmentPlan, task: str) -> str:
     """How many items only learn."""
     every = sum(query.relation == task for query in plan.data.queries)
     kept = every - len(of_task(plan, task))
-    return f" (the other {kept} are those that templates are learnt on: ask by words, without --soft)" if kept else ""
+    if not kept:
+        return ""
+    return (
+        f" (the other {kept} are those that templates are learnt on: type --cross-validate, which asks each by what "
+        "others teach, or ask by words, without --soft)"
+    )
+
+
+def _too_few_to_teach(plan: EntailmentPlan) -> Iterator[str]:
+    """The rules that need a learnt template whose task has not items enough for folds."""
+    learnt = [wording for wording in plan.wordings if learns(wording)]
+    by_task = plan.data.by_relation()
+    for rule in plan.rules if learnt else ():
+        for task in tasks_of([rule], learnt):
+            subjects = {query.subject or query.id for query in by_task.get(task, ())}
+            if len(subjects) < folds.LEAST:
+                yield (
+                    f"--cross-validate: {rule} learns from items of {task}, which has {len(subjects)}; {folds.LEAST} "
+                    "are the least, one to ask, one to choose by and one to learn from: leave the rule out of --rules"
+                )
 
 
 def of_task(plan: EntailmentPlan, task: str) -> list[str]:
@@ -256,7 +315,7 @@ def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
         flags = ", ".join(f"--{option.replace('_', '-')}" for option in said)
         raise BadInput(f"--model {name} is no chat model, and ranks all candidates: leave out {flags}")
     if is_chat(model) or model.attention is Attention.CAUSAL:
-        if learnt := [wording.name for wording in wordings if wording.templates or wording.conjunction]:
+        if learnt := [wording.name for wording in wordings if learns(wording)]:
             kind = "behind a server" if is_chat(model) else "causal"
             raise BadInput(
                 f"--model {name} is {kind}, and --wordings {','.join(learnt)} are learnt in the place of masks: ask it "

@@ -23,11 +23,12 @@ from pydantic import Field
 
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.folds import all_with_folds, folds_of_queries
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.server import ChatServer
-from fathom.options import CIRCUMSTANCE
+from fathom.options import CIRCUMSTANCE, FOLDS
 from fathom.probes import ENTAILMENT
 from fathom.probes.options import OntologyOptions, ProbeOptions, StatementOptions
 from fathom.prompts.entailment import (
@@ -54,6 +55,7 @@ from fathom.studies.entailment_plan import (
     Memories,
     MemorisingRun,
     is_chat,
+    learns,
     of_task,
     tasks_of,
 )
@@ -131,6 +133,11 @@ class _Drawn(ProbeOptions):
         return replace(super().selection(), ids=self.ids, limit=None)
 
 
+def _held_out(learnt: bool) -> dict[str, Any]:
+    """Options of a run in which nothing is learnt: it has no folds."""
+    return {} if learnt else {"cross_validate": False, "folds": None}
+
+
 class _Memorising(_Drawn, OntologyOptions):
     """How masked models are asked for P1."""
 
@@ -179,12 +186,12 @@ class ModelRuns:
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None
         plan, templates = self.plan, RuleWording(templates=learnt)
-        about = self.tested, plan.patterns, plan.rules
-        premises = second_premises(*about, templates, plan.options.pairs)
+        premises = second_premises(self._items(templates), plan.patterns, plan.rules, templates, plan.options.pairs)
         second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
         first_ranks = self._first_ranks(memory)
         remembered = self._halves(templates, memory, first_ranks, second)
         for wording in wordings:
+            about = self._items(wording), plan.patterns, plan.rules
             queries = entailment(*about, wording, plan.options.pairs, remembered)
             self.notes += queries.notes[len(plan.data.notes) :]
             self.of_wording[wording.name] = self._run(
@@ -196,6 +203,13 @@ class ModelRuns:
                 where = f"controls-{wording.name}"
                 self.controls[wording.name] = self._run(where, made, soft=learnt, learnt=vectors)
 
+    def _items(self, wording: RuleWording) -> QuerySet:
+        """What asks for P1, each with its fold where what is learnt is cross-validated."""
+        options = self.plan.options
+        if not (options.cross_validate and learns(wording)):
+            return self.tested
+        return all_with_folds(self.tested, options.folds or FOLDS, options.seed)
+
     def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
         """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
         is learnt from training items, but learnt only where it is asked."""
@@ -203,11 +217,17 @@ class ModelRuns:
             return self.given[self.name, learnt]
         tasks = tasks_of(self.plan.rules, wordings)
         asks_first = {query.relation for query in self.tested.queries}
-        lent = {of_task(self.plan, task)[0] for task in tasks if task not in asks_first}
+        lent = {self._lender(task) for task in tasks if task not in asks_first}
         own = {"relations": tuple(tasks), "ids": lent.union(query.id for query in self.tested.queries)}
         where = self._where(f"memory-{RuleWording(templates=learnt).name}")
-        made = run(*self._asking_memory(own | {"soft": learnt}), *where)
+        made = run(*self._asking_memory(own | {"soft": learnt} | _held_out(learnt)), *where)
         return MemorisingRun(made, Rows(made, with_scores=False), learnt)
+
+    def _lender(self, task: str) -> str:
+        """Id of the item: the first, or the first of the first fold."""
+        options = self.plan.options
+        fold_of = folds_of_queries(self.plan.data.by_relation()[task], options.folds or FOLDS, options.seed)
+        return min(of_task(self.plan, task), key=lambda id_: fold_of[id_] if options.cross_validate else 0)
 
     def _asking_memory(self, own: dict[str, Any]) -> tuple[str, Model | ChatServer, QuerySet, ProbeOptions]:
         """What asks for P1: the ontology probe; the statement probe, which gives causal models the same candidates; or
@@ -230,6 +250,7 @@ class ModelRuns:
         """Which items are asked is decided by the memorising run."""
         options = self.plan.options.model_copy(
             update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
+            | _held_out(bool(more.get("soft") or more.get("soft_conjunction")))
         )
         where = self._where(name)
         if self.chat is None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, SAMPLE, SCORING, Group, Seed, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, separated
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.options import (
     EmbeddingOptions,
@@ -136,18 +136,36 @@ def _is_run(folder: Path) -> Path:
         raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
 
 
+def _rules(value: Any) -> Any:
+    """By name or number, "9" for "rdfs9"; each once."""
+    found = separated(value)
+    if not isinstance(found, tuple):
+        return found
+    return tuple(dict.fromkeys(f"rdfs{one}" if str(one).isdecimal() else one for one in found))
+
+
+Rules = Annotated[tuple[str, ...], BeforeValidator(_rules)]
+
+
 class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     """Options of the study of entailment: its runs' own, the choice probe's for chat models, and the plan."""
 
     group: ClassVar = Group.SELECTION
 
-    rules: Words = Field(
-        ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), description="Rules, separated by commas."
+    rules: Rules = Field(
+        ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"),
+        description="Rules, by name or number, separated by commas.",
     )
     subset: str | None = Field(
         None,
         description="A named part of the data, or all; by default all, test where something is learnt and of "
         "OntoProbe's data.",
+    )
+    cross_validate: bool = Field(
+        False,
+        description="Of learnt wordings: ask every item once, by templates and conjunctions learnt from other folds of "
+        "its task, instead of test items alone.",
+        json_schema_extra=LATER,
     )
     wordings: Annotated[
         tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
@@ -186,7 +204,7 @@ class ChainStudyOptions(EntailmentStudyOptions):
 
     group: ClassVar = Group.SELECTION
 
-    rules: Words = Field(
+    rules: Rules = Field(
         ("rdfs2", "rdfs3", "rdfs9"),
         description="Rules that chains begin with, separated by commas: rdfs2, 3, 5, 7, 9 or 11; further steps are "
         "sub-classes, of rdfs5 and rdfs7 sub-properties.",
@@ -217,10 +235,11 @@ class ChainStudyOptions(EntailmentStudyOptions):
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
     "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
-    "soft_conjunction", "learnt", "score", "bos", "cross_validate", "folds",
+    "soft_conjunction", "learnt", "score", "bos",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
 DECIDED_BY_CHAINS = (
-    *DECIDED_BY_ENTAILMENT, "wordings", "soft", "soft_init", "loss", "epochs", "learning_rate", "batch_size", "memory",
+    *DECIDED_BY_ENTAILMENT, "wordings", "soft", "soft_init", "loss", "cross_validate", "folds", "epochs",
+    "learning_rate", "batch_size", "memory",
 )  # fmt: skip
 """And those of memory and learnt tokens, without which chains are asked."""

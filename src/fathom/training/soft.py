@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -196,6 +197,11 @@ def word_start(model: Model, words: Sequence[str]) -> Tensor:
 
 
 AGAIN = "delete it and type the probe's command again"
+
+
+def learnt_file(task: str, fold: int | None, way: str) -> str:
+    """Name of the file of a task's template. :param fold: from 1, of what other folds teach; None where none is."""
+    return f"{quote(task, safe='')}{'' if fold is None else f'-fold-{fold}'}-{way}.safetensors"
 
 
 def save_learnt(file: Path, learnt: Learnt) -> None:
