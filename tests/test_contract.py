@@ -343,6 +343,10 @@ def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
 
 
 OTHER = {
+    "tokenizer": "elsewhere",
+    "kind": "masked",
+    "quantize": "8bit",
+    "form": "split",
     "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
     "allow_pickle": True, "relations": ("P1",), "split": "dev", "subset": "lite", "exclude_tails": ("Q1",),
     "tail_tokens": "2-4", "single_token": True, "tokens_after_space": True, "limit": 3, "seed": 7,
