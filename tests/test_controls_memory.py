@@ -200,6 +200,10 @@ class TestMemory:
         assert not any(gap.outlier for gap in of_even)
         assert of_even[0].fences == pytest.approx((-0.15, 0.85))
         assert [gap.world for gap in of_apart if gap.outlier] == ["w6"]
+        [shown] = [table for table in memory_tables.tables(found) if "outlier" in table.columns]
+        rows = [row for row in shown.objects() if row["model"] == "apart"]
+        assert [row["world"] for row in rows if row["outlier"]] == ["w6"]
+        assert (rows[0]["fence low"], rows[0]["fence high"]) == pytest.approx((0.1125, 0.4125))
         assert of_apart[0].fences == pytest.approx((0.1125, 0.4125))
 
     def test_contrasts_are_of_pretrained_weights_and_have_a_sign(self, tmp_path: Path) -> None:
@@ -377,6 +381,7 @@ class TestSeeds:
             cells, apart, gaps, contrasts, metrics, *_ = memory_tables.tables(found)
             for table in (cells, apart, gaps, contrasts):
                 assert any(words in note and "cannot be seen" in note for note in table.notes), table.title
+                assert any("another training would give hides more" in note for note in table.notes) == (found is one)
             for table in (cells, apart, gaps, contrasts, metrics):
                 assert any(ONE_SEED in note for note in table.notes) == (found is one), table.title
             for table in (cells, apart, gaps):
