@@ -70,7 +70,8 @@ def report(clock: Clock, triples: int, epochs: int, precision: str) -> None:
     per_second = clock.steps_per_second() * triples * epochs / clock.total
     rest = (clock.total - clock.last) / max(clock.steps_per_second(), 1e-9)
     print(f"{clock.last:,} of {clock.total:,} steps, {clock.last / clock.total * epochs:.2f} of {epochs} epochs")
-    print(f"{per_second:,.1f} triples per second, {precision}; the rest would take {rest / 60:,.1f} minutes")
+    speed = f"{per_second:,.{1 if per_second > 1 else 3}f} triples per second, {precision}"
+    print(f"{speed}; the rest would take {rest / 60:,.1f} minutes")
     if torch.cuda.is_available():
         print(f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB on {torch.cuda.get_device_name()}")
 

@@ -4,6 +4,7 @@ tests/test_controls.py)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,10 @@ class TestMemory:
         assert not any(gap.outlier for gap in of_even)
         assert of_even[0].fences == pytest.approx((-0.15, 0.85))
         assert [gap.world for gap in of_apart if gap.outlier] == ["w6"]
+        [shown] = [table for table in memory_tables.tables(found) if "outlier" in table.columns]
+        rows = [row for row in shown.objects() if row["model"] == "apart"]
+        assert [row["world"] for row in rows if row["outlier"]] == ["w6"]
+        assert (rows[0]["fence low"], rows[0]["fence high"]) == pytest.approx((0.1125, 0.4125))
         assert of_apart[0].fences == pytest.approx((0.1125, 0.4125))
 
     def test_contrasts_are_of_pretrained_weights_and_have_a_sign(self, tmp_path: Path) -> None:
@@ -211,6 +216,19 @@ class TestMemory:
         assert found.contrasts[1].value[1:3] == pytest.approx(
             crossed([known(0.7) - known(0.25)], within=np.repeat(range(5), 20), limits=(-1.0, 1.0))[1:3]
         )
+
+    def test_a_model_has_the_terms_of_its_own_worlds(self, tmp_path: Path) -> None:
+        """Of a model that takes no part in base there is no memory to miss: (0.5 − 0.2) − (0.4 − 0.3)."""
+        hits = {"m": {BASE: (0.9, 0.2), NAMELESS: (0.5, 0.45)}, "n": {NAMELESS: (0.4, 0.3), MEANINGLESS: (0.5, 0.2)}}
+        found = taken_apart(tmp_path, hits)
+        own = {term.name: term.value for term in found.terms if term.model == "n"}
+        assert list(own) == [
+            f"memory of names ({MEANINGLESS})",
+            "descriptions (pretrained)",
+            "descriptions (random)",
+            "structure",
+        ]
+        assert own[f"memory of names ({MEANINGLESS})"].value == pytest.approx(0.2)
 
     def test_every_metric_of_every_cell(self, tmp_path: Path) -> None:
         """0.9 of the facts at rank 8 and 0.1 at rank 11: MRR 0.9 / 8 + 0.1 / 11, MR 0.9 · 8 + 0.1 · 11."""
@@ -363,6 +381,7 @@ class TestSeeds:
             cells, apart, gaps, contrasts, metrics, *_ = memory_tables.tables(found)
             for table in (cells, apart, gaps, contrasts):
                 assert any(words in note and "cannot be seen" in note for note in table.notes), table.title
+                assert any("another training would give hides more" in note for note in table.notes) == (found is one)
             for table in (cells, apart, gaps, contrasts, metrics):
                 assert any(ONE_SEED in note for note in table.notes) == (found is one), table.title
             for table in (cells, apart, gaps):
@@ -383,3 +402,25 @@ class TestSeeds:
             (BASE, 2, 0.85),
             (BASE, 0, 0.2),
         ]
+
+    def test_the_table_of_cells_tells_of_all_trainings(self, tmp_path: Path) -> None:
+        """The most facts that one of them left out, what all took together, and epochs only where they are alike."""
+        found = taken_apart(tmp_path, *({"m": hits} for hits in SEEDS))
+        trained = [
+            one._replace(unscored=unscored, seconds=seconds, epochs=epochs, best_epoch=3)
+            for one, unscored, seconds, epochs in zip(
+                found.cells[0].trainings, (1, 4, 2), (10.0, 20.0, 40.0), (5, 4, 5), strict=True
+            )
+        ]
+        found = replace(found, cells=[found.cells[0]._replace(trainings=tuple(trained)), *found.cells[1:]])
+        row = memory_tables.tables(found)[0].objects()[0]
+        assert [row[name] for name in ("unscored", "seconds", "epochs", "best")] == [4, 70, None, 3]
+        of_each = memory_tables.tables(found)[-1].objects()[:3]
+        assert [(row["seed"], row["epochs"], row["seconds"]) for row in of_each] == [(0, 5, 10), (1, 4, 20), (2, 5, 40)]
+
+    def test_a_seed_of_the_study_that_is_not_nought_is_told(self, tmp_path: Path) -> None:
+        """Its cells have none of their own, so that a study of one seed may go on with more."""
+        plan, states = grid_of(tmp_path, {"m": SEEDS[0]}, {"m": SEEDS[1]}, seed=0)
+        found = memory.ask(plan, states, tmp_path)
+        found = replace(found, plan=found.plan.model_copy(update={"seed": 7}))
+        assert [row["seed"] for row in memory_tables.tables(found)[-1].objects()[:2]] == [7, 1]

@@ -18,6 +18,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from fathom.building.worlds import build_worlds
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
@@ -470,3 +471,44 @@ def test_worlds_keep_the_questions(plan_file, tmp_path):
     run_grid(plan, tmp_path / "out")
     worlds = [read(tmp_path / "out" / "worlds" / world) for world in plan.worlds]
     assert len({tuple(query.fact_id for query in world.queries) for world in worlds}) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda made: made["source"].update(content_hash="0"),
+            r"worlds/anonymised-er: made of another graph \(0, expected",
+        ),
+        (lambda made: made.update(seed=3), "worlds/anonymised-er: made with seed 3, expected 0"),
+        (lambda made: made["options"].pop("sought"), "made by an earlier version, which had no option sought: delete"),
+    ],
+)
+def test_worlds_made_otherwise_are_not_laid_beside_others(plan_file, tmp_path, change, message):
+    plan = read_plan(plan_file)
+    out = tmp_path / "out"
+    build_worlds(read(plan.data).graph, out / "worlds", ["anonymised-er"])
+    file = out / "worlds" / "anonymised-er" / "manifest.json"
+    made = json.loads(file.read_text())
+    change(made)
+    file.write_text(json.dumps(made))
+    with pytest.raises(BadInput, match=message):
+        run_grid(plan, out)
+    assert not (out / "worlds" / "base").exists()
+    assert not (out / "cells").exists()
+
+
+def test_a_plan_may_let_relations_keep_their_names(plan_file, tmp_path):
+    """Of the paper's two graphs, FB15k-237 has relations that can take no other's name."""
+    (tmp_path / "graph" / "relation2text.txt").write_text("p\tnear\nq\tnear\nr\tnear\ns\tfar\n")
+    plan_file.write_text("data: graph\nworlds: [virtual-r]\nmodels:\n  reader: {model: reader, weights: none}\n")
+    with pytest.raises(BadInput, match=r"no derangement of the 4 relations.*in a study's plan, relax: true"):
+        run_grid(read_plan(plan_file), tmp_path / "out")
+    plan_file.write_text(plan_file.read_text() + "relax: true\n")
+    found = run_grid(read_plan(plan_file), tmp_path / "out")
+    assert all(state.run is not None for state in found)
+    manifest = json.loads((tmp_path / "out" / "worlds" / "virtual-r" / "manifest.json").read_text())
+    assert manifest["counts"]["relations_kept"]
+    plan_file.write_text(plan_file.read_text().replace("relax: true", "relax: false"))
+    with pytest.raises(BadInput, match="relax: there True, here False"):
+        run_grid(read_plan(plan_file), tmp_path / "out")

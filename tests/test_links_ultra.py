@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import sys
 from pathlib import Path
@@ -290,12 +291,13 @@ class Strange:
 
 
 def files(folder) -> dict[str, Path]:
-    made = {name: folder / name for name in ("text", "pickle", "list", "other", "narrow", "none", "folder")}
+    made = {name: folder / name for name in ("text", "pickle", "list", "other", "narrow", "nan", "none", "folder")}
     made["text"].write_text("not weights")
     torch.save({"model": Strange()}, made["pickle"])
     torch.save([1, 2], made["list"])
     torch.save({"model": {"a": torch.zeros(2)}}, made["other"])
     torch.save({"model": {name: torch.zeros(shape)[:1] for name, shape in SHAPES.items()}}, made["narrow"])
+    torch.save({"model": {name: torch.full(shape, math.nan) for name, shape in SHAPES.items()}}, made["nan"])
     made["folder"].mkdir()
     return made
 
@@ -306,6 +308,7 @@ def files(folder) -> dict[str, Path]:
     ("list", "expected weights of ULTRA, such as ultra_3g.pth, found something else"),
     ("other", "expected the 82 weights of ULTRA (6 layers, 64 wide), found 1 others, such as a"),
     ("narrow", "expected the 82 weights of ULTRA (6 layers, 64 wide), found 82 others, such as one of another shape"),
+    ("nan", "some weights are no numbers, such as "),
     ("none", "file is missing"),
     ("folder", "is not a file but a folder"),
 ])  # fmt: skip

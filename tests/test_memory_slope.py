@@ -71,8 +71,8 @@ def test_intervals_hold():
     assert usual < 0.9 * 400
 
 
-def run_of(folder: Path, name: str, ranks: list[float], by_predictor: bool, data: str = "1") -> RunFolder:
-    """Ranks of facts of two relations, in turn."""
+def run_of(folder: Path, name: str, ranks: list[float | None], by_predictor: bool, data: str = "1") -> RunFolder:
+    """Ranks of facts of two relations, in turn; None where one was not scored."""
     made = RunFolder(folder / name)
     ids = [f"test/{number}" for number in range(len(ranks))]
     queries = pa.table(
@@ -98,7 +98,10 @@ def run_of(folder: Path, name: str, ranks: list[float], by_predictor: bool, data
     made.start(identity, ["0"], queries, pa.table(space))
     row = {"template": 0, "scoring": "s", "subject": "x", "prompt": "x [Y]", "num_candidates": 50}
     ends = ("rank", "rank_optimistic", "rank_pessimistic")
-    rows = [row | {"query_id": id_} | dict.fromkeys(ends, rank) for id_, rank in zip(ids, ranks, strict=True)]
+    rows = [
+        row | {"query_id": id_, "unscored": None if rank else "too long"} | dict.fromkeys(ends, rank)
+        for id_, rank in zip(ids, ranks, strict=True)
+    ]
     made.add_shard("0", rows)
     return made
 
@@ -129,6 +132,16 @@ def test_by_hand(tmp_path):
     assert unknown.gain.value == pytest.approx(1 / 12)
     assert "nothing was scored" in render(memory_slope.tables(found), "csv")
     assert [plot.name for plot in memory_slope.plots(found)] == ["memory-slope"]
+
+
+def test_classes_by_rank_and_what_is_left_out(tmp_path):
+    """Ranks 2 and 10 are of one class, 11 is beyond; two facts that one run or another did not score are in none."""
+    known = [1, 2, 10, 11] * 5
+    found = asked(tmp_path, [*known, None, 3], [1, 1, 2, 4] * 5 + [1, 1], [*([2, 2, 4, 4] * 5), 1, None])
+    assert [part.facts for part in found.parts] == [5, 10, 5]
+    assert [part.gain.value for part in found.parts] == pytest.approx([1 / 2, (1 / 2 + 1 / 4) / 2, 0])
+    assert found.left_out == 2
+    assert "2 facts that one of the runs did not score are left out" in render(memory_slope.tables(found), "md")
 
 
 def scripted(seed: int, remembers: bool) -> tuple[list[float], list[float], list[float]]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -86,9 +87,18 @@ def test_other_names_and_inflected_forms_are_replaced():
 
 
 def test_words_of_two_letters_have_other_forms_and_no_plural():
-    """ "his" is not the plural of "hi", nor "as" of "a", but "is" is a form of "be"."""
-    graph = chain(["hi", "be", "a"], ["his hat is as it was", "", ""])
-    assert replaced(graph, shortest_mention=1) == ["is", "was"]
+    """ "his" is not the plural of "hi", nor "as" of "a", but "went" is a form of "go"."""
+    graph = chain(["hi", "go", "a"], ["his hat goes as it went", "", ""])
+    assert replaced(graph, shortest_mention=1) == ["goes", "went"]
+
+
+def test_function_words_are_no_form_of_a_name():
+    """ "is" means no entity called "be"; "be" itself is a name like any other, and so is "is" where it is one."""
+    names = ["be", "have", "dog", "one", "be active", "much"]
+    graph = chain(names, ["what is, IS or was to be", "has had dogs", "it could", "other ones", "it is active", "more"])
+    assert replaced(graph) == ["be", "dogs", "is active"]
+    assert left(base(graph), graph) == {"name": 1, "alias": 0, "inflection": 2, "short": 0, "other case": 0}
+    assert replaced(chain(["be", "is"], ["it is", ""])) == ["is"]
 
 
 def test_a_name_comes_before_another_name_and_that_before_an_inflected_form():
@@ -238,6 +248,27 @@ def test_an_audit_by_hand():
     # "owl" is gone, and with it both of the last two texts: 3 + 2 · 1/5.
     assert told(anonymised(graph, "e"), graph) == pytest.approx((0, (3 + 2 / 5) / 5))
     assert told(anonymised(graph, "r"), graph) == pytest.approx((4 / 5, 4 / 5))
+
+
+def test_an_audit_says_what_types_give_away():
+    """Two cats, three dogs, one of no type: each cat is a guess among two, each dog among three, in every world."""
+    graph = chain([f"n{row}" for row in range(6)], ["x"] * 6)
+    types = pa.array(["cat", "dog", "", "dog", "cat", "dog"])
+    typed = replace(graph, entities=graph.entities.append_column("type", types))
+    audit = Auditor(typed, data="pets").audit(anonymised(typed, "e").graph, "anonymised-e")
+    found = audit["types"]
+    assert (found["hits@1"]["value"], found["hits@1"]["n"]) == (pytest.approx((2 / 2 + 3 / 3) / 5), 5)
+    assert (found["hits@10"]["value"], found["chance@1"], found["chance@10"]) == (1, 1 / 5, 1)
+    assert "attack:type" in found["hits@1"]["recipe"]
+    rows = audit_table([{"world": "w", "audit": audit}]).rows
+    assert [row[1] for row in rows] == ["name", "type", "description, TF-IDF"]
+    many = chain([f"n{row}" for row in range(40)], ["x"] * 40)
+    many = replace(many, entities=many.entities.append_column("type", pa.array(["a"] * 40)))
+    found = Auditor(many).audit(many, "base")["types"]
+    assert (found["hits@1"]["value"], found["hits@10"]["value"]) == (pytest.approx(1 / 40), pytest.approx(10 / 40))
+    assert "types" not in Auditor(graph).audit(graph, "base")
+    none = replace(graph, entities=graph.entities.append_column("type", pa.array([""] * 6)))
+    assert Auditor(none).audit(none, "base")["types"]["hits@1"]["value"] is None
 
 
 def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
@@ -465,7 +496,12 @@ def test_a_world_that_was_changed_since_is_refused(tmp_path, fathom):
     assert (tmp_path / "anonymised-e" / "manifest.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"world": "base"}'])
+PLAIN = '{"world": "base", "seed": 0, "source": SOURCE, "options": OPTIONS}'
+NOT_THE_SOURCE = PLAIN.replace("SOURCE", '"x"').replace("OPTIONS", '{"shortest_mention": 2}')
+NOT_A_NUMBER = PLAIN.replace("SOURCE", '{"content_hash": "x"}').replace("OPTIONS", '{"shortest_mention": "two"}')
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"world": "base"}', NOT_THE_SOURCE, NOT_A_NUMBER])
 def test_a_manifest_that_is_none_is_refused(content, tmp_path, fathom):
     build_worlds(pets(), tmp_path, ["base"])
     (tmp_path / "base" / "manifest.json").write_text(content, encoding="utf-8")

@@ -5,7 +5,8 @@
 ``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
 YAGO. Beside them lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
-``entity2type.txt`` or ``entity2types.json``: types of entities, see :mod:`~fathom.formats.kg_types`.
+``entity2type.txt``, ``entity2types.json`` or ``entity2text_withtype.txt``: types of entities, see
+:mod:`~fathom.formats.kg_types`.
 ``templates.jsonl``: templates of relations, ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` a line.
 Each but the last may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text
 is "name, gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in
@@ -187,7 +188,7 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
         names["relation"].table if "relation" in names else _unnamed(parts, ("relation",)).select(["id", "name"])
     )
     if files.types is not None:
-        types = read_types(files.types, files.labels, entities.column("id").combine_chunks(), faults)
+        types = read_types(files.types, files.labels, entities, faults)
         entities = entities.append_column("type", types)
     entity_ids, relation_ids = (table.column("id").combine_chunks() for table in (entities, relations))
     rows = {

@@ -3,6 +3,8 @@
 ``entity2type.txt``: ``id<TAB>type``, a line for each type of an entity (so published for WN18RR in zjunlp/KNN-KG,
 ``dataset/WN18RR_ind``). ``entity2types.json``: ``{"id": ["type", …], …}``, as CoDEx has it; with CoDEx's
 ``types.en.json`` beside it, ``{"type": {"label": "…"}, …}``, a type is called by its label.
+``entity2text_withtype.txt``: ``id<TAB>type name`` (so published for FB15k-237 in zjunlp/KNN-KG, ``dataset/FB15k-237``);
+what stands before the name that the graph has is the type.
 
 An entity has one type here: of several that which most entities of the graph have, the first listed of those level.
 """
@@ -19,22 +21,29 @@ from fathom.data.columns import Columns
 from fathom.data.knowledge import Places
 from fathom.reading import Faults, read_json
 
-TYPES = ("entity2type", "entity2types")
+BEFORE_NAMES = "entity2text_withtype"
+TYPES = ("entity2type", "entity2types", BEFORE_NAMES)
 LABELS = "types.en"
 JSON = (".json", ".json.gz")
 _EXPECTED = 'expected {"id": ["type", …], …}'
 
 
-def read_types(file: Path, labels: Path | None, ids: pa.Array, faults: Faults) -> pa.Array:
+def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faults) -> pa.Array:
     """The type of each entity, "" for none.
 
     :param file: one named by :data:`TYPES`, JSON or lines by its ending. Entities that the graph lacks are passed over.
     :param labels: what types are called; None where each is called as it stands.
-    :param ids: of the entities, shape (entities,).
+    :param entities: with ``id`` and ``name``.
     :returns: a column of texts, shape (entities,).
     """
-    entities, types = _from_json(file, faults) if file.name.endswith(JSON) else _from_lines(file, faults)
-    owner = pc.index_in(entities, value_set=ids)
+    ids = entities.column("id").combine_chunks()
+    if file.name.endswith(JSON):
+        typed, types = _from_json(file, faults)
+    else:
+        typed, types = _from_lines(file, "text" if file.name.startswith(BEFORE_NAMES) else "type", faults)
+    if file.name.startswith(BEFORE_NAMES):
+        typed, types = _before_names(file, typed, types, entities, faults)
+    owner = pc.index_in(typed, value_set=ids)
     known = pc.is_valid(owner)
     types = types.filter(known).dictionary_encode()
     chosen = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
@@ -58,11 +67,33 @@ def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
     return owners, type_[order][place]
 
 
-def _from_lines(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
-    part = Columns(file, ("id", "type"), faults)
+def _from_lines(file: Path, what: str, faults: Faults) -> tuple[pa.Array, pa.Array]:
+    """:param what: stands behind the id."""
+    part = Columns(file, ("id", what), faults)
     for name in part.names:
         part.refuse_empty(name)
-    return part["id"].combine_chunks(), part["type"].combine_chunks()
+    return part["id"].combine_chunks(), part[what].combine_chunks()
+
+
+def _before_names(
+    file: Path, ids: pa.Array, texts: pa.Array, entities: pa.Table, faults: Faults
+) -> tuple[pa.Array, pa.Array]:
+    """Ids and types of the texts that are a type and the name of the entity; others say no type, and are counted."""
+    names = dict(zip(entities.column("id").to_pylist(), entities.column("name").to_pylist(), strict=True))
+    read = [
+        (id_, text.strip(), names[id_])
+        for id_, text in zip(ids.to_pylist(), texts.to_pylist(), strict=True)
+        if id_ in names
+    ]
+    pairs = [(id_, text.removesuffix(name).strip()) for id_, text, name in read if name and text.endswith(f" {name}")]
+    if read and not pairs and not faults.found:
+        id_, text, name = read[0]
+        faults.add(
+            file,
+            None,
+            f"no text ends in the name of its entity: expected 'TYPE {name}' for {id_!r}, found {text[:60]!r}",
+        )
+    return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
 
 
 def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:

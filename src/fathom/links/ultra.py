@@ -253,6 +253,10 @@ def _published(file: Path, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
             f"{file}: expected the {len(wanted)} weights of ULTRA ({LAYERS} layers, {WIDTH} wide), found {len(found)} "
             f"others, such as {next(iter(found.keys() - shapes.keys()), 'one of another shape')}"
         )
+    if broken := [name for name, tensor in found.items() if not torch.isfinite(tensor).all()]:
+        raise BadInput(
+            f"{file}: some weights are no numbers, such as {broken[0]}: the training that wrote it came apart"
+        )
     return found
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fathom.building.worlds import build_worlds
+from fathom.building.worlds import Options, build_worlds, refuse_others
 from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.errors import BadInput, FathomError
 from fathom.formats import read
@@ -224,10 +224,10 @@ def check_same(plan: StudyPlan, out: Path) -> None:
         StudyPlan.model_validate(before)
     except ValidationError as error:
         raise BadInput([f"{file}: {told_fault(fault)}; choose another --out" for fault in error.errors()]) from error
-    fixed = ("data", "seed", "limit", "seconds")
+    fixed = ("data", "seed", "relax", "limit", "seconds")
     models = before["models"].keys() & said["models"].keys()
     then, now = (
-        {key: about[key] for key in fixed} | {name: _settled(about["models"][name]) for name in models}
+        {key: about.get(key, False) for key in fixed} | {name: _settled(about["models"][name]) for name in models}
         for about in (before, said)
     )
     differing = list(differences(then, now))
@@ -240,10 +240,12 @@ def _settled(about: Json) -> Json:
 
 
 def _make_worlds(plan: StudyPlan, out: Path) -> dict[str, Path]:
-    """The folder of each world; those that are not there are made."""
-    folder = out / "worlds"
+    """The folder of each world; those that are not there are made. :raises BadInput: one that is there is another."""
+    folder, source = out / "worlds", read(plan.data)
+    graph = graph_of(source)
+    refuse_others(folder, plan.worlds, graph, plan.seed)
     missing = [world for world in plan.worlds if not (folder / world).exists()]
     if missing:
-        source = read(plan.data)
-        build_worlds(graph_of(source), folder, missing, plan.seed, name=source.name, audit=True)
+        options = Options(relax=plan.relax)
+        build_worlds(graph, folder, missing, plan.seed, options, name=source.name, audit=True)
     return {world: folder / world for world in plan.worlds}

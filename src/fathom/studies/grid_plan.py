@@ -60,6 +60,7 @@ class StudyPlan(BaseModel):
     :param limit: how many test triples to ask; None for all.
     :param seed: of worlds, of which triples are asked, and of training where *seeds* are not given.
     :param seeds: of training: each cell is trained with each of them.
+    :param relax: where names of relations cannot all change hands (FB15k-237), let as many as can.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,6 +74,7 @@ class StudyPlan(BaseModel):
     limit: int | None = Field(None, ge=1)
     seed: Seed = 0
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(separated)] = ()
+    relax: bool = False
 
     @property
     def trainings(self) -> tuple[int | None, ...]:

@@ -12,7 +12,7 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 from __future__ import annotations
 
 from fathom.building.worlds.audit import Reader, audit_table, left_table
-from fathom.building.worlds.audited import audit_worlds, audits_in
+from fathom.building.worlds.audited import audit_worlds, audits_in, refuse_others
 from fathom.building.worlds.build import build_worlds, worlds_table
 from fathom.building.worlds.constructions import (
     Options,
@@ -43,6 +43,7 @@ __all__ = [
     "left_table",
     "masked",
     "parse_variants",
+    "refuse_others",
     "restore",
     "virtual",
     "worlds_table",

@@ -1,7 +1,8 @@
 """How much memory a world still admits: what it leaves of the names, and how many entities its texts give away.
 
 An audit stands in the manifest of a world: under ``left`` the mentions that stayed, by kind, and under ``audit`` how
-many entities are re-identified from their names and, by each attack, from their descriptions.
+many entities are re-identified from their names, from their types where the graph has any (worlds keep them), and, by
+each attack, from their descriptions.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fathom.building.worlds.reidentification import AMONG, MOST, Attack, ByVecto
 from fathom.building.worlds.texts import blocks
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, take_rows
+from fathom.metrics.ranking import hits_at_k
 from fathom.reading import Json
 from fathom.results.numbers import Number, mean, untold
 from fathom.results.samples import Sample
@@ -30,6 +32,7 @@ from fathom.results.tables import Cell, Table
 ENTITY = Sample("entity")
 UNDESCRIBED = "no entity has a description: there is nothing to tell it from"
 UNNAMED = "no entity has a name"
+UNTYPED = "no entity has a type"
 
 
 class Reader(NamedTuple):
@@ -110,14 +113,14 @@ class Auditor:
         :param before: an audit of the same world; what it has is kept, and the readers are added.
         """
         made_of = f"{self._made_of}|world:{name}"
-        found: Json = {"names": self._by_name(world, made_of).plain(), "descriptions": {}}
+        found: Json = {"names": self._by_name(world, made_of)}
         kept = dict((before or {}).get("descriptions", {}))
         column = world.entities.column("description")
         for attacker in (TfIdf.name, *(reader.name for reader in self.readers)):
             kept[attacker] = self._by_description(attacker, column, made_of)
-        return found | {"descriptions": kept}
+        return found | self._by_type(made_of) | {"descriptions": kept}
 
-    def _by_name(self, world: KnowledgeGraph, made_of: str) -> Number:
+    def _by_name(self, world: KnowledgeGraph, made_of: str) -> Json:
         """An entity that is called as before is re-identified, but for others of the same name."""
         old, new = (graph.entities.column("name") for graph in (self.source, world))
         named = ~is_blank(old)
@@ -126,8 +129,18 @@ class Auditor:
         alike = pc.equal(old, new).to_numpy()[named]
         texts = take_rows(old, np.flatnonzero(named)).to_pylist()
         told = np.array([kept / bearers[name] for kept, name in zip(alike.tolist(), texts, strict=True)])
-        recipe = f"hits@1|{made_of}|attack:name|ties:expected|fathom:{fathom.__version__}"
-        return mean(told, ENTITY, recipe) if len(told) else untold(UNNAMED, recipe)
+        return _told(told, UNNAMED, f"hits@1|{made_of}|attack:name|ties:expected|fathom:{fathom.__version__}")
+
+    def _by_type(self, made_of: str) -> Json:
+        """Worlds keep types: an entity is a guess among those of its type. Nothing of a graph without types."""
+        if "type" not in self.source.entities.column_names:
+            return {}
+        types = self.source.entities.column("type")
+        kinds = types.filter(pc.not_equal(types, "")).combine_chunks().dictionary_encode().indices.to_numpy()
+        alike = np.bincount(kinds)[kinds]
+        recipe, n = f"{made_of}|attack:type|ties:expected|fathom:{fathom.__version__}", len(kinds)
+        told: Json = {f"hits@{k}": _told(hits_at_k(np.ones(n), alike, k), UNTYPED, f"hits@{k}|{recipe}") for k in AMONG}
+        return {"types": told | {f"chance@{k}": min(k, n) / max(n, 1) for k in AMONG}}
 
     def _by_description(self, attacker: str, column: pa.ChunkedArray, made_of: str) -> Json:
         """Hits@k of one attack, each with the chance rate: what a guess would hit."""
@@ -155,6 +168,11 @@ class Auditor:
                 TfIdf(texts) if attacker == TfIdf.name else ByVectors(attacker, encode[attacker], texts)
             )
         return self._attacks[attacker]
+
+
+def _told(hits: Floats, why_not: str, recipe: str) -> Json:
+    """The mean of *hits*, shape (entities,). :param why_not: there is none."""
+    return (mean(hits, ENTITY, recipe) if len(hits) else untold(why_not, recipe)).plain()
 
 
 def _digest(texts: pa.ChunkedArray) -> bytes:
@@ -200,10 +218,15 @@ def audit_table(manifests: Sequence[Json]) -> Table:
             rows.append([made["world"], "not audited", None, None, None, None])
             continue
         rows.append([made["world"], "name", _number(about["names"]), None, None, _number(about["names"]).n])
-        for attacker, told in about["descriptions"].items():
+        attacks = {f"description, {attacker}": told for attacker, told in about["descriptions"].items()}
+        for attack, told in (({"type": about["types"]} if "types" in about else {}) | attacks).items():
             first, among = (_number(told[f"hits@{k}"]) for k in AMONG)
-            rows.append([made["world"], f"description, {attacker}", first, among, told.get("chance@1"), first.n])
-    notes = ["hits@k: the own entity is among the first k, by its name or by the description that is nearest by cosine"]
+            rows.append([made["world"], attack, first, among, told.get("chance@1"), first.n])
+    typed = any(row[1] == "type" for row in rows)
+    by = "name, by its type (a guess among those of the type)," if typed else "name"
+    notes = [
+        f"hits@k: the own entity is among the first k, by its {by} or by the description that is nearest by cosine"
+    ]
     lacking = [str(row[0]) for row in rows if row[1] == "not audited"]
     if lacking:
         notes.append(f"not audited: {', '.join(lacking)}; {HOW}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.audit import Auditor, Reader, audit_table
+from fathom.building.worlds.constructions import Options
 from fathom.building.worlds.leftovers import Spans
 from fathom.building.worlds.restoring import restore, table_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import take_rows
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import read
 from fathom.reading import Json, json_file, stands
 from fathom.results.tables import Table
@@ -110,12 +112,38 @@ def _worlds_in(folder: Path) -> list[Path]:
     return found
 
 
+def refuse_others(folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, seed: int) -> None:
+    """:raises BadInput: a world in *folder* is of another graph or seed than wanted, or made by a version with other
+    options: side by side they would show what is no difference of worlds.
+
+    :param worlds: their names; those that are not there are passed over.
+    """
+    faults = []
+    for place in (folder / world for world in worlds if stands(folder / world)):
+        made = _manifest(place)
+        there, wanted = made["source"]["content_hash"], graph.content_hash
+        lacking = ", ".join(sorted(asdict(Options()).keys() - made["options"].keys()))
+        faults += [f"{place}: made of another graph ({there}, expected {wanted})"] * (there != wanted)
+        faults += [f"{place}: made with seed {made['seed']}, expected {seed}"] * (made["seed"] != seed)
+        faults += [f"{place}: made by an earlier version, which had no option {lacking}"] * bool(lacking)
+    refuse([f"{fault}: delete the world with what was trained on it, or choose another folder" for fault in faults])
+
+
 def _manifest(folder: Path) -> Json:
+    """:raises BadInput: it is none."""
     made = json_file(folder / "manifest.json")
-    lacking = [key for key in ("world", "source", "options") if key not in made] if isinstance(made, dict) else ["all"]
-    if lacking:
+    made = made if isinstance(made, dict) else {}
+    found = {"world": made.get("world"), "source": _of(made, "source", "content_hash", str), "seed": made.get("seed")}
+    found["options"] = _of(made, "options", "shortest_mention", int)
+    if lacking := [key for key, value in found.items() if value is None]:
         raise BadInput(f"{folder / 'manifest.json'} is no manifest of a world: it lacks {', '.join(lacking)}")
     return dict(made)
+
+
+def _of(made: Json, key: str, needed: str, kind: type) -> object:
+    """A part of a manifest; None where it is none."""
+    part = made.get(key)
+    return part if isinstance(part, dict) and isinstance(part.get(needed), kind) else None
 
 
 def _source(folder: Path, content_hash: str) -> KnowledgeGraph:

@@ -321,7 +321,7 @@ class Materials:
             one = "the graph has one relation" if len(ids) == 1 else "only one relation has a name"
             return (
                 f"{one}, {listed(named, ids)}: there is none to exchange its name with; leave out virtual and "
-                "inconsistent worlds with r, or let it keep its name by --relax"
+                "inconsistent worlds with r, or let it keep its name by --relax (in a study's plan, relax: true)"
             )
         if len(found.donors):
             may = f"could take only the names of {listed(found.donors, ids)}, which are too few"
@@ -330,7 +330,8 @@ class Materials:
         relaxed = f"moves {found.moved} and lists those that stay" if found.moved else "moves none of them"
         return (
             f"no derangement of the {len(named)} relations exists: {listed(found.blocked, ids)} {may}; two relations "
-            f"may exchange names only if these differ and no pair of entities is linked by both; --relax {relaxed}"
+            f"may exchange names only if these differ and no pair of entities is linked by both; --relax {relaxed} "
+            "(in a study's plan, relax: true)"
         )
 
     def _derange(self, rows: NDArray[np.int64], *columns: str) -> Derangement:

@@ -3,7 +3,7 @@
 Inflected forms are those of LemmInflect, a dictionary of English word forms (NIH's SPECIALIST Lexicon), of the last
 and of the first word of a name: "family" gives "families", "tick off" gives "ticked off", "state of mind" gives "states
 of mind". A last word that the dictionary has not gets the plural that the library makes of it; words of one or two
-letters get none.
+letters get none. Function words are no form of a name: "is" is a form of "be", and means no entity.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _OF_FIRST = ("NNS", "VBZ", "VBD", "VBG", "VBN")
 """Forms that the first of several words takes (Penn Treebank): a plural, or those of a verb with a particle."""
 _PLURAL = 3
 """Letters of a word that has a plural: "his" is not that of "hi" (an abbreviation of Hawaii)."""
+_AUXILIARIES = ("am", "are", "been", "being", "could", "did", "do", "does", "doing", "done", "had", "has", "having")
+_MORE_AUXILIARIES = ("is", "might", "should", "was", "were", "would")
+FUNCTION_WORDS = frozenset((*_AUXILIARIES, *_MORE_AUXILIARIES, "least", "less", "more", "most", "ones", "others"))
+"""Forms of auxiliary verbs, determiners and pronouns, which stand in texts for grammar's sake."""
 _PART = 1 << 16
 _WORDS = 1 << 16
 """Words whose forms are kept at hand."""
@@ -99,7 +103,7 @@ def _inflections(names: pa.ChunkedArray, entity: NDArray[np.int32]) -> tuple[pa.
 
 
 def inflector() -> Callable[[str], Sequence[str]]:
-    """A function that gives the inflected forms of a name; the name is not among them."""
+    """A function that gives the inflected forms of a name; the name is not among them, nor :data:`FUNCTION_WORDS`."""
     from lemminflect import getAllInflections, getAllInflectionsOOV
 
     known = lru_cache(_WORDS)(getAllInflections)
@@ -117,6 +121,6 @@ def inflector() -> Callable[[str], Sequence[str]]:
         if first := _FIRST_WORD.search(name):
             found |= {form + name[first.end() :]: None for form in forms(first[0], _OF_FIRST)}
         found.pop(name, None)
-        return tuple(found)
+        return tuple(form for form in found if form.lower() not in FUNCTION_WORDS)
 
     return inflected
