@@ -41,7 +41,7 @@ class EncoderDecoder:
         self.vocabulary_size = embeddings(network)
         self.parameters = sum(weight.numel() for weight in network.parameters())
         start = getattr(network.generation_config, "decoder_start_token_id", None)
-        first = network.config.decoder_start_token_id if start is None else start
+        first = getattr(network.config, "decoder_start_token_id", None) if start is None else start
         if first is None:
             raise BadInput(f"'{identity.name}': its configuration lacks decoder_start_token_id")
         self.first = int(first)

@@ -1,0 +1,101 @@
+"""Models that take no tree but keep states: a shared beginning runs once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fathom.models.loading import wrap
+from fathom.models.local import LocalModel
+from fathom.models.states import States
+from fathom.scoring.causal import causal_log_probs
+from fathom.scoring.memory import Budget
+from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "MambaForCausalLM": {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
+    "Mamba2ForCausalLM": {
+        "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4, "num_heads": 4, "head_dim": 8, "n_groups": 1,
+    },
+    "FalconMambaForCausalLM": {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
+    "JambaForCausalLM": {
+        "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 8, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "num_experts": 2, "mamba_d_state": 4, "use_mamba_kernels": False,
+    },
+    "Lfm2ForCausalLM": {
+        "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"],
+    },
+    "Qwen3NextForCausalLM": {
+        "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 8,
+        "num_key_value_heads": 2, "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16, "linear_num_value_heads": 2, "linear_num_key_heads": 2,
+        "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    },
+}  # fmt: skip
+STATEMENTS = [
+    [0, 9, 10, 11, 12],
+    [0, 9, 10, 11, 13, 14, 15],
+    [0, 9, 10, 16],
+    [0, 9, 10, 11, 13, 14, 17],
+    [0, 9, 20, 11, 12, 9, 9, 30],
+    [0, 9, 10, 11],  # the beginning of another
+    [0, 9, 10, 16],  # twice
+]
+
+
+def model_of(kind: str) -> LocalModel:
+    network = build(kind, vocab_size=TINY_VOCABULARY, pad_token_id=1, **SHAPES[kind])
+    model = wrap(network, tiny_tokenizer())
+    assert isinstance(model, LocalModel)
+    return model
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("tokens", [8, 2048])
+def test_branches_from_copied_states(kind: str, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(kind)
+    assert model.refuses_tree() is not None
+    assert model.refuses_states() is None
+    expected = [own_log_probs(model.network, ids) for ids in STATEMENTS]
+    ran: list[int] = []
+    advance = LocalModel.advance
+
+    def counted(self: LocalModel, past: States | None, vectors: torch.Tensor) -> tuple[torch.Tensor, States]:
+        ran.append(vectors.shape[0] * vectors.shape[1])
+        return advance(self, past, vectors)
+
+    monkeypatch.setattr(LocalModel, "advance", counted)
+    found = causal_log_probs(model, STATEMENTS, Budget(tokens, model.device))
+    for own, exact in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own[1:], exact.numpy(), atol=1e-5)
+    # Inner nodes, each run once: 0 9 | 10 11 13 14 | 20 11 12 9 9; last tokens are never run.
+    assert sum(ran) == 11
+
+
+def test_several_first_tokens() -> None:
+    """Without a token that begins every text, each first token starts a state of its own."""
+    model = model_of("MambaForCausalLM")
+    statements = [[9, 10, 11], [12, 10, 11], [9, 13, 14, 15]]
+    for own, ids in zip(causal_log_probs(model, statements, Budget(2048, model.device)), statements, strict=True):
+        np.testing.assert_allclose(own[1:], own_log_probs(model.network, ids).numpy(), atol=1e-5)
+        assert np.isnan(own[0])
+
+
+def test_a_model_that_forgets_its_state_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows mixed up in the copy must not pass the self-check."""
+    model = model_of("MambaForCausalLM")
+    select = States.select
+    monkeypatch.setattr(States, "select", lambda self, rows: select(self, torch.zeros_like(rows)))
+    refusal = model.refuses_states()
+    assert refusal is not None
+    assert "branches from a kept state are off by" in refusal
+
+
+def test_transformers_that_keep_no_states() -> None:
+    """A plain transformer needs none: it takes the tree."""
+    network = build("GPT2LMHeadModel", n_embd=16, n_layer=1, n_head=2, n_positions=64, vocab_size=TINY_VOCABULARY)
+    assert wrap(network, tiny_tokenizer()).refuses_tree() is None

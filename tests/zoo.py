@@ -1,0 +1,298 @@
+"""Tiny models with random weights of every family that `transformers` offers, and what Fathom makes of each.
+
+    python -m tests.zoo [FAMILY ...]
+
+prints a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused, or that it could not be
+built here. Configurations come from the classes' own defaults, made small by :data:`SMALL`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from transformers import CONFIG_MAPPING, PreTrainedModel
+from transformers.models.auto import modeling_auto as auto
+
+from fathom.errors import BadInput
+from fathom.models.base import Attention
+from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.loading import wrap
+from fathom.models.local import LocalModel
+from fathom.scoring.causal import causal_log_probs
+from fathom.scoring.masked import Pll, masked_log_probs
+from fathom.scoring.memory import Budget
+from fathom.scoring.seq2seq import Pair, seq2seq_log_probs
+from fathom.scoring.tokens import Role, Tokens
+from tests.conftest import TINY_VOCABULARY, tiny_tokenizer
+
+FAMILIES: dict[str, str] = {
+    **auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    **{f"{type_} (masked)": kind for type_, kind in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.items()},
+    **{
+        f"{type_} (pairs)": kind
+        for type_, kind in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.items()
+        if type_ in {"bart", "fsmt", "led", "longt5", "m2m_100", "marian", "mbart", "mt5", "mvp", "pegasus", "plbart"}
+        or type_ in {"prophetnet", "switch_transformers", "t5", "t5gemma", "umt5", "blenderbot", "bigbird_pegasus"}
+    },
+}
+"""Name → class. A name is a model type, with what the class does where one type has several."""
+MULTIMODAL = {
+    "gemma3 (with images)": "Gemma3ForConditionalGeneration",
+    "llama4 (with images)": "Llama4ForConditionalGeneration",
+    "qwen2_5_vl (with images)": "Qwen2_5_VLForConditionalGeneration",
+    "qwen3_vl (with images)": "Qwen3VLForConditionalGeneration",
+    "qwen3_5 (with images)": "Qwen3_5ForConditionalGeneration",
+    "mistral3 (with images)": "Mistral3ForConditionalGeneration",
+    "llava (with images)": "LlavaForConditionalGeneration",
+}
+LARGE = {
+    "blt": "its smallest patcher takes minutes to build",
+    "emu3": "its image tokenizer takes minutes to build",
+    "fuyu": "its default text model takes minutes to build",
+    "gemma3n": "needs timm",
+    "gemma4_assistant": "drafts for another model",
+    "gemma4_unified_assistant": "drafts for another model",
+    "got_ocr2": "its image encoder takes minutes to build",
+    "modernvbert (masked)": "its image encoder takes minutes to build",
+    "moss_transcribe_diarize": "its audio encoder takes minutes to build",
+    "ultravbert (masked)": "its image encoder takes minutes to build",
+    "whisper": "its decoder is asked with audio",
+}
+"""Not built here, and why."""
+HEADS, WIDTH = 4, 32
+SMALL: dict[str, Any] = {
+    **dict.fromkeys(
+        ("hidden_size", "n_embd", "d_model", "dim", "emb_dim", "embedding_size", "hidden_dim", "word_embed_proj_dim",
+         "embedding_hidden_size", "embed_dim", "out_hidden_size"),
+        WIDTH,
+    ),
+    **dict.fromkeys(
+        ("intermediate_size", "n_inner", "d_ff", "d_inner", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_dim",
+         "mamba_d_ssm"),
+        2 * WIDTH,
+    ),
+    **dict.fromkeys(
+        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers",
+         "num_decoder_layers", "num_encoder_layers", "depth"),
+        4,
+    ),
+    **dict.fromkeys(
+        ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "mamba_n_heads",
+         "decoder_attention_heads", "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
+        HEADS,
+    ),
+    **dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length"), 160
+    ),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "mamba_headdim"), WIDTH),
+    **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "mamba_d_head"), 16),
+    **dict.fromkeys(("head_dim", "d_kv", "v_head_dim", "qk_head_dim", "index_head_dim"), 8),
+    **dict.fromkeys(("state_size", "mamba_d_state"), 8),
+    **dict.fromkeys(("rotary_dim", "qk_rope_head_dim", "qk_nope_head_dim"), 4),
+    **dict.fromkeys(("num_key_value_heads", "num_experts_per_tok", "moe_k", "mamba_expand", "n_mamba_heads"), 2),
+    **dict.fromkeys(("index_n_heads",), 2),
+    **dict.fromkeys(("n_group", "topk_group"), 1),
+    **dict.fromkeys(("initializer_range", "init_std"), 0.2),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), TINY_VOCABULARY),
+    "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "mask_token_id": 3, "decoder_start_token_id": 2,
+}  # fmt: skip
+TEXT_AND_IMAGES: dict[str, Any] = {
+    "text_config": {
+        "model_type": "llama",
+        "hidden_size": WIDTH,
+        "intermediate_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": 2,
+        "vocab_size": TINY_VOCABULARY,
+        "initializer_range": 0.2,
+        "max_position_embeddings": 160,
+    },
+    "vision_config": {
+        "model_type": "clip_vision_model",
+        "hidden_size": WIDTH,
+        "intermediate_size": WIDTH,
+        "num_hidden_layers": 1,
+        "num_attention_heads": HEADS,
+        "image_size": 8,
+        "patch_size": 4,
+        "projection_dim": WIDTH,
+    },
+}
+"""Of wrappers whose parts may be any model: by default they are of full size."""
+OWN: dict[str, dict[str, Any]] = {
+    "llava (with images)": TEXT_AND_IMAGES,
+    "mistral3 (with images)": {
+        **TEXT_AND_IMAGES,
+        "vision_config": {
+            "model_type": "pixtral", "hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": 1,
+            "num_attention_heads": HEADS, "head_dim": 8, "image_size": 8, "patch_size": 4,
+        },
+    },
+    "mamba2": {"head_dim": 16, "expand": 2, "n_groups": 1},
+    "reformer": {
+        "is_decoder": True, "attn_layers": ["local", "lsh"], "axial_pos_shape": (8, 20), "axial_pos_embds_dim": (8, 24),
+        "attention_head_size": 8,
+    },
+    "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False},
+    "bamba": {"attn_layer_indices": [1, 3]},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention", "mamba", "attention"]},
+    "xmod": {"default_language": "en_XX"},
+    "xmod (masked)": {"default_language": "en_XX"},
+    **{
+        type_: {"is_decoder": True}
+        for type_ in ("bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "xmod",
+                      "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer",
+                      "xlm-roberta", "xlm-roberta-xl", "prophetnet")
+    },
+}  # fmt: skip
+"""What a family needs besides, or instead."""
+WITHOUT = ((), ("head_dim",), ("head_dim", "num_key_value_heads"), ("qk_head_dim",), ("num_key_value_heads",))
+"""Sizes left at their defaults in turn, until a model can be built: some are worked out from others."""
+Floats = NDArray[np.floating[Any]]
+STATEMENTS = [[0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(4)]
+
+
+class Seen(NamedTuple):
+    """:param how: tree, states, plain, masked, pairs; "refused" or "not built".
+    :param why: where it is refused, or not built.
+    :param off: largest difference from the model's own forward pass, in nats.
+    """
+
+    how: str
+    why: str = ""
+    off: float = 0.0
+
+
+def tiny(kind: Any, without: tuple[str, ...] = (), **own: Any) -> Any:
+    """A small configuration of this class, its parts small, too."""
+    try:
+        defaults = set(kind().to_dict())
+    except Exception:  # some cannot be made without arguments
+        defaults = set()
+    names = (set(inspect.signature(kind.__init__).parameters) | defaults) - set(without)
+    said = {name: value for name, value in SMALL.items() if name in names}
+    if "kv_lora_rank" in names:  # latent attention has as many keys as queries
+        said["num_key_value_heads"] = HEADS
+    for part, sub in (getattr(kind, "sub_configs", None) or {}).items():
+        if sub.__name__ != "AutoConfig":
+            said[part] = tiny(sub, without).to_dict()
+    return kind(**said | own)
+
+
+def built(name: str, architecture: str) -> PreTrainedModel:
+    """Random weights, and a forward pass tried. Raises what the library raises."""
+    kind = getattr(transformers, architecture)
+    config_kind = kind.config_class or CONFIG_MAPPING[name.partition(" ")[0]]
+    own = OWN.get(name, {}) | ({"decoder_start_token_id": 2} if name.endswith("(pairs)") else {})
+    first: Exception | None = None
+    for without in WITHOUT:
+        try:
+            torch.manual_seed(0)
+            network = kind(tiny(config_kind, without, **own)).eval()
+            with torch.inference_mode():
+                network(input_ids=torch.arange(4, 12)[None], **_decoder_too(network))
+        except Exception as error:  # whatever the sizes break
+            first = first or error
+        else:
+            return network
+    assert first is not None
+    raise first
+
+
+def _decoder_too(network: PreTrainedModel) -> dict[str, Any]:
+    return {"decoder_input_ids": torch.tensor([[2, 5]])} if network.config.is_encoder_decoder else {}
+
+
+def seen(name: str, architecture: str) -> Seen:
+    """What Fathom makes of the family."""
+    if name in LARGE:
+        return Seen("not built", LARGE[name])
+    try:
+        network = built(name, architecture)
+    except Exception as error:  # the zoo cannot have every animal
+        return Seen("not built", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
+    try:
+        model = wrap(network, tiny_tokenizer())
+    except BadInput as error:
+        return Seen("refused", str(error))
+    budget = Budget(512, model.device)
+    if isinstance(model, EncoderDecoder):
+        return Seen("pairs", off=_off_pairs(network, model, budget))
+    if model.attention is Attention.BIDIRECTIONAL:
+        return Seen("masked", off=_off_masked(network, model, budget))
+    how = "tree" if model.refuses_tree() is None else "states" if model.refuses_states() is None else "plain"
+    return Seen(how, off=_off_causal(network, model, budget))
+
+
+@torch.inference_mode()
+def _off_causal(network: PreTrainedModel, model: LocalModel, budget: Budget) -> float:
+    off = 0.0
+    for ids, found in zip(STATEMENTS, causal_log_probs(model, STATEMENTS, budget), strict=True):
+        log_probs = torch.log_softmax(network(input_ids=torch.tensor([ids])).logits[0].float(), dim=-1)
+        own = log_probs[torch.arange(len(ids) - 1), torch.tensor(ids[1:])].numpy()
+        off = _larger(off, found[1:] - own)
+    return off
+
+
+@torch.inference_mode()
+def _off_masked(network: PreTrainedModel, model: LocalModel, budget: Budget) -> float:
+    off = 0.0
+    statements = [_tokens([*ids, 2]) for ids in STATEMENTS]
+    for tokens, found in zip(statements, masked_log_probs(model, statements, Pll.ORIGINAL, budget), strict=True):
+        for at in range(1, len(tokens.ids) - 1):
+            ids = torch.from_numpy(tokens.ids.copy())[None]
+            ids[0, at] = model.tokenizer.mask_token_id
+            own = torch.log_softmax(network(input_ids=ids).logits[0, at].float(), dim=-1)[tokens.ids[at]]
+            off = _larger(off, np.array(float(own) - float(found[at])))
+    return off
+
+
+@torch.inference_mode()
+def _off_pairs(network: PreTrainedModel, model: EncoderDecoder, budget: Budget) -> float:
+    off = 0.0
+    pairs = [Pair((*ids[: 3 + number], 2), _tokens([0, *ids[3:], 2])) for number, ids in enumerate(STATEMENTS)]
+    for pair, found in zip(pairs, seq2seq_log_probs(model, pairs, budget), strict=True):
+        said = torch.from_numpy(pair.target.ids)[None]
+        started = torch.cat([torch.tensor([[model.first]]), said[:, :-1]], dim=1)
+        logits = network(input_ids=torch.tensor([pair.source]), decoder_input_ids=started).logits[0]
+        own = torch.log_softmax(logits.float(), dim=-1).gather(1, said[0, :, None])[:, 0].numpy()
+        off = _larger(off, found - own)
+    return off
+
+
+def _larger(off: float, differences: Floats) -> float:
+    """A NaN stays one."""
+    return float(np.max([off, float(np.abs(differences).max())]))
+
+
+def _tokens(ids: list[int]) -> Tokens:
+    """Special at both ends."""
+    roles = np.array([Role.SPECIAL, *[Role.ANSWER] * (len(ids) - 2), Role.SPECIAL])
+    return Tokens(np.array(ids), roles, np.arange(len(ids)), 0)
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    wanted = sys.argv[1:]
+    counts: Counter[str] = Counter()
+    for name, architecture in {**FAMILIES, **MULTIMODAL}.items():
+        if not wanted or name in wanted:
+            found = seen(name, architecture)
+            counts[found.how] += 1
+            print(f"| {name} | {found.how} | {found.off:.0e} | {found.why} |", flush=True)  # noqa: T201
+    print(dict(counts))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
