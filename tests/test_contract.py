@@ -359,7 +359,8 @@ OTHER = {
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
-    "retries": 1, "orders": 3, "replies": "strict",
+    "retries": 1, "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
+    "cut_reasoning": "think",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
 }  # fmt: skip

@@ -1,14 +1,15 @@
-"""``fathom data info|check|list|leakage|sample``"""
+"""``fathom data info|check|list|leakage|sample|fetch``"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
-from fathom.cli.formats import TableFormat, say, show
-from fathom.cli.options import add_command, new_group, option
+from fathom.cli.formats import TableFormat, notes, progress_bar, say, show
+from fathom.cli.options import add_command, new_group, option, stoppable
 from fathom.errors import BadInput
 from fathom.options import Group
 
@@ -25,13 +26,14 @@ def make(does: str) -> typer.Typer:
         (info, "info geography --tokenizer gpt2"),
         (leakage, "leakage my-graph"),
         (sample, "sample my-graph --out small-graph --entities 500"),
+        (fetch, "fetch BEAR"),
     ):
         add_command(app, example.split()[0], command, f"fathom data {example}")
     return app
 
 
 def list_() -> None:
-    """List the data sets that come with Fathom."""
+    """List the data sets that come with Fathom; `fathom data fetch` lists those that can be fetched."""
     from fathom.formats import EMBEDDED, read
 
     for name in EMBEDDED:
@@ -107,6 +109,43 @@ def sample(
     manifest = write_sample(graph, out, entities, seed, held_out_weight, name=name)
     show([sample_table(manifest)], format)
     say(f"in {out}: a knowledge graph like any other")
+
+
+def fetch(
+    name: str | None = typer.Argument(None, help="Name of a published data set; without, they are listed."),
+    out: Path | None = option(
+        Group.OUTPUT, "Folder to write; by default the cache's, where --data finds it by its name.", default=None
+    ),
+    url: str | None = option(
+        Group.DATA, "Fetch a file, zip or tar from this address instead, under NAME.", default=None
+    ),
+    sha256: str | None = option(Group.DATA, "Checksum of what --url gives, where you know it.", default=None),
+    table: Path | None = option(
+        Group.DATA, "YAML file with further data sets, or others of the same names.", default=None
+    ),
+    accept: bool = option(
+        Group.DATA, "Take what has changed at its address since it was fetched before.", default=False
+    ),
+    format: Printed = TableFormat.TEXT,
+) -> None:
+    """Fetch a published data set by name, check it, show its licence. The same command goes on where it broke off."""
+    from fathom.building.fetch import fetch as fetch_it
+    from fathom.building.fetch import fetchable_table, one_source
+    from fathom.data.published import entry_of, read_table
+
+    if sha256 is not None and url is None:
+        raise BadInput("--sha256 belongs to --url, which is missing")
+    entries = read_table() | (read_table(table) if table is not None else {})
+    if name is None and url is None:
+        show([fetchable_table(entries)], format)
+        return
+    entry = entry_of(name or "", entries) if url is None else one_source(url, name, sha256)
+    say(f"{entry.name}: {entry.about or entry.home}\nlicence: {entry.licence}")
+    said = "stopped; what has come is kept: the same command goes on from there"
+    with stoppable(said), progress_bar("bytes") as progress:
+        got = fetch_it(entry, out, accept=accept, on_bytes=lambda done, total: progress(done, total or done))
+    notes(f"no checksum of {address} was known: it is recorded, and checked from now on" for address in got.first)
+    say(f"in {got.folder}{'' if got.made else ', fetched before'}: type --data {' or --data '.join(got.typed(entry))}")
 
 
 def graph_at(path: str) -> tuple[KnowledgeGraph, str]:

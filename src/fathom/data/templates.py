@@ -22,11 +22,22 @@ class Prompt(NamedTuple):
 
     :param subject: where the subject stands, if it does.
     :param answer: where the answer stands.
+    :param context: so many characters in front are given and never scored.
     """
 
     text: str
     subject: tuple[Span, ...]
     answer: tuple[Span, ...]
+    context: int = 0
+
+    def behind(self, before: str) -> Prompt:
+        """The same text with *before* in front, which is given."""
+        return Prompt(
+            before + self.text,
+            tuple(Span(span.start + len(before), span.end + len(before)) for span in self.subject),
+            tuple(Span(span.start + len(before), span.end + len(before)) for span in self.answer),
+            len(before) + self.context,
+        )
 
 
 class Sentence(NamedTuple):

@@ -23,7 +23,8 @@ EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}
 
 
 def locate(data: str | Path) -> Path:
-    """A folder, a file of triples, the name of an embedded data set, or a path below ``$FATHOM_DATA``.
+    """A folder, a file of triples, the name of an embedded data set, a path below ``$FATHOM_DATA``, or the name of a
+    data set that was fetched.
 
     :raises BadInput: none of them, or something that is neither file nor folder.
     """
@@ -37,9 +38,15 @@ def locate(data: str | Path) -> Path:
     shelf = os.environ.get("FATHOM_DATA")
     if shelf and (Path(shelf) / data).is_dir():
         return Path(shelf) / data
+    from fathom.data.published import fetched, read_table
+
+    if (place := fetched(str(data))) is not None:
+        return place
+    can_be_fetched = {name.casefold(): name for name in read_table()}.get(str(data).partition("/")[0].casefold())
     raise BadInput(
         f"no data at '{data}': give a folder, or one of {', '.join(EMBEDDED)}"
         + (f", or a folder below FATHOM_DATA={shelf}" if shelf else "")
+        + (f"; to fetch it, type fathom data fetch {can_be_fetched}" if can_be_fetched else "")
     )
 
 

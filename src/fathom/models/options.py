@@ -1,16 +1,74 @@
-"""How to reach a chat model behind a server; loads neither torch nor a client."""
+"""How to reach a chat model behind a server, and how to talk to one; loads neither torch nor a client."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, Field
 
 from fathom.errors import BadInput
-from fathom.options import ASKING, CIRCUMSTANCE, Group
+from fathom.options import ASKING, CIRCUMSTANCE, LATER, Group
 
 if TYPE_CHECKING:
+    from fathom.models.chat import ChatTemplate
     from fathom.models.server import ChatServer
+
+
+class ChatOptions(BaseModel):
+    """Whether a model is asked as its chat template has it."""
+
+    group: ClassVar = Group.PROMPTS
+
+    chat: bool = Field(
+        False,
+        description="Ask through the tokenizer's chat template: a question is the user's turn, a statement or an "
+        "option the assistant's.",
+        json_schema_extra=LATER,
+    )
+    system: str = Field("", description="System message, with --chat or --server.", json_schema_extra=LATER)
+
+    def template(self, model: Any) -> ChatTemplate | None:
+        """Of a model at hand; None where it is asked in plain wording.
+
+        :raises BadInput: there is no template, it fails, or options that do not go together.
+        """
+        bos = getattr(self, "bos", "auto")
+        if self.system and not self.chat:
+            raise BadInput("--system: plain wording has no system message; type --chat, too")
+        if not self.chat:
+            return None
+        if model.attention != "causal":
+            raise BadInput(f"--chat: this model is {model.attention} and takes no turns; leave --chat out")
+        if bos != "auto":
+            raise BadInput(f"--bos {bos}: the chat template says what stands first; leave --bos or --chat out")
+        from fathom.models.chat import ChatTemplate
+
+        return ChatTemplate(model.tokenizer, self.system)
+
+
+class SpokenOptions(ChatOptions):
+    """How statements are put into a chat."""
+
+    group: ClassVar = Group.PROMPTS
+
+    chat_user: str = Field(
+        "State a fact.",
+        description="With --chat: what the user says before the statement; empty for no such turn.",
+        json_schema_extra=LATER,
+    )
+
+
+class ReplyOptions(ChatOptions):
+    """How what a model writes is read."""
+
+    group: ClassVar = Group.SCORING
+
+    cut_reasoning: str = Field(
+        "none",
+        description="What of a reply is reasoning and no answer: think (<think>…</think>), two signs with ... between "
+        "them, such as '<reason>...</reason>', or none.",
+        json_schema_extra=LATER,
+    )
 
 
 class ServerOptions(BaseModel):

@@ -18,15 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, unrankable
-from fathom.data.templates import ANSWER, Prompt
+from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
+from fathom.models.chat import ChatTemplate
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import Reading, read_reply
 from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, UNPARSED, Choices
+from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
@@ -58,6 +60,9 @@ WAYS = {
 
 class Asker(Protocol):
     """One kind of model."""
+
+    template: ChatTemplate | None
+    """What a model at hand is asked through; None for plain wording, and for a server, which has its own."""
 
     @property
     def scorings(self) -> tuple[Scoring, ...]:
@@ -95,8 +100,10 @@ class Probe(ShardedProbe):
         self.scorings = self.asker.scorings
 
     def resolved(self) -> Facts:
-        """The kind of the model."""
-        return {"attention": "chat" if self.server is not None else str(self.model.attention)}
+        """The kind of the model, and a digest of the chat template."""
+        template = self.asker.template
+        found = {} if template is None else {"chat_template": template.digest}
+        return {"attention": "chat" if self.server is not None else str(self.model.attention), **found}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """Give a server its journal: what it has answered is kept."""
@@ -143,6 +150,8 @@ class _Chat:
 
     def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
         self.options, self.server, self.data = options, server, data
+        self.template = options.template(server)
+        self.cutter = Cutter(options.cut_reasoning)
         self.orders = Orders(data, options.orders, options.seed)
         self.counts: Counter[str] = Counter(replies=0, unparsed=0, calls_failed=0)
 
@@ -157,7 +166,7 @@ class _Chat:
         return [[self._answer(query, [next(replies) for _ in self._of(query)])] for query in queries]
 
     def circumstances(self) -> Facts:
-        return {**self.counts, **self.server.kept()}
+        return {**self.counts, **self.cutter.circumstances(), **self.server.kept()}
 
     def _of(self, query: Query) -> list[Order]:
         return self.orders.of(query)
@@ -166,17 +175,19 @@ class _Chat:
         options = self.options
         return ChatRequest(
             self._asked(query, order),
+            system=options.system,
             temperature=options.sampling_temperature,
             max_tokens=options.reply_tokens,
             seed=options.seed,
         )
 
     def _asked(self, query: Query, order: Order) -> str:
-        return f"{self.orders.question(query, order)}\n{self.options.instruction}".rstrip()
+        return self.orders.instructed(query, order, self.options.instruction)
 
-    def _answer(self, query: Query, replies: Sequence[ChatReply]) -> Columns:
+    def _answer(self, query: Query, whole: Sequence[ChatReply]) -> Columns:
         """The mean credit of the orders in which it named an option."""
         space, orders = self.data.candidates[query.candidates], self._of(query)
+        replies = [reply._replace(texts=tuple(self.cutter.read(text).text for text in reply.texts)) for reply in whole]
         read = [self._read(query, order, reply) for order, reply in zip(orders, replies, strict=True)]
         places = [
             None if found.place is None else order[found.place] for order, found in zip(orders, read, strict=True)
@@ -218,7 +229,8 @@ class _Likelihoods:
         self.model, self.data, self.options = model, data, options
         self.orders = Orders(data, options.orders, options.seed)
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos))
+        self.template = options.template(model)
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.template is None else None
         self.budget = Budget(options.batch_tokens, model.device)
         self.statements = 0
 
@@ -226,7 +238,7 @@ class _Likelihoods:
         return (NO_TEMPLATE,)
 
     def prompt(self, query: Query, number: int) -> str:
-        return f"{self._asked(query, self.orders.of(query)[0])} {ANSWER}"
+        return self._said(query, self.orders.of(query)[0], [ANSWER])[0].text
 
     def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         ways = [WAYS[name] for name in self.options.score]
@@ -236,8 +248,13 @@ class _Likelihoods:
     def circumstances(self) -> Facts:
         return {"statements": self.statements, "halvings": self.budget.halvings}
 
-    def _asked(self, query: Query, order: Order) -> str:
-        return f"{self.orders.question(query, order)}\n{ASK}"
+    def _said(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
+        """Each answer behind the question: in plain wording, or as the assistant's turn."""
+        if self.template is None:
+            asked = f"{self.orders.question(query, order)}\n{ASK}"
+            return [completed(asked, answer, closing=False) for answer in answers]
+        before = self.template.before_reply(self.orders.instructed(query, order, self.options.instruction))
+        return [Prompt(answer, (), (Span(0, len(answer)),)).behind(before) for answer in answers]
 
     def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:
         """Of each query the answer by the sum of an option's token scores, and by their mean.
@@ -249,7 +266,7 @@ class _Likelihoods:
             for order in self.orders.of(query):
                 names = self.orders.names(query, order)
                 said = names if kind == "text" else [f"({ascii_lowercase[at]})" for at in range(len(names))]
-                prompts += [completed(self._asked(query, order), one, closing=False) for one in said]
+                prompts += self._said(query, order, said)
         scored = score_statements(self.model, prompts, self.bos, Pll.ORIGINAL, self.budget)
         self.statements += sum(one.log_probs is not None for one in scored)
         own = iter(scored)
@@ -287,6 +304,7 @@ class _Masks:
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
         self.options, self.model, self.data = options, model, data
+        self.template = options.template(model)
         if options.orders > 1:
             raise BadInput(f"--orders {options.orders}: a masked model is shown no options, leave --orders out")
         self.budget = Budget(options.batch_tokens, model.device)

@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fathom.errors import BadInput
-from fathom.models.options import ServerOptions
 from fathom.options import LATER, Group, separated
-from fathom.probes.options import ALREADY_LOADED, Numbers, ProbeOptions
+from fathom.probes.options import Numbers
+from fathom.probes.served_options import ServedOptions
 
 if TYPE_CHECKING:
     from fathom.data.queries import QuerySet
-    from fathom.models.base import Model
-    from fathom.models.server import ChatServer
 
 
-class ChoiceOptions(ServerOptions, ProbeOptions):
+class ChoiceOptions(ServedOptions):
     """Options of the choice probe (multiple choice)."""
 
     group: ClassVar = Group.PROMPTS
@@ -73,10 +70,7 @@ class ChoiceOptions(ServerOptions, ProbeOptions):
     )
     instruction: str = Field(
         "Reply with the letter of one option and nothing else.",
-        description="What a chat model is told below the options.",
-    )
-    sampling_temperature: float | None = Field(
-        0.0, ge=0, description="Sampling temperature of a server's replies.", json_schema_extra=Group.SERVER.mark
+        description="What a chat model, and with --chat a causal one, is told below the options.",
     )
     reply_tokens: int = Field(
         32,
@@ -94,22 +88,3 @@ class ChoiceOptions(ServerOptions, ProbeOptions):
 
         check_options(data, self.options)
         return choices(data, self.options or OPTIONS, self.seed)
-
-    def open_model(self, name: str) -> Model | ChatServer:
-        """With ``--server`` what it calls *name*.
-
-        :raises BadInput: see :meth:`ProbeOptions.open_model`.
-        """
-        if self.server is None:
-            return super().open_model(name)
-        if ignored := self._said_of_loading():
-            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
-        return self.connect(name)
-
-    def check_loaded(self, model: Model | ChatServer) -> None:
-        """A model behind a server will do.
-
-        :raises BadInput: see :meth:`ProbeOptions.check_loaded`.
-        """
-        if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
-            raise BadInput(ALREADY_LOADED.format(ignored))

@@ -40,6 +40,10 @@ class Orders:
         """The question with its options in that order."""
         return shown(self.data.questions[query.id], self.names(query, order))
 
+    def instructed(self, query: Query, order: Order, instruction: str) -> str:
+        """:meth:`question`, and below it what to do: a chat model's turn."""
+        return f"{self.question(query, order)}\n{instruction}".rstrip()
+
     def names(self, query: Query, order: Order) -> list[str]:
         """Of its options, as they are shown."""
         names = self.data.candidates[query.candidates].names

@@ -19,9 +19,11 @@ from fathom.errors import BadInput, refuse
 from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.models.server import ChatRequest, ChatServer
+from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import GenerationOptions
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
+from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import FewShotQuestion
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.rows import Asked, Columns, unscored
@@ -42,16 +44,26 @@ class Probe(ShardedProbe):
 
     scorings = (Scoring("f1", "credit"),)
 
-    def __init__(self, options: GenerationOptions, model: Model, queryset: QuerySet) -> None:
-        if model.attention is Attention.BIDIRECTIONAL:
+    def __init__(self, options: GenerationOptions, model: Model | ChatServer, queryset: QuerySet) -> None:
+        self.server = model if isinstance(model, ChatServer) else None
+        if not isinstance(model, ChatServer) and model.attention is Attention.BIDIRECTIONAL:
             raise BadInput(
                 f"the generation probe needs a model that writes; this one is {model.attention}: use statement "
                 "or vocabulary"
             )
         refuse(queryset.without_subjects("generation"))
-        super().__init__(options, model, queryset)
+        if isinstance(model, ChatServer):
+            self.model, self.queryset = model, queryset  # type: ignore[assignment] # it has what a run needs of it
+        else:
+            super().__init__(options, model, queryset)
         self.options = options
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
+        self.cutter = Cutter(options.cut_reasoning)
+        self.template = options.template(model)
+        plain = self.server is None and self.template is None
+        takes_bos = plain and self.model.attention is Attention.CAUSAL
+        self.bos = resolve_bos(self.model.tokenizer, Bos(options.bos)) if takes_bos else None
+        self.stops_in_text = plain and not self.cutter.cuts
+        """Whether a reply may end where an answer ends: not if reasoning may stand before it."""
         by_relation = queryset.by_relation()
         self.own = _own_questions(options.questions, list(by_relation))
         built_in = {relation: queryset.relations[relation].questions for relation in by_relation}
@@ -69,20 +81,29 @@ class Probe(ShardedProbe):
         )
         self.lines = options.few_shot(queryset) if by_relation.keys() - self.questions.keys() else None
         self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
-        self._asked = self._written = 0
+        self._asked = self._written = self._failed = 0
+
+    def prepare(self, artifacts: Path, progress: Progress) -> None:
+        """Give a server its journal: what it has answered is kept."""
+        if self.server is not None:
+            self.server.keep_answers(artifacts)
 
     def resolved(self) -> Facts:
-        """With a digest of the user's own questions."""
+        """With digests of the user's own questions and of the chat template."""
         own = json.dumps({relation: [q.text for q in questions] for relation, questions in sorted(self.own.items())})
         digest = hashlib.sha256(own.encode()).hexdigest()[:16] if self.own else None
-        return {**super().resolved(), "questions": digest}
+        template = {} if self.template is None else {"chat_template": self.template.digest}
+        kind = super().resolved() if self.server is None else {"attention": "chat"}
+        return {**kind, "questions": digest, **template}
 
     def circumstances(self) -> Facts:
         """Also what was written, and how."""
+        noted = {"prompts": self._asked, "tokens_written": self._written, **self.cutter.circumstances()}
+        if self.server is not None:
+            return {**noted, "calls_failed": self._failed, **self.server.kept()}
         refusal = self.model.refuses_cache()
         return {
-            "prompts": self._asked,
-            "tokens_written": self._written,
+            **noted,
             **super().circumstances(),
             "engine": "packed branches" if refusal is None else f"one prompt at a time, because {refusal}",
         }
@@ -98,11 +119,12 @@ class Probe(ShardedProbe):
 
     def _answered(self, shard: Shard) -> Answered:
         number, queries = shard
-        asked = [self._question(query, number) for query in queries]
-        replies = iter(self._replies([question.prompt for question in asked if question.unscored is None], number))
+        asked = [self._spoken(self._question(query, number)) for query in queries]
+        prompts = [question.prompt for question in asked if question.unscored is None]
+        replies = iter(self._served(prompts) if self.server is not None else self._replies(prompts, number))
         for query, question in zip(queries, asked, strict=True):
             one = Asked(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
-            yield one, question.unscored or [self._answer(query, number, next(replies))]
+            yield one, question.unscored or [self._answer(query, number, question.prompt, next(replies))]
 
     def _cut(self) -> Iterator[Shard]:
         """By relation and question: what shares its few-shot examples stays together, up to a size to lose."""
@@ -126,11 +148,43 @@ class Probe(ShardedProbe):
         except BadInput as error:
             return FewShotQuestion("", str(error))
 
+    def _spoken(self, question: FewShotQuestion) -> FewShotQuestion:
+        """As the user's turn, where the model is asked so."""
+        if self.template is None or question.unscored is not None:
+            return question
+        return FewShotQuestion(self.template.turn(question.prompt), None)
+
+    def _served(self, prompts: Sequence[str]) -> list[Reply]:
+        """What a chat model behind a server writes."""
+        assert self.server is not None
+        options = self.options
+        requests = [
+            ChatRequest(
+                prompt,
+                system=options.system,
+                temperature=options.sampling_temperature,
+                max_tokens=options.max_new_tokens,
+                seed=options.seed,
+            )
+            for prompt in prompts
+        ]
+        replies = []
+        for reply in self.server.ask(requests):
+            fault = None if reply.fault is None else f"the call failed: {reply.fault}"
+            replies.append(Reply("".join(reply.texts), reply.completion_tokens, fault))
+        self._count(replies)
+        self._failed += sum(reply.fault is not None for reply in replies)
+        return replies
+
+    def _count(self, replies: Sequence[Reply]) -> None:
+        self._asked += len(replies)
+        self._written += sum(reply.tokens for reply in replies)
+
     def _replies(self, prompts: Sequence[str], number: int) -> list[Reply]:
         """In batches of prompts that begin alike, as many as the budget holds."""
         tokens = encode_prompts(self.model.tokenizer, prompts, self.bos)
         order = sorted(range(len(prompts)), key=lambda place: (prompts[place].rpartition("\n")[0], len(tokens[place])))
-        stop = STOP_LINE if number == NO_TEMPLATE else STOP_QUESTION
+        stop = _stops(number) if self.stops_in_text else ()
 
         def pack(start: int) -> tuple[list[int], int]:
             after = start + self._fitting([tokens[place] for place in order[start:]])
@@ -144,8 +198,7 @@ class Probe(ShardedProbe):
         replies: dict[int, Reply] = {}
         for places, found in self.budget.batches(len(order), pack, run):
             replies.update(zip(places, found, strict=True))
-        self._asked += len(prompts)
-        self._written += sum(reply.tokens for reply in replies.values())
+        self._count(list(replies.values()))
         return [replies[place] for place in range(len(prompts))]
 
     def _fitting(self, tokens: Sequence[list[int]]) -> int:
@@ -158,12 +211,19 @@ class Probe(ShardedProbe):
                 return count
         return len(tokens)
 
-    def _answer(self, query: Query, number: int, reply: Reply) -> Columns:
+    def _answer(self, query: Query, number: int, prompt: str, reply: Reply) -> Columns:
+        """:param prompt: the text that the model went on from."""
         if reply.fault is not None:
             return unscored(reply.fault)
-        said = _said_on_line(reply.text)
+        text = reply.text
+        if not self.stops_in_text:
+            cut = self.cutter.read(text, prompt)
+            if cut.unfinished:
+                return unscored("its reasoning did not end within --max-new-tokens: allow more")
+            text = _until(cut.text.strip(), _stops(number))
+        said = _said_on_line(text)
         if number != NO_TEMPLATE:
-            said = split_answers(reply.text, self.options.separator, self.options.normalise)
+            said = split_answers(text, self.options.separator, self.options.normalise)
         matched = self.matcher.match(query, said)
         score = set_score(matched.right, matched.wrong, matched.gold)
         return {
@@ -187,6 +247,15 @@ def _own_questions(file: Path | None, relations: Sequence[str]) -> Questions:
             f"{', '.join(relations[:10])}"
         )
     return used
+
+
+def _stops(number: int) -> tuple[str, ...]:
+    """Texts that an answer ends before."""
+    return STOP_LINE if number == NO_TEMPLATE else STOP_QUESTION
+
+
+def _until(text: str, stop: Sequence[str]) -> str:
+    return text[: min((place for sign in stop if (place := text.find(sign)) >= 0), default=len(text))]
 
 
 def _said_on_line(text: str) -> list[str]:

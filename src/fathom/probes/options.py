@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
+from fathom.models.options import SpokenOptions
 from fathom.options import CIRCUMSTANCE, CLUSTER, EVERYTHING, FOLDS, LATER, Group, Rate, Seed, identity_of, separated
 
 if TYPE_CHECKING:  # not needed to show --help
@@ -183,7 +184,7 @@ class ProbeOptions(AskingOptions):
         if ignored := self._said_of_loading():
             raise BadInput(ALREADY_LOADED.format(ignored))
         if model.tokenizer is None:
-            raise BadInput("a chat server only writes, this probe needs likelihoods or states: use the choice probe")
+            raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")
 
     def _said_of_loading(self) -> str:
         """The flags that say how to load a model here, where they are not at their defaults."""
@@ -256,7 +257,7 @@ class FewShotOptions(ProbeOptions):
         )
 
 
-class StatementOptions(FewShotOptions):
+class StatementOptions(SpokenOptions, FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
     group: ClassVar = Group.SCORING

@@ -17,7 +17,7 @@ from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, of_found, unscored
 from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Score, Way
-from fathom.scoring.tokens import Continuation, encode_causal, encode_continuations
+from fathom.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
 from fathom.scoring.trie import Answers
 from fathom.scoring.walk import Searched
 from fathom.store.predictions import KEEP_SCORES_UP_TO
@@ -27,10 +27,11 @@ CHECKED = 8
 
 
 class _Prompted(NamedTuple):
-    """:param prompt: token ids of what stands before the answer."""
+    """:param prompt: token ids of what stands before the answer. :param given: how many of them never count."""
 
     query: Query
     prompt: list[int]
+    given: int
 
 
 class Space:
@@ -85,8 +86,8 @@ class Searcher:
             if prepared is None:
                 refused.append(query)
             else:
-                space, prompt = prepared
-                asked.setdefault(id(space), (space, []))[1].append(_Prompted(query, prompt))
+                space, prompted = prepared
+                asked.setdefault(id(space), (space, []))[1].append(prompted)
         answers: dict[str, list[Columns]] = {}
         for space, together in asked.values():
             for way in self.ways:
@@ -94,7 +95,7 @@ class Searcher:
                     answers.setdefault(query_id, []).append(answer)
         return answers, refused
 
-    def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, list[int]] | None:
+    def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, _Prompted] | None:
         sample = np.random.default_rng(0).integers(len(candidates), size=CHECKED).tolist()
         places = [*(candidates.position[id_] for id_ in query.gold), *sample]
         prompts = wording.statements(query, [candidates.names[place] for place in places])
@@ -104,11 +105,13 @@ class Searcher:
         space = self._space(prompts[0], before, candidates)
         if space is None:
             return None
-        [prompt] = encode_causal(self.model.tokenizer, [Prompt(prompts[0].text[:before], (), ())], self.bos)
+        context = Prompt(prompts[0].text[:before], (), (), prompts[0].context)
+        [prompt] = encode_causal(self.model.tokenizer, [context], self.bos)
         for place, tokens in zip(places, encode_causal(self.model.tokenizer, prompts, self.bos), strict=True):
             if tokens.ids.tolist() != [*prompt.ids.tolist(), *space.continuations[place].ids]:
                 return None
-        return space, prompt.ids.tolist()
+        given = int((prompt.roles == Role.SPECIAL).sum())
+        return space, _Prompted(query, prompt.ids.tolist(), max(1, given))
 
     def _space(self, prompt: Prompt, before: int, candidates: CandidateSet) -> Space | None:
         """The candidates behind such a prompt, tokenised behind its last line; once for all prompts alike."""
@@ -140,7 +143,9 @@ class Searcher:
         }
         fit = [item for item in asked if item.query.id not in reasons]
         places = space.candidates.places
-        questions = [Question(item.prompt, places(item.query.gold), places(item.query.known)) for item in fit]
+        questions = [
+            Question(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
+        ]
         searched = search(self.model, tree, questions, plan, self.budget)
         answers = {id_: unscored(reason) for id_, reason in reasons.items()}
         for item, question, one in zip(fit, questions, searched, strict=True):
@@ -170,6 +175,6 @@ def _columns(space: Space, tree: Answers, plan: Plan, question: Question, search
     if len(tree) > KEEP_SCORES_UP_TO or plan.max_rank is not None:
         found.scores = None
     best = question.gold[int(np.argmax(found.gold_scores))]
-    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - 1 if plan.whole else 0)
+    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - question.given if plan.whole else 0)
     tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
     return row | of_found(found, space.candidates) | tokens

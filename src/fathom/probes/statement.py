@@ -21,7 +21,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
-from fathom.prompts.wording import FewShot, FewShotWording, TemplateWording, Wording
+from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.seq2seq import form_for
@@ -52,7 +52,10 @@ class Probe(ShardedProbe):
     def __init__(self, options: StatementOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
         self.options = options
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None
+        self.template = options.template(model)
+        self.before = "" if self.template is None else self.template.before_reply(options.chat_user)
+        takes_bos = model.attention is Attention.CAUSAL and self.template is None
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if takes_bos else None
         self.form = form_for(model, options.form)
         if model.attention is Attention.SEQ2SEQ and options.perplexity:
             raise BadInput("--perplexity: an encoder-decoder says answers, it has no likelihood of a whole text")
@@ -65,6 +68,10 @@ class Probe(ShardedProbe):
     @cached_property
     def _searcher(self) -> Searcher:
         return Searcher(self.options, self.model, self.bos, self.ways, self.budget)
+
+    def resolved(self) -> Facts:
+        """With a digest of the chat template."""
+        return super().resolved() | ({} if self.template is None else {"chat_template": self.template.digest})
 
     def circumstances(self) -> Facts:
         """Also what was run, and how."""
@@ -92,14 +99,17 @@ class Probe(ShardedProbe):
 
     def _wording(self, number: int) -> Wording | None:
         """None where nothing would put the queries into words: those have their reason."""
-        if number == NO_TEMPLATE:
-            return None if self._lines is None else FewShotWording(self._lines, self.options.closing)
-        return TemplateWording(self.queryset, number, self.options.capitalize)
+        wording: Wording | None = None
+        if number != NO_TEMPLATE:
+            wording = TemplateWording(self.queryset, number, self.options.capitalize)
+        elif self._lines is not None:
+            wording = FewShotWording(self._lines, self.options.closing)
+        return wording if wording is None or not self.before else SpokenWording(wording, self.before)
 
     def _likelihoods(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, Likelihood]:
         """Of each query's statement with its (first) gold answer."""
         texts = [wording.statements(query, [space.name_of(query.gold[0])])[0].text for query in queries]
-        found = text_likelihoods(self.model, texts, self.bos, self.budget)
+        found = text_likelihoods(self.model, texts, self.bos, self.budget, len(self.before))
         return {query.id: likelihood for query, likelihood in zip(queries, found, strict=True)}
 
     def _few_shot_lines(self) -> FewShot | None:

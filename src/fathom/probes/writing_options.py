@@ -9,6 +9,7 @@ from pydantic import Field
 
 from fathom.options import CIRCUMSTANCE, LATER, Group
 from fathom.probes.options import FORM, FewShotOptions, FormName, Numbers
+from fathom.probes.served_options import ServedOptions
 
 
 class VocabularyOptions(FewShotOptions):
@@ -25,10 +26,20 @@ class VocabularyOptions(FewShotOptions):
     form: FormName = Field("auto", description=FORM, json_schema_extra=LATER)
 
 
-class GenerationOptions(FewShotOptions):
+class GenerationOptions(ServedOptions, FewShotOptions):
     """Options of the generation probe (KAMEL)."""
 
     group: ClassVar = Group.PROMPTS
+
+    server: str | None = Field(
+        None,
+        description="Base URL of an OpenAI-compatible server to ask instead of loading the model here.",
+        json_schema_extra=LATER,
+    )
+    unlisted: bool = Field(False, description="Accept a server that does not list the model.", json_schema_extra=LATER)
+    sampling_temperature: float | None = Field(
+        0.0, ge=0, description="Sampling temperature of a server's replies.", json_schema_extra=LATER
+    )
 
     shots: int = Field(
         5,
@@ -43,7 +54,10 @@ class GenerationOptions(FewShotOptions):
         json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
     )
     max_new_tokens: int = Field(
-        50, ge=1, description="Maximum tokens of an answer.", json_schema_extra=Group.SCORING.mark
+        50,
+        ge=1,
+        description="Maximum tokens of an answer, its reasoning included.",
+        json_schema_extra=Group.SCORING.mark,
     )
     separator: str = Field("; ", pattern=r"\S", description="What separates several answers.")
     normalise: bool = Field(

@@ -178,6 +178,25 @@ class Wording(Protocol):
 
 
 @dataclass(frozen=True)
+class SpokenWording(Wording):
+    """Another wording's statements as what an assistant says.
+
+    :param before: the chat up to there, which is given.
+    """
+
+    said: Wording
+    before: str
+
+    def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
+        """The statements behind the chat."""
+        return [prompt.behind(self.before) for prompt in self.said.statements(query, answers)]
+
+    def refusal(self, query: Query) -> str | None:
+        """That of the statements."""
+        return self.said.refusal(query)
+
+
+@dataclass(frozen=True)
 class TemplateWording(Wording):
     """A template of the relation or, where a query has sentences of its own, one of these.
 

@@ -115,10 +115,15 @@ def guard(key: str) -> Callable[[Any], None]:
 def _guarded(key: bytes, response: Any) -> None:
     if response.has_redirect_location:
         asked, to = str(response.url), urljoin(str(response.url), response.headers["location"])
-        if _place(to) not in (_place(asked), _with_encryption(_place(asked))):
+        if sends_elsewhere(asked, to):
             raise Elsewhere(f"the server sends on to {words_of(to, 80)}: neither questions nor keys are sent there")
     body = whole_reply(response.iter_bytes())
     response._content = body.replace(key, b"[the key]") if key else body
+
+
+def sends_elsewhere(asked: str, to: str) -> bool:
+    """Whether *to* is on another host or port than *asked*, or gives up its encryption."""
+    return _place(to) not in (_place(asked), _with_encryption(_place(asked)))
 
 
 _Place = tuple[str, str | None, int | None]

@@ -79,4 +79,8 @@ def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, st
     }
     resolved = identity.get("resolved", {})
     # The user's own, by what they say.
-    return said | {name: resolved[name] for name in ("questions", "own_templates") if resolved.get(name) is not None}
+    return said | {
+        name: resolved[name]
+        for name in ("questions", "own_templates", "chat_template")
+        if resolved.get(name) is not None
+    }

@@ -39,11 +39,13 @@ class Question(NamedTuple):
     :param prompt: token ids, BOS included.
     :param gold: places of the right answers.
     :param known: places left out of the ranking.
+    :param given: tokens of the prompt that are given and never count; a first token has nothing before it.
     """
 
     prompt: Sequence[int]
     gold: Sequence[int]
     known: Sequence[int] = ()
+    given: int = 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class _State(State):
     """Where the prompt counts, ``offset`` and ``counted`` are its log-likelihood and tokens."""
 
     def __init__(self, question: Question, answers: Answers, plan: Plan) -> None:
-        self.prompt, self.plan = list(question.prompt), plan
+        self.prompt, self.given, self.plan = list(question.prompt), question.given, plan
         self.offset, self.counted = 0.0, 0
         super().__init__(answers, question.gold, question.known, plan)
 
@@ -154,7 +156,8 @@ class _Reader:
         for number, state in enumerate(self.states):  # what all share is shared out
             state.tokens_run = len(parts[number + 1]) + shared // count + (number < shared % count)
         if self.states[0].plan.whole:
-            self._score_prompts(hidden, question, np.where(place == shared, shared, np.arange(len(place))) - 1, tokens)
+            before = np.where(place == shared, shared, np.arange(len(place))) - 1
+            self._score_prompts(hidden, question, np.where(place < self.states[0].given, -1, before), tokens)
         roots = self.answers.trie.tokens[self.answers.roots]
         last = np.searchsorted(question, np.arange(count), side="right") - 1
         first = self._log_probs(hidden, np.repeat(last, len(roots)), np.tile(roots, count)).reshape(count, len(roots))
@@ -162,15 +165,15 @@ class _Reader:
         return memory, first
 
     def _score_prompts(self, hidden: Tensor, question: Ints, before: Ints, tokens: Ints) -> None:
-        """Log-likelihood of each prompt's own tokens, but for the first, which nothing stands before.
+        """Log-likelihood of each prompt's own tokens, but for those that are given.
 
-        :param before: the place among all *tokens* of the one before each, below 0 for none.
+        :param before: the place among all *tokens* of the one before each, below 0 for those that do not count.
         """
         scored = before >= 0
         found = self._log_probs(hidden, before[scored], tokens[scored])
         common, *own = np.bincount(question[scored] - ALL, found, len(self.states) + 1).tolist()
         for state, log_prob in zip(self.states, own, strict=True):
-            state.offset, state.counted = common + log_prob, len(state.prompt) - 1
+            state.offset, state.counted = common + log_prob, len(state.prompt) - state.given
 
     def _read_gold(self, memory: _Memory, first: Floats) -> None:
         """Score the right answers: the inner nodes of their paths run packed, whole paths together."""

@@ -127,13 +127,18 @@ class Likelihood(NamedTuple):
     tokens: int
 
 
-def text_likelihoods(model: Model, texts: Sequence[str], bos: int | None, budget: Budget) -> list[Likelihood]:
+def text_likelihoods(
+    model: Model, texts: Sequence[str], bos: int | None, budget: Budget, context: int = 0
+) -> list[Likelihood]:
     """What a model makes of whole texts: the log-likelihood of its tokens, or for masked models the sum of the
     log-probabilities of each token given all others (Salazar et al. 2020). Special tokens are not scored.
 
     exp(−log_prob / tokens) is the (pseudo-)perplexity of a text.
+
+    :param context: characters at the front of every text that are given and not scored.
     """
-    statements = score_statements(model, [Prompt(text, (), ()) for text in texts], bos, Pll.ORIGINAL, budget)
+    prompts = [Prompt(text, (), (), context) for text in texts]
+    statements = score_statements(model, prompts, bos, Pll.ORIGINAL, budget)
     counted = [counted_tokens(one.tokens, Score.FULL, model.attention) for one in statements]
     return [
         Likelihood(one.reduced(which, Reduction.SUM), int(which.sum()))

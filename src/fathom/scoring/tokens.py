@@ -132,7 +132,7 @@ def _with_roles(prompt: Prompt, encoding: object, first: int | None) -> Tokens:
     for spans, role in ((prompt.subject, Role.SUBJECT), (prompt.answer, Role.ANSWER)):
         for span in spans:
             roles[_touches(offsets, span)] = role
-    roles[special] = Role.SPECIAL
+    roles[special | (offsets[:, 1] <= prompt.context) * bool(prompt.context)] = Role.SPECIAL
     mixed = sum(_is_mixed(prompt, start, end) for start, end in offsets[roles == Role.ANSWER].tolist())
     # A tokenizer may put BOS there by itself, whatever it is asked; a text that spells BOS has characters.
     if first is not None and len(ids) and ids[0] == first and not _spelled_out(prompt, encoding):

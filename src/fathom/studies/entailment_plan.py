@@ -47,7 +47,9 @@ STATEMENTS = StatementWay(Reduction.SUM, Score.FULL)
 """How causal models are asked for P1: by the log-likelihood of whole statements."""
 CHAT = "chat"
 """How chat models are."""
-CHAT_ALONE = ("options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens")
+CHAT_ALONE = (
+    "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens", "system", "cut_reasoning"
+)  # fmt: skip
 OF_CHAT = {"seed", *CHAT_ALONE, *ServerOptions.model_fields}
 """Options of the study that are those of its questions to a chat model."""
 
@@ -114,6 +116,8 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
         faults.append(f"--rules: expected one or more of {', '.join(RULES)}")
     if not wordings:
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
+    if options.chat:
+        faults.append("--chat: models at hand are asked in plain wording here, servers in their own; leave it out")
     if options.memory and options.limit is not None:
         faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
     if options.folds is not None and not options.cross_validate:

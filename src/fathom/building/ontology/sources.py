@@ -28,6 +28,7 @@ from fathom.building.ontology.notes import Notes
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.reading import Faults, Unreadable, check_file, stands
+from fathom.reading.download import SameHost
 from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
 
 QUERIES = Path(__file__).parent / "queries"
@@ -286,15 +287,8 @@ class _Answer(NamedTuple):
     body: bytes
 
 
-class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows a server on its own host alone."""
-
-    def redirect_request(self, request: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if urllib.parse.urlsplit(newurl).hostname != urllib.parse.urlsplit(request.full_url).hostname:
-            raise BadInput(
-                f"{request.full_url} sends on to {words_of(newurl, 80)}: if that is meant, give it as --endpoint"
-            )
-        return super().redirect_request(request, fp, code, msg, headers, newurl)
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(SameHost("if that is meant, give it as --endpoint"))
 
 
 class Endpoint:
@@ -390,7 +384,9 @@ class Endpoint:
             },
         )
         try:
-            response = urllib.request.build_opener(_SameHost).open(request, timeout=self.timeout)
+            response = urllib.request.build_opener(SameHost("if that is meant, give it as --endpoint")).open(
+                request, timeout=self.timeout
+            )
         except urllib.error.HTTPError as error:
             response = error
         with response:

@@ -1,0 +1,253 @@
+"""Data sets fetched by name from where they are published, checked, and kept as ordinary data folders.
+
+Files come into the cache's ``downloads`` first, one folder for each data set, where an attempt that breaks off is gone
+on with; the data folder is made of them when all are there, whole or not at all. What was fetched before under the same
+address must be the same again (``checksums.json``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.published import Entry, Source, fetched, shelf
+from fathom.errors import BadInput, RunFailed
+from fathom.reading import Unreadable, is_there, json_file
+from fathom.reading.archives import is_archive, unpack
+from fathom.reading.download import OnBytes, download, sha256_of
+from fathom.results.tables import Table
+from fathom.store.files import alone_in, make_folder, whole_folder, write_json
+
+RECORD = "fetched.json"
+"""In a folder that was fetched: from where, when, under which licence, and what its files were."""
+CHECKSUMS = "checksums.json"
+"""In the cache: of everything fetched, by address and files taken."""
+
+
+class Fetched(NamedTuple):
+    """:param made: False where it had been fetched before. :param first: addresses whose contents had no checksum."""
+
+    folder: Path
+    made: bool
+    first: tuple[str, ...] = ()
+
+    def typed(self, entry: Entry) -> list[str]:
+        """What ``--data`` takes: by name where it stands in the cache, else by path."""
+        at_name = fetched(entry.name) == self.folder
+        return [str((Path(entry.name) if at_name else self.folder) / part) for part in entry.reads or ("",)]
+
+
+def fetchable_table(entries: Mapping[str, Entry]) -> Table:
+    """What there is, under which licence, and where it stands if it was fetched."""
+    return Table(
+        ("name", "data set", "licence", "checksums", "fetched"),
+        tuple(
+            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, _at(entry.name))
+            for entry in entries.values()
+        ),
+        title="published data sets",
+        notes=(
+            "checksums: known before anything is fetched, or recorded on first use and checked from then on",
+            "fathom data fetch NAME; further data sets: --url, or a --table of your own",
+        ),
+    )
+
+
+def fetch(
+    entry: Entry,
+    out: Path | None = None,
+    *,
+    accept: bool = False,
+    on_bytes: OnBytes | None = None,
+    pause_s: float = 1.0,
+) -> Fetched:
+    """Make the data folder of *entry*: *out*, or its folder in the cache.
+
+    :param accept: take what differs from what was fetched under the same address before.
+    :param on_bytes: called with the bytes of the file that comes, and of the whole of it.
+    :raises BadInput: not there, a wrong checksum, no archive, something is in the way; nothing is written.
+    :raises RunFailed: no connection, a full disk; what has come is kept for the next attempt.
+    """
+    place = shelf()
+    if place is None:
+        raise BadInput("there is no place for a cache: type export FATHOM_CACHE=FOLDER first")
+    folder = out or place / entry.name
+    if folder.exists():
+        return _fetched_before(folder, entry)
+    desk = place.parent / "downloads" / entry.name
+    with alone_in(desk):
+        with _disk_of(desk):
+            make_folder(desk)
+        files = [
+            _come(source, desk / f"{_short(source.url)}.part", on_bytes, pause_s) for source in entry.whole_sources
+        ]
+        with whole_folder(folder) as made:
+            first = _put_together(entry, files, made, place.parent / CHECKSUMS, accept=accept)
+        _clear(desk, files)
+    return Fetched(folder, True, first)
+
+
+def one_source(address: str, name: str | None, sha256: str | None = None) -> Entry:
+    """A data set of one file or archive at an address of the user's own. :raises BadInput: no name for it."""
+    from pydantic import ValidationError
+
+    end = address.rstrip("/").rpartition("/")[2]
+    for ending in (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"):
+        end = end.removesuffix(ending)
+    try:
+        source = Source(url=address, sha256=sha256)
+        return Entry(name=name or end, home=address, licence="not known: see where it is published", sources=(source,))
+    except ValidationError as error:
+        fault = error.errors()[0]
+        if "sha256" in fault["loc"]:
+            raise BadInput(f"--sha256: expected 64 hexadecimal digits, found {fault['input']!r}") from error
+        raise BadInput(f"{name or end!r} is no name of a data set: type fathom data fetch NAME --url …") from error
+
+
+def contents_of(folder: Path, places: Iterable[str]) -> str:
+    """SHA-256 of the lines "SHA-256  path" of files, ordered by path: as of ``sha256sum`` given them in that order."""
+    lines = (f"{sha256_of(folder / place)}  {place}\n" for place in sorted(places))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _at(name: str) -> str | None:
+    folder = fetched(name)
+    return None if folder is None else str(folder)
+
+
+def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
+    """Have the file of a source here. :raises BadInput: it is not what it should be; then it is removed."""
+    whole = part.with_suffix(".whole")
+    if not whole.exists():
+        with _disk_of(part):
+            download(source.url, part, on_bytes, pause_s=pause_s)
+            part.rename(whole)
+    found = sha256_of(whole)
+    if source.sha256 is not None and found != source.sha256:
+        _clear(part.parent, [whole])
+        raise BadInput(
+            f"{source.url} has another checksum: expected SHA-256 {source.sha256}, found {found}; nothing of it is kept"
+        )
+    return whole
+
+
+def _put_together(entry: Entry, files: list[Path], folder: Path, checksums: Path, *, accept: bool) -> tuple[str, ...]:
+    """Fill the folder. :returns: addresses whose contents are recorded for the first time."""
+    known = _known(checksums)
+    placed: dict[str, str] = {}
+    before = dict(known)
+    for source, file in zip(entry.whole_sources, files, strict=True):
+        try:
+            places = _place(source, file, folder)
+            digest = contents_of(folder, places)
+            _check(source, folder, places, digest, known, accept=accept)
+        except (Unreadable, BadInput) as error:
+            _clear(file.parent, files)
+            why = error.why if isinstance(error, Unreadable) else str(error)
+            raise BadInput(f"{source.url}: {why}") from error
+        known[_key(source)] = digest
+        placed |= dict.fromkeys(places, source.url)
+    write_json(folder / RECORD, _record(entry, folder, placed))
+    if known != before:
+        write_json(checksums, known)
+    return tuple(source.url for source in entry.whole_sources if not source.is_known and _key(source) not in before)
+
+
+def _place(source: Source, file: Path, folder: Path) -> list[str]:
+    if source.take is not None or (source.name is None and is_archive(file)):
+        return unpack(file, folder, source.take or ("*",), source.strip)
+    to = folder / source.place
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, to)
+    return [source.place]
+
+
+def _check(
+    source: Source, folder: Path, places: list[str], digest: str, known: Mapping[str, str], *, accept: bool
+) -> None:
+    """:raises BadInput: the contents are others than those known, or than those fetched before."""
+    if source.contents is not None:
+        checked = [place for place in places if fnmatchcase(place, source.checked)]
+        if (found := contents_of(folder, checked)) != source.contents:
+            raise BadInput(
+                f"the {len(checked):,} files have another checksum: expected {source.contents}, found {found}; nothing "
+                "of it is kept"
+            )
+    before = known.get(_key(source))
+    if before not in (None, digest) and not accept:
+        raise BadInput(
+            f"is not what was fetched from there before (checksum of the contents {before}, now {digest}): type "
+            "--accept if it may have changed; nothing of it is kept"
+        )
+
+
+def _record(entry: Entry, folder: Path, placed: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "licence": entry.licence,
+        "home": entry.home,
+        "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": {place: {"sha256": sha256_of(folder / place), "from": url} for place, url in sorted(placed.items())},
+    }
+
+
+def _fetched_before(folder: Path, entry: Entry) -> Fetched:
+    """:raises BadInput: another folder is in the way, or its files have changed."""
+    if not folder.is_dir() or not is_there(folder / RECORD):
+        raise BadInput(f"{folder} is in the way: it was not fetched; move it, or choose another --out")
+    record = json_file(folder / RECORD)
+    try:
+        name, files = record["name"], {place: about["sha256"] for place, about in record["files"].items()}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise BadInput(f"{folder / RECORD} is damaged: delete {folder}, and fetch it again") from error
+    if name != entry.name:
+        raise BadInput(f"{folder} holds {name}, not {entry.name}: choose another --out")
+    changed = [place for place, sum_ in files.items() if not _is_same(folder / place, sum_)]
+    if changed:
+        shown = f"{changed[0]}{f' and {len(changed) - 1} more' if changed[1:] else ''}"
+        raise BadInput(f"{folder}: {shown} changed since it was fetched: delete the folder, and fetch it again")
+    return Fetched(folder, False)
+
+
+def _is_same(file: Path, sha256: str) -> bool:
+    return file.is_file() and sha256_of(file) == sha256
+
+
+def _short(address: str) -> str:
+    """A name for its file: of another address, nothing is gone on with."""
+    return hashlib.sha256(address.encode()).hexdigest()[:16]
+
+
+def _key(source: Source) -> str:
+    return source.url if source.take is None else f"{source.url} {' '.join(source.take)}"
+
+
+def _known(checksums: Path) -> dict[str, str]:
+    """:raises BadInput: it is no table of checksums."""
+    if not is_there(checksums):
+        return {}
+    known = json_file(checksums)
+    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+        raise BadInput(f"{checksums}: expected addresses with checksums; delete it to record them anew")
+    return known
+
+
+def _clear(desk: Path, files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
+        (desk / f"{file.stem}.part.json").unlink(missing_ok=True)
+
+
+@contextmanager
+def _disk_of(path: Path) -> Iterator[None]:
+    """:raises RunFailed: in one line, what the disk refuses inside."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(f"cannot write {path}: {error.strerror or error}") from error

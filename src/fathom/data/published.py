@@ -1,0 +1,127 @@
+"""The table of published data sets that can be fetched by name: ``published.yaml``, and tables of the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fathom.data.graph.cache import cache_root
+from fathom.errors import BadInput, refuse
+from fathom.reading import shown, yaml_file
+from fathom.reading.replies import host_of
+
+TABLE = Path(__file__).with_name("published.yaml")
+_SHA256 = r"^[0-9a-f]{64}$"
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_PLACE = r"^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*$"
+
+
+class Source(BaseModel):
+    """A file or an archive that is fetched; the fields are told in ``published.yaml``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str
+    sha256: str | None = Field(None, pattern=_SHA256)
+    name: str | None = Field(None, pattern=_PLACE)
+    take: tuple[str, ...] | None = None
+    strip: int | None = Field(None, ge=0)
+    contents: str | None = Field(None, pattern=_SHA256)
+    checked: str = "*"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a checksum was known before anything was fetched."""
+        return bool(self.sha256 or self.contents)
+
+    @property
+    def place(self) -> str:
+        """Of a file: its path in the folder."""
+        last = self.name or PurePosixPath(urlsplit(self.url).path).name
+        return last if re.match(_PLACE, last) else "data"
+
+
+class Entry(BaseModel):
+    """A data set that can be fetched; the fields are told in ``published.yaml``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=_NAME)
+    about: str = ""
+    home: str = ""
+    licence: str = "not stated"
+    reads: tuple[str, ...] = ()
+    base: str = ""
+    sources: tuple[Source, ...] = Field(min_length=1)
+
+    @cached_property
+    def whole_sources(self) -> tuple[Source, ...]:
+        """With whole addresses."""
+        return tuple(
+            source if "://" in source.url else source.model_copy(update={"url": self.base + source.url})
+            for source in self.sources
+        )
+
+    @property
+    def checksums(self) -> str:
+        """Which of its sources have a checksum that was known before."""
+        known = sum(source.is_known for source in self.sources)
+        return {0: "on first use", len(self.sources): "known"}.get(known, f"known for {known} of {len(self.sources)}")
+
+
+def read_table(file: Path = TABLE) -> dict[str, Entry]:
+    """Entries by name. :raises BadInput: one line for each fault."""
+    content = yaml_file(file)
+    if not isinstance(content, dict) or not content:
+        raise BadInput(f"{file}: expected 'NAME:' with sources below it, found {shown(content)}; see {TABLE}")
+    found, faults = {}, []
+    for name, fields in content.items():
+        try:
+            entry = Entry(name=name, **fields) if isinstance(fields, Mapping) else Entry(name=name, sources=())
+            for source in entry.whole_sources:
+                host_of(source.url, f"{name}: url", "https://example.org/data.zip")
+            found[entry.name] = entry
+        except ValidationError as error:
+            faults += [f"{file}: {name}: {_place_of(fault['loc'])}{fault['msg']}" for fault in error.errors()]
+        except (BadInput, TypeError) as error:
+            faults.append(f"{file}: {error}")
+    refuse(faults)
+    return found
+
+
+def entry_of(name: str, entries: Mapping[str, Entry]) -> Entry:
+    """In any case of its letters. :raises BadInput: there is none of that name."""
+    found = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
+    if found is None:
+        near = get_close_matches(name.casefold(), [key.casefold() for key in entries], 1)
+        meant = next((f"; did you mean {key}?" for key in entries if key.casefold() in near), "")
+        raise BadInput(
+            f"no data set '{shown(name)[1:-1]}' to fetch{meant}: there is {', '.join(entries)}; or give its address as "
+            "--url"
+        )
+    return found
+
+
+def shelf() -> Path | None:
+    """Where fetched data sets stand, a folder each; None where there is no place for a cache."""
+    root = cache_root()
+    return None if root is None else root / "data"
+
+
+def fetched(data: str) -> Path | None:
+    """The folder of a data set that was fetched, or a folder in it ("LAMA/TREx"); None where it was not."""
+    place, parts = shelf(), PurePosixPath(data).parts
+    if place is None or not place.is_dir() or not parts or ".." in parts:
+        return None
+    named = (folder for folder in place.iterdir() if folder.name.casefold() == parts[0].casefold())
+    return next((path for folder in named if (path := folder.joinpath(*parts[1:])).is_dir()), None)
+
+
+def _place_of(where: tuple[int | str, ...]) -> str:
+    return "".join(f"{part + 1}. " if isinstance(part, int) else f"{part} " for part in where).rstrip() + ": "

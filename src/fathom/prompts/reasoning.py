@@ -1,0 +1,98 @@
+"""Replies that begin with, or hold, the model's reasoning: what is left when it is cut out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from fathom.errors import BadInput
+
+NONE, THINK = "none", "think"
+_NAMED = {THINK: ("<think>", "</think>")}
+_BETWEEN = "..."
+
+
+class Cut(NamedTuple):
+    """:param text: the answer. :param cut: whether something was cut. :param unfinished: the reasoning never ended."""
+
+    text: str
+    cut: bool = False
+    unfinished: bool = False
+
+
+class Reasoning(NamedTuple):
+    """The signs between which a model reasons."""
+
+    begin: str
+    end: str
+
+    @classmethod
+    def of(cls, form: str) -> Reasoning | None:
+        """:param form: "none", "think", or the signs with "..." between them. :raises BadInput: it is none of them."""
+        if form == NONE:
+            return None
+        begin, between, end = form.partition(_BETWEEN)
+        signs = _NAMED.get(form) or (begin.strip(), end.strip())
+        if form not in _NAMED and (not between or not all(signs)):
+            raise BadInput(
+                f"--cut-reasoning {form!r}: expected none, {', '.join(_NAMED)}, or two signs with {_BETWEEN} between "
+                "them, such as '[THINK]...[/THINK]'"
+            )
+        return cls(*signs)
+
+    def cut(self, reply: str, *, opened: bool = False) -> Cut:
+        """Without what stands between the signs. An end without a beginning ends what was begun before the reply; a
+        beginning without an end goes to the end of the reply.
+
+        :param opened: the question itself ends with the sign of the beginning.
+        """
+        kept, rest, cut = "", reply, False
+        first, last = rest.find(self.begin), rest.find(self.end)
+        if last >= 0 and (first < 0 or last < first):
+            rest, cut = rest[last + len(self.end) :], True
+        elif opened and last < 0 and first < 0:
+            return Cut("", True, True)
+        while True:
+            before, begun, inside = rest.partition(self.begin)
+            kept += before
+            if not begun:
+                return Cut(kept, cut)
+            _, ended, rest = inside.partition(self.end)
+            cut = True
+            if not ended:
+                return Cut(kept, True, True)
+
+
+class Cutter:
+    """Cuts replies as declared, and counts: ``reasoning_cut``, ``reasoning_unfinished``, and where nothing was declared
+    ``reasoning_uncut``, replies that hold the signs of a form with a name. Only what has happened is in *counts*.
+    """
+
+    def __init__(self, form: str) -> None:
+        self._reasoning = Reasoning.of(form)
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def cuts(self) -> bool:
+        """Whether anything is declared to be cut."""
+        return self._reasoning is not None
+
+    def circumstances(self) -> dict[str, Any]:
+        """The counts, and what a reader of the numbers should know of them."""
+        said = {
+            "reasoning_uncut": "some replies hold <think>: --cut-reasoning think takes such parts for no answer",
+            "reasoning_unfinished": "some replies are unscored, as their reasoning had not ended: allow more tokens",
+        }
+        notes = [f"{text} (counted in the manifest as {name})" for name, text in said.items() if self.counts[name]]
+        return dict(+self.counts) | ({"notes": notes} if notes else {})
+
+    def read(self, reply: str, asked: str = "") -> Cut:
+        """See :meth:`Reasoning.cut`. :param asked: the text that the model went on from, where it is known."""
+        if self._reasoning is None:
+            if any(sign in reply for signs in _NAMED.values() for sign in signs):
+                self.counts["reasoning_uncut"] += 1
+            return Cut(reply)
+        found = self._reasoning.cut(reply, opened=asked.rstrip().endswith(self._reasoning.begin))
+        if found.cut:
+            self.counts["reasoning_unfinished" if found.unfinished else "reasoning_cut"] += 1
+        return found

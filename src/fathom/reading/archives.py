@@ -1,0 +1,134 @@
+"""Archives that others packed (zip, tar): unpacked below one folder, within bounds, files alone."""
+
+from __future__ import annotations
+
+import lzma
+import stat
+import tarfile
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from fathom.reading.files import BLOCK, GROWS_FREELY, GROWTH, MEGABYTE, UNPACKING, Unreadable, check_file, shown
+
+MOST_MEMBERS = 200_000
+"""Files and folders of an archive."""
+_BROKEN = (*UNPACKING, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, NotImplementedError, RuntimeError)
+"""What a damaged, encrypted or strangely packed archive makes the libraries raise, beside OSError."""
+
+
+class _Member(NamedTuple):
+    """:param is_file: not a folder, link or device. :param open: gives its bytes."""
+
+    name: str
+    is_file: bool
+    is_folder: bool
+    open: Callable[[], IO[bytes] | None]
+
+
+def is_archive(path: Path) -> bool:
+    """Whether it is a zip or a tar, by its content."""
+    check_file(path)
+    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+
+
+def unpack(archive: Path, folder: Path, take: Sequence[str] = ("*",), strip: int | None = None) -> list[str]:
+    """Write those files of an archive that fit a pattern below *folder*.
+
+    :param take: patterns of names in the archive; ``*`` takes slashes, too.
+    :param strip: folders at the beginning of a name that are left away; None: those that all files share.
+    :returns: what was written, as paths below *folder*.
+    :raises Unreadable: it is no archive, is damaged, has nothing that fits, would write elsewhere or the same file
+        twice, holds a link where a file is expected, or grows beyond all measure.
+    """
+    room = max(GROWS_FREELY, GROWTH * check_file(archive).st_size)
+    with _members(archive) as members:
+        taken = [member for member in members if any(fnmatchcase(member.name, pattern) for pattern in take)]
+        if not taken:
+            raise Unreadable(archive, None, f"holds nothing named like {' or '.join(take)}")
+        places = _places(archive, [member.name for member in taken], strip)
+        for place, member in zip(places, taken, strict=True):
+            if not member.is_file:
+                raise Unreadable(archive, None, f"{shown(member.name)} is a link or a device: expected files alone")
+            room = _write(archive, member, folder / place, room)
+    return places
+
+
+@contextmanager
+def _members(archive: Path) -> Iterator[list[_Member]]:
+    """All but folders. :raises Unreadable: also from within, where what is read is damaged."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                yield _checked(archive, _of_zip(packed))
+        elif tarfile.is_tarfile(archive):
+            with tarfile.open(archive) as tarred:
+                yield _checked(archive, _of_tar(tarred))
+        else:
+            raise Unreadable(archive, None, f"is neither a zip nor a tar archive{_begins(archive)}")
+    except _BROKEN as error:
+        raise Unreadable(archive, None, f"is damaged: {error}") from error
+
+
+def _of_zip(packed: zipfile.ZipFile) -> Iterator[_Member]:
+    for info in packed.infolist():
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        is_file = not info.is_dir() and kind in (0, stat.S_IFREG)
+        yield _Member(info.filename, is_file, info.is_dir(), lambda info=info: packed.open(info))  # type: ignore[misc]
+
+
+def _of_tar(tarred: tarfile.TarFile) -> Iterator[_Member]:
+    for info in tarred:
+        yield _Member(info.name, info.isreg(), info.isdir(), lambda info=info: tarred.extractfile(info))  # type: ignore[misc]
+
+
+def _checked(archive: Path, members: Iterator[_Member]) -> list[_Member]:
+    """Without folders. :raises Unreadable: too many, or a name that leads elsewhere."""
+    found = []
+    for number, member in enumerate(members):
+        if number >= MOST_MEMBERS:
+            raise Unreadable(archive, None, f"holds more than {MOST_MEMBERS:,} files and folders")
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts or set("\\:\0") & set(member.name) or not path.parts:
+            raise Unreadable(archive, None, f"{shown(member.name)} would be written elsewhere: nothing is unpacked")
+        if not member.is_folder:
+            found.append(member)
+    return found
+
+
+def _places(archive: Path, names: Sequence[str], strip: int | None) -> list[str]:
+    paths = [PurePosixPath(name).parts for name in names]
+    if strip is None:
+        shared = set.intersection(*({parts[:depth] for depth in range(len(parts))} for parts in paths))
+        strip = max(map(len, shared))
+    places = ["/".join(parts[strip:]) for parts in paths]
+    times = Counter(places)
+    for name, place in zip(names, places, strict=True):
+        if not place or times[place] > 1:
+            raise Unreadable(archive, None, f"{shown(name)} has no place of its own without its first {strip} folders")
+    return places
+
+
+def _write(archive: Path, member: _Member, to: Path, room: int) -> int:
+    """:param room: bytes that may still be written. :returns: what is left of it."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    stream = member.open()
+    assert stream is not None  # it is a file
+    with stream, to.open("xb") as file:
+        while block := stream.read(BLOCK):
+            room -= len(block)
+            if room < 0:
+                most = max(GROWS_FREELY // MEGABYTE, 1)
+                raise Unreadable(archive, None, f"grows to over {most:,} MB and {GROWTH} times its size: no data does")
+            file.write(block)
+    return room
+
+
+def _begins(archive: Path) -> str:
+    """A page for people in the place of an archive is the commonest fault."""
+    with archive.open("rb") as file:
+        return ": a web page came instead" if file.read(512).lstrip().startswith(b"<") else ""

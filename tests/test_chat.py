@@ -1,0 +1,347 @@
+"""Chat templates: what is asked is what the tokenizer's own template makes of it, and only what is said is scored."""
+
+from __future__ import annotations
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Prompt, Span, Template
+from fathom.errors import BadInput
+from fathom.models.base import Reply
+from fathom.models.chat import ChatTemplate
+from fathom.models.checks import token_log_probs
+from fathom.models.scripted import ScriptedModel
+from fathom.probes import PROBES
+from fathom.prompts.reasoning import Cut, Cutter, Reasoning
+from fathom.results.numbers import recipe
+from fathom.results.rows import Rows
+from fathom.run import run
+from fathom.scoring.tokens import Role, encode_causal
+from tests.conftest import build, load_gpt2, make_local
+from tests.test_server import completion
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LLAMA = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system here') }}"
+    "{% elif m.role == 'user' %}[INST] {{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}"
+    "{% endfor %}"
+)
+NAMES = ("Paris", "Lima", "Oslo", "San Jose")
+HEADS = ("France", "Peru", "Norway", "Costa Rica")
+
+
+def dressed(tokenizer, template: str = CHATML):
+    """With a template, and its signs as special tokens, as published chat models have them."""
+    tokenizer.chat_template = template
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    return tokenizer
+
+
+@pytest.fixture(params=["gpt2", "small"])
+def tokenizer(request):
+    return dressed(load_gpt2(request.getfixturevalue("shared_data")) if request.param == "gpt2" else small_tokenizer())
+
+
+def small_tokenizer() -> PreTrainedTokenizerFast:
+    """Single bytes, as GPT-2 writes them: every text can be tokenised."""
+    signs = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE({sign: number for number, sign in enumerate([*signs, "<|endoftext|>"])}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<|endoftext|>", eos_token="<|endoftext|>")
+
+
+@pytest.fixture
+def model(tokenizer):
+    network = build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_layer=2, n_head=2, n_embd=32, n_positions=1024)
+    return make_local(network, tokenizer)
+
+
+@pytest.fixture
+def data() -> QuerySet:
+    templates = (Template("The capital of [X] is [Y]."), Template("[Y] is in [X]."))
+    queries = tuple(
+        Query(f"P36/{place}", "P36", head, head, (name,), "P36")
+        for place, (head, name) in enumerate(zip(HEADS, NAMES, strict=True))
+    )
+    questions = (Template("What is the capital of [X]? [Y]"),)
+    relations = {"P36": Relation("P36", "capital", templates, "1:1", questions=questions)}
+    facts = [(head, "P36", name) for head, name in zip(HEADS, NAMES, strict=True)]
+    graph = KnowledgeGraph.from_triples(facts, {name: name for name in (*HEADS, *NAMES)})
+    return QuerySet("tiny", queries, {"P36": CandidateSet("P36", NAMES, NAMES)}, relations, graph=graph)
+
+
+def rows(folder) -> list[dict]:
+    return folder.predictions().to_pylist()
+
+
+# ------------------------------------------------------------------------------------------------------- the template
+
+
+def test_the_ids_asked_are_those_of_the_tokenizer(tokenizer):
+    template = ChatTemplate(tokenizer, "Be brief.")
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+    ids = tokenizer(template.turn("Where?"), add_special_tokens=False)["input_ids"]
+    assert ids == tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_dict=False)
+
+    said = "Lima is in Peru."
+    [tokens] = encode_causal(tokenizer, [Prompt(said, (), (Span(0, 4),)).behind(template.before_reply("Where?"))], None)
+    whole = [*asked, {"role": "assistant", "content": said}]
+    expected = tokenizer.apply_chat_template(whole, continue_final_message=True, return_dict=False)
+    assert tokens.ids.tolist() == expected
+    assert (tokens.roles == Role.SPECIAL).sum() == len(ids)
+    assert tokenizer.decode(tokens.ids[tokens.roles != Role.SPECIAL]) == said
+    assert tokenizer.decode(tokens.ids[tokens.roles == Role.ANSWER]) == "Lima"
+
+
+def test_white_space_before_the_assistants_words_is_given(tokenizer):
+    tokenizer.chat_template = LLAMA
+    template = ChatTemplate(tokenizer)
+    assert template.turn("Where?") == "<|endoftext|>[INST] Where? [/INST]"
+    assert template.before_reply("Where?") == "<|endoftext|>[INST] Where? [/INST] "
+    # What a template puts before finished words alone, such as an empty thought, is no white space.
+    tokenizer.chat_template = CHATML.replace(
+        "{{ m.content }}", "{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}"
+    )
+    assert ChatTemplate(tokenizer).before_reply("Where?").endswith("<|im_start|>assistant\n")
+
+
+@pytest.mark.parametrize(("template", "system", "said"), [
+    (None, "", "the tokenizer has no chat template .*: leave --chat out"),
+    (LLAMA, "Be brief.", r"template fails: no system here \(some templates know no system message: leave --system out"),
+    ("{{ messages[0].nothing.at_all }}", "", "the tokenizer's chat template fails: "),
+    ("{% for", "", "the tokenizer's chat template fails: "),
+    ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "Be brief.",
+     "leaves the system's message out: leave --system out"),
+    ("<|im_start|>assistant", "", "leaves the user's message out"),
+])  # fmt: skip
+def test_templates_that_cannot_be_asked_through(template, system, said):
+    tokenizer = small_tokenizer()
+    tokenizer.chat_template = template
+    with pytest.raises(BadInput, match=said) as caught:
+        ChatTemplate(tokenizer, system)
+    assert len(caught.value.faults) == 1
+    assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------ the statement
+
+
+def expected_scores(model, before: str, said: str) -> float:
+    """By the plain path, over the concatenated ids."""
+    ids = model.tokenizer(before + said, add_special_tokens=False)["input_ids"]
+    given = len(model.tokenizer(before, add_special_tokens=False)["input_ids"])
+    return float(token_log_probs(model, ids)[given:].sum())
+
+
+@pytest.mark.parametrize("more", [{}, {"max_rank": 3}, {"max_rank": 4, "prune": False}])
+def test_statements_are_scored_as_the_assistants_turn(model, data, tmp_path, more):
+    options = PROBES["statement"].options(chat=True, system="Be brief.", perplexity=True, **more)
+    folder = run("statement", model, data, options, tmp_path / "r")
+    before = ChatTemplate(model.tokenizer, "Be brief.").before_reply("State a fact.")
+    assert before == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nState a fact.<|im_end|>\n<|im_start|>assistant\n"
+    )
+    compared = 0
+    for row in rows(folder):
+        place = int(row["query_id"][-1])
+        said = [
+            (f"The capital of {HEADS[place]} is {name}.", f"{name} is in {HEADS[place]}.")[row["template"]]
+            for name in NAMES
+        ]
+        wanted = [expected_scores(model, before, text) for text in said]
+        assert row["prompt"].startswith(before)
+        assert row["prompt_log_prob"] == pytest.approx(wanted[place], abs=1e-4)
+        assert row["prompt_tokens"] == len(model.tokenizer(said[place])["input_ids"])
+        if row["gold_scores"]:
+            assert row["gold_scores"] == pytest.approx([wanted[place]], abs=1e-4)
+            assert row["scored_tokens"] <= len(model.tokenizer(said[place])["input_ids"]) + 8
+            compared += 1
+        if row["scores"] is not None:
+            assert row["scores"] == pytest.approx(wanted, abs=1e-4)
+            assert row["rank"] == sorted(wanted, reverse=True).index(wanted[place]) + 1
+    assert compared >= 4
+
+
+def test_the_mean_is_over_the_statements_own_tokens(model, data, tmp_path):
+    """Searched and scored in full alike: the chat's own tokens are in neither."""
+    found = []
+    for name, more in (("full", {}), ("searched", {"max_rank": 4})):
+        options = PROBES["statement"].options(chat=True, reduction=("mean",), templates=(0,), **more)
+        found.append(rows(run("statement", model, data, options, tmp_path / name)))
+    before = ChatTemplate(model.tokenizer).before_reply("State a fact.")
+    for full, searched in zip(*found, strict=True):
+        place = int(full["query_id"][-1])
+        said = f"The capital of {HEADS[place]} is {NAMES[place]}."
+        tokens = len(model.tokenizer(said)["input_ids"])
+        wanted = expected_scores(model, before, said) / tokens
+        assert full["gold_scores"] == pytest.approx([wanted], abs=1e-5)
+        assert searched["gold_scores"] == pytest.approx([wanted], abs=1e-5)
+        assert searched["rank"] == full["rank"]
+        assert full["scored_tokens"] == searched["scored_tokens"]
+
+
+def test_plain_wording_stays_the_default(model, data, tmp_path):
+    folder = run("statement", model, data, PROBES["statement"].options(), tmp_path / "plain")
+    identity = folder.manifest["identity"]
+    assert not {"chat", "system", "chat_user"} & identity["options"].keys()
+    assert "chat_template" not in identity["resolved"]
+    chat = run("statement", model, data, PROBES["statement"].options(chat=True), tmp_path / "chat")
+    assert chat.manifest["identity"]["resolved"]["chat_template"] == ChatTemplate(model.tokenizer).digest
+    assert chat.manifest["identity"]["resolved"]["bos_token"] is None
+    said = recipe(Rows(chat), "accuracy", "sum/full")
+    assert "|chat:True|" in said
+    assert f"|chat_template:{ChatTemplate(model.tokenizer).digest}" in said
+    assert "chat" not in recipe(Rows(folder), "accuracy", "sum/full")
+    with pytest.raises(BadInput, match="chat"):
+        run("statement", model, data, PROBES["statement"].options(chat=True), tmp_path / "plain")
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    ({"system": "x"}, "--system: plain wording has no system message; type --chat, too"),
+    ({"chat": True, "bos": "add"}, "--bos add: the chat template says what stands first"),
+])  # fmt: skip
+@pytest.mark.parametrize("probe", ["statement", "choice", "generation"])
+def test_options_that_do_not_go_together(probe, data, tmp_path, more, said):
+    model = ScriptedModel(["a"], {})
+    asked = PROBES[probe].options(**more)
+    with pytest.raises(BadInput, match=said):
+        run(probe, model, asked.as_asked(data), asked, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_masked_models_take_no_turns(data, tmp_path):
+    model = ScriptedModel(["a"], {}, masked=True)
+    for probe in ("statement", "choice"):
+        asked = PROBES[probe].options(chat=True)
+        with pytest.raises(BadInput, match="--chat: this model is bidirectional and takes no turns"):
+            run(probe, model, asked.as_asked(data), asked, tmp_path / "r")
+
+
+# --------------------------------------------------------------------------------------------- choice and generation
+
+
+def test_options_are_scored_as_the_assistants_turn(model, data, tmp_path):
+    options = PROBES["choice"].options(chat=True, score=("letter", "text-sum"), instruction="Choose.")
+    asked = options.as_asked(data)
+    folder = run("choice", model, asked, options, tmp_path / "r")
+    template = ChatTemplate(model.tokenizer)
+    for row in rows(folder):
+        space = asked.candidates[row["query_id"]]
+        listed = "\n".join(f"({letter}) {name}" for letter, name in zip("abcd", space.names, strict=True))
+        before = row["prompt"].removesuffix("[Y]")
+        assert before.endswith(f"{listed}\nChoose.<|im_end|>\n<|im_start|>assistant\n") or listed not in before
+        assert before == template.before_reply(before.split("user\n")[1].split("<|im_end|>")[0])
+        said = space.names if row["scoring"] == "text-sum" else [f"({letter})" for letter in "abcd"]
+        assert row["scores"] == pytest.approx([expected_scores(model, before, one) for one in said], abs=1e-4)
+
+
+def test_questions_are_the_users_turn(model, data, tmp_path, monkeypatch):
+    seen = []
+    real = type(model).generate
+
+    def generate(self, prompts, max_new_tokens, stop=(), bos=None):
+        seen.append((list(prompts), stop, bos))
+        return real(self, prompts, max_new_tokens, stop, bos)
+
+    monkeypatch.setattr(type(model), "generate", generate)
+    options = PROBES["generation"].options(chat=True, system="Be brief.", shots=1, max_new_tokens=4)
+    folder = run("generation", model, data, options, tmp_path / "r")
+    [[prompts, stop, bos]] = seen
+    assert (stop, bos) == ((), None)
+    template = ChatTemplate(model.tokenizer, "Be brief.")
+    users = [prompt.split("user\n")[1].split("<|im_end|>")[0] for prompt in prompts]
+    assert prompts == [template.turn(user) for user in users]
+    assert all(user.count("What is the capital of") == 2 and "%\n" in user for user in users)
+    assert sorted(row["prompt"] for row in rows(folder)) == sorted(f"{prompt} [Y]" for prompt in prompts)
+    assert folder.manifest["identity"]["resolved"]["chat_template"] == template.digest
+
+
+@pytest.mark.parametrize(("form", "reply", "cut"), [
+    ("none", "<think>a</think>b", Cut("<think>a</think>b")),
+    ("think", "b", Cut("b")),
+    ("think", "<think>a</think>b", Cut("b", True)),
+    ("think", "<think>\na <b\n</think>\n\nb", Cut("\n\nb", True)),
+    ("think", "a</think>b", Cut("b", True)),
+    ("think", "x<think>a</think>y<think>c</think>z", Cut("xyz", True)),
+    ("think", "x<think>a", Cut("x", True, True)),
+    ("think", "a</think>b<think>c", Cut("b", True, True)),
+    ("[T]...[/T]", "[T]a[/T]b <think>", Cut("b <think>", True)),
+])  # fmt: skip
+def test_reasoning_is_cut_as_declared(form, reply, cut):
+    assert Cutter(form).read(reply) == cut
+
+
+def test_reasoning_that_the_question_opened():
+    think = Reasoning("<think>", "</think>")
+    assert think.cut("never ends", opened=True) == Cut("", True, True)
+    assert think.cut("a</think>b", opened=True) == Cut("b", True)
+    assert Cutter("think").read("never ends", "assistant\n<think>\n") == Cut("", True, True)
+    assert Cutter("think").read("Paris", "assistant\n") == Cut("Paris")
+
+
+@pytest.mark.parametrize("form", ["thinking", "a...", "...b", "", "<think>"])
+def test_forms_that_are_none(form):
+    with pytest.raises(BadInput, match=r"--cut-reasoning .*: expected none, think, or two signs with"):
+        Reasoning.of(form)
+
+
+def writer(data, text: str, monkeypatch):
+    """A model that writes *text*."""
+    model = ScriptedModel(["a"], {})
+    model.tokenizer.chat_template = CHATML
+    monkeypatch.setattr(ScriptedModel, "generate", lambda self, prompts, *_: [Reply(text, 9, None) for _ in prompts])
+    return model
+
+
+@pytest.mark.parametrize(("reply", "form", "said", "counts"), [
+    ("<think>Rome%\nor</think>\n\nParis; Lima%\nMore", "think", ["Paris", "Lima"], {"reasoning_cut": 4}),
+    ("Paris.", "think", ["Paris."], {}),
+    ("<think>Paris", "think", None, {"reasoning_unfinished": 4}),
+    ("<think>Rome</think>Paris", "none", ["<think>Rome</think>Paris"], {"reasoning_uncut": 4}),
+])  # fmt: skip
+def test_written_answers_are_cut_and_counted(data, tmp_path, monkeypatch, reply, form, said, counts):
+    model = writer(data, reply, monkeypatch)
+    options = PROBES["generation"].options(chat=True, cut_reasoning=form, shots=0)
+    folder = run("generation", model, data, options, tmp_path / "r")
+    found = rows(folder)
+    assert [row["answers"] for row in found] == [said] * 4
+    credit = {("Paris", "Lima"): 2 / 3, ("Paris.",): 1}.get(tuple(said or ()), None if said is None else 0)
+    assert found[0]["correct"] == (None if credit is None else pytest.approx(credit))
+    if said is None:
+        assert {row["unscored"] for row in found} == {"its reasoning did not end within --max-new-tokens: allow more"}
+    noted = folder.manifest["circumstances"]
+    assert {name: count for name, count in noted.items() if name.startswith("reasoning")} == counts
+    noticed = {"reasoning_uncut", "reasoning_unfinished"} & counts.keys()
+    assert all(name in note for name, note in zip(noticed, noted.get("notes", []), strict=True))
+
+
+# --------------------------------------------------------------------------------------------------- behind a server
+
+
+def test_generation_behind_a_server(fathom, serve, data, tmp_path):
+    said = {"France": "<think>Hm: Lima?</think>Paris%", "Peru": "Lima; Paris\nBye", "Norway": "Bergen"}
+
+    def answer(body):
+        text = body["messages"][-1]["content"]
+        return next((reply for head, reply in said.items() if head in text.splitlines()[-1]), "<think>So")
+
+    server = serve(each=lambda body: completion(answer(body)))
+    options = PROBES["generation"].options(
+        server=server.url, system="Be brief.", shots=0, cut_reasoning="think", max_new_tokens=40
+    )
+    folder = run("generation", options.open_model("tiny"), data, options, tmp_path / "r")
+    found = {row["query_id"]: row for row in rows(folder)}
+    assert [found[f"P36/{n}"]["answers"] for n in range(3)] == [["Paris"], ["Lima", "Paris"], ["Bergen"]]
+    assert [found[f"P36/{n}"]["correct"] for n in range(3)] == pytest.approx([1, 2 / 3, 0])
+    assert "did not end" in found["P36/3"]["unscored"]
+    identity, noted = folder.manifest["identity"], folder.manifest["circumstances"]
+    assert identity["resolved"]["attention"] == "chat"
+    assert (noted["reasoning_cut"], noted["reasoning_unfinished"], noted["calls_failed"]) == (1, 1, 0)
+    assert noted["journal"]["answers"] == 4

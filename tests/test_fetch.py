@@ -1,0 +1,463 @@
+"""Data sets fetched by name, against a server on this machine: checked, resumable, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import stat
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fathom import formats
+from fathom.building import fetch as fetching
+from fathom.building.fetch import contents_of, fetch, one_source
+from fathom.data import published
+from fathom.data.published import entry_of, read_table
+from fathom.errors import BadInput, RunFailed
+from fathom.reading import download as downloading
+from fathom.reading.archives import unpack
+from fathom.reading.files import Unreadable
+
+FACTS = b"France\tcapital\tParis\nSpain\tcapital\tMadrid\n" * 400  # more than one packet
+SHA = hashlib.sha256(FACTS).hexdigest()
+
+
+class Site:
+    """Serves *files* by path. *breaks*: bytes after which an answer breaks off, one for each request until used up.
+
+    *asked*: (path, Range) of every request. *tag*: what ETag says. *says*: path → (status, headers) instead of a file.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.breaks: list[int] = []
+        self.asked: list[tuple[str, str | None]] = []
+        self.tag, self.ranges, self.says = '"one"', True, {}
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                site.answer(self)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def answer(self, request) -> None:
+        span = request.headers.get("Range")
+        self.asked.append((request.path, span))
+        if request.path in self.says:
+            status, headers = self.says[request.path]
+            request.send_response(status)
+            for name, value in {"Content-Length": "0", **headers}.items():
+                request.send_header(name, value)
+            request.end_headers()
+            return
+        if request.path not in self.files:
+            request.send_error(404)
+            return
+        content, begin = self.files[request.path], 0
+        fits = request.headers.get("If-Range", self.tag) == self.tag
+        if span and self.ranges and fits:
+            begin = int(re.fullmatch(r"bytes=(\d+)-", span)[1])
+        request.send_response(206 if begin else 200)
+        request.send_header("ETag", self.tag)
+        request.send_header("Content-Length", str(len(content) - begin))
+        if begin:
+            request.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+        request.end_headers()
+        cut = self.breaks.pop(0) if self.breaks else len(content)
+        request.wfile.write(content[begin : begin + cut])
+        request.close_connection = True
+
+
+@pytest.fixture
+def site(monkeypatch, tmp_path):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("FATHOM_DATA", raising=False)
+    made = Site()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+@pytest.fixture
+def facts(site):
+    """A data set of one file."""
+    site.files["/facts.tsv"] = FACTS
+    return one_source(f"{site.url}/facts.tsv", "facts", SHA)
+
+
+def go(entry, out=None, **options):
+    return fetch(entry, out, pause_s=0.0, **options)
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+# -------------------------------------------------------------------------------------------------------- fetching
+
+
+def test_a_file_comes_with_its_record(facts, site, tmp_path):
+    got = go(facts)
+    assert got == (tmp_path / "cache/data/facts", True, ())
+    assert (got.folder / "facts.tsv").read_bytes() == FACTS
+    record = json.loads((got.folder / "fetched.json").read_text())
+    assert record["files"] == {"facts.tsv": {"sha256": SHA, "from": f"{site.url}/facts.tsv"}}
+    assert left_in(tmp_path / "cache/downloads") == []
+    assert not go(facts).made
+    assert len(site.asked) == 1
+
+
+def test_what_breaks_off_is_gone_on_with(facts, site):
+    site.breaks = [5_000, 3_000]
+    go(facts)
+    assert site.asked == [("/facts.tsv", None), ("/facts.tsv", "bytes=5000-"), ("/facts.tsv", "bytes=8000-")]
+
+
+def test_another_command_goes_on_where_one_ended(facts, site, tmp_path):
+    site.breaks = [5_000, 0, 0, 0, 0]
+    with pytest.raises(RunFailed, match=r"broke off after 5,000 of 16,800 bytes .* the same command goes on"):
+        go(facts)
+    assert not (tmp_path / "cache/data").exists()
+    site.breaks, site.asked = [], []
+    assert (go(facts).folder / "facts.tsv").read_bytes() == FACTS
+    assert site.asked == [("/facts.tsv", "bytes=5000-")]
+
+
+@pytest.mark.parametrize("change", ["another version", "no parts"])
+def test_what_cannot_be_gone_on_with_is_begun_anew(facts, site, change):
+    site.breaks = [5_000]
+    site.ranges = change != "no parts"
+    if change == "another version":
+        answer = site.answer
+
+        def changing(request):
+            answer(request)
+            site.tag = '"two"'
+
+        site.answer = changing
+    assert (go(facts).folder / "facts.tsv").read_bytes() == FACTS
+    assert site.asked[1] == ("/facts.tsv", "bytes=5000-")
+    assert len(site.asked) == 2
+
+
+def test_a_server_without_versions_is_heard_from_the_beginning(facts, site):
+    site.tag = 'W/"weak"'
+    site.breaks = [5_000, 0, 0, 0, 0]
+    with pytest.raises(RunFailed):
+        go(facts)
+    site.breaks, site.asked = [], []
+    go(facts)
+    assert site.asked == [("/facts.tsv", None)]
+
+
+def test_a_busy_server_is_asked_again(facts, site):
+    site.says["/facts.tsv"] = (503, {"Retry-After": "0"})
+    with pytest.raises(RunFailed, match=r"status 503 \(Service Unavailable\) \(4 attempts"):
+        go(facts)
+    assert len(site.asked) == 4
+    site.says["/facts.tsv"] = (503, {"Retry-After": "3600"})
+    with pytest.raises(RunFailed, match=r"status 503 .*\(1 attempts"):
+        go(facts)
+
+
+# ---------------------------------------------------------------------------------------------------- what goes wrong
+
+
+def nothing_is_left(tmp_path: Path) -> None:
+    assert left_in(tmp_path / "cache") == []
+    assert not list((tmp_path / "cache/data").glob("*")) if (tmp_path / "cache/data").exists() else True
+
+
+def test_a_file_that_is_not_there(facts, site, tmp_path):
+    del site.files["/facts.tsv"]
+    with pytest.raises(BadInput, match=r"/facts.tsv answered with status 404 \(Not Found\): .* give that address as"):
+        go(facts)
+    nothing_is_left(tmp_path)
+
+
+def test_a_wrong_checksum(facts, site, tmp_path):
+    site.files["/facts.tsv"] = FACTS[:-1] + b"!"
+    with pytest.raises(BadInput, match=f"another checksum: expected SHA-256 {SHA}, found [0-9a-f]{{64}}; nothing"):
+        go(facts)
+    nothing_is_left(tmp_path)
+
+
+def test_another_host_is_not_followed(facts, site, tmp_path):
+    other = Site()
+    other.files["/facts.tsv"] = FACTS
+    site.says["/facts.tsv"] = (302, {"Location": f"{other.url}/facts.tsv"})
+    with pytest.raises(BadInput, match=f"sends on to {other.url}/facts.tsv: if that is meant, give it as --url"):
+        go(facts)
+    assert other.asked == []
+    other.http.server_close()
+    nothing_is_left(tmp_path)
+
+
+def test_another_place_of_the_same_host_is_followed(facts, site):
+    site.files["/moved.tsv"] = site.files.pop("/facts.tsv")
+    site.says["/facts.tsv"] = (302, {"Location": "/moved.tsv"})
+    assert go(facts).made
+
+
+def test_no_server(site):
+    gone = Site()
+    gone.http.server_close()
+    with pytest.raises(RunFailed, match=r"cannot be reached: .*refused; where there is no network"):
+        go(one_source(f"{gone.url}/facts.tsv", "facts"))
+
+
+def test_a_full_disk(facts, monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(downloading._Fetching, "_write", full)
+    with pytest.raises(RunFailed, match=r"cannot write .*\.part: No space left on device; what has come is kept"):
+        go(facts)
+    monkeypatch.undo()
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(fetching.shutil, "copyfile", full)
+    with pytest.raises(RunFailed, match=r"cannot write .*data/facts: No space left on device; nothing is left of it"):
+        go(facts)
+    assert not (tmp_path / "cache/data/facts").exists()
+
+
+def test_a_stop_leaves_no_folder_and_goes_on(facts, site, tmp_path):
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        go(facts, on_bytes=stop)
+    assert left_in(tmp_path / "cache/data") == []
+    assert go(facts).made
+
+
+def test_an_endless_answer(facts, monkeypatch):
+    monkeypatch.setattr(downloading, "LARGEST_FILE", 10_000)
+    with pytest.raises(BadInput, match="is larger than 0 MB, the most fetched"):
+        go(facts)
+
+
+def test_contents_are_recorded_and_checked_from_then_on(site, tmp_path):
+    site.files["/facts.tsv"] = FACTS
+    entry = one_source(f"{site.url}/facts.tsv", "facts")
+    assert go(entry).first == (f"{site.url}/facts.tsv",)
+    site.files["/facts.tsv"] = FACTS + b"Italy\tcapital\tRome\n"
+    with pytest.raises(BadInput, match=r"is not what was fetched from there before .* type --accept"):
+        go(entry, tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+    assert go(entry, tmp_path / "mine", accept=True) == (tmp_path / "mine", True, ())
+    assert go(entry, tmp_path / "other").made
+
+
+def test_a_folder_that_changed_or_is_not_ours(facts, tmp_path):
+    folder = go(facts).folder
+    (folder / "facts.tsv").write_bytes(b"x")
+    with pytest.raises(BadInput, match=r"facts.tsv changed since it was fetched: delete the folder"):
+        go(facts)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(BadInput, match=r"mine is in the way: it was not fetched"):
+        go(facts, tmp_path / "mine")
+
+
+# ------------------------------------------------------------------------------------------------------------ archives
+
+TREE = {"set-1/data/P1.jsonl": b"one", "set-1/data/P2.jsonl": b"two", "set-1/README.md": b"read"}
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_archives_give_the_files_asked_for(tmp_path, kind):
+    archive = tmp_path / "a"
+    if kind == "zip":
+        archive.write_bytes(zipped(TREE))
+    else:
+        with tarfile.open(archive, "w:gz") as tarred:
+            for name, content in TREE.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                tarred.addfile(info, io.BytesIO(content))
+    assert unpack(archive, tmp_path / "some", ["*/data/P*.jsonl"], 2) == ["P1.jsonl", "P2.jsonl"]
+    assert (tmp_path / "some/P2.jsonl").read_bytes() == b"two"
+    assert sorted(unpack(archive, tmp_path / "all")) == ["README.md", "data/P1.jsonl", "data/P2.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/../../evil", "/etc/evil", "a\\..\\evil", "C:evil"])
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_archives_write_nowhere_else(tmp_path, name, kind):
+    archive, folder = tmp_path / "a", tmp_path / "in" / "folder"
+    if kind == "zip":
+        archive.write_bytes(zipped({"good": b"", name: b"evil"}))
+    else:
+        with tarfile.open(archive, "w") as tarred:
+            tarred.addfile(tarfile.TarInfo(name))
+    with pytest.raises(Unreadable, match="would be written elsewhere: nothing is unpacked"):
+        unpack(archive, folder)
+    assert left_in(tmp_path) == ["a"]
+
+
+def test_links_in_archives(tmp_path):
+    link = zipfile.ZipInfo("set/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "a", "w") as archive:
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr("set/P1.jsonl", "one")
+    with pytest.raises(Unreadable, match="'set/link' is a link or a device"):
+        unpack(tmp_path / "a", tmp_path / "all")
+    assert unpack(tmp_path / "a", tmp_path / "some", ["*.jsonl"]) == ["P1.jsonl"]
+    with tarfile.open(tmp_path / "b", "w") as tarred:
+        info = tarfile.TarInfo("hard")
+        info.type, info.linkname = tarfile.LNKTYPE, "/etc/passwd"
+        tarred.addfile(info)
+    with pytest.raises(Unreadable, match="'hard' is a link or a device"):
+        unpack(tmp_path / "b", tmp_path / "tarred")
+
+
+def test_archives_that_cannot_be(tmp_path):
+    archive = tmp_path / "a"
+    for content, said in (
+        (b"<!doctype html><p>Sign in", "is neither a zip nor a tar archive: a web page came instead"),
+        (zipped(TREE).replace(b"PK\x03\x04", b"PK\x03\x05"), "is damaged"),
+        (zipped({"a/x": b"1", "b/x": b"2"}), "has no place of its own without its first 1 folders"),
+        (zipped({"a/zeros": bytes(40 << 20)}), "grows to over 16 MB and 300 times its size"),
+    ):
+        archive.write_bytes(content)
+        with pytest.raises(Unreadable, match=said):
+            unpack(archive, tmp_path / "out", strip=1)
+    archive.write_bytes(zipped(TREE))
+    with pytest.raises(Unreadable, match=r"holds nothing named like \*.csv"):
+        unpack(archive, tmp_path / "out", ["*.csv"])
+
+
+def test_an_archive_that_is_refused_leaves_nothing(site, tmp_path):
+    site.files["/set.zip"] = zipped({"good": b"", "../evil": b""})
+    with pytest.raises(BadInput, match=r"set.zip: '../evil' would be written elsewhere"):
+        go(one_source(f"{site.url}/set.zip", None))
+    nothing_is_left(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------------------------- the table
+
+
+def test_the_table_reads():
+    table = read_table()
+    assert {"BEAR", "BEAR-big", "LAMA", "KAMEL", "OntoProbe", "WN18RR", "FB15k-237", "CoDEx-S"} <= table.keys()
+    assert all(source.url.startswith("https://") for entry in table.values() for source in entry.whole_sources)
+    assert all(entry.licence and entry.home for entry in table.values())
+    assert entry_of("bear-BIG", table).name == "BEAR-big"
+    with pytest.raises(BadInput, match=r"no data set 'Baer' to fetch; did you mean BEAR\?"):
+        entry_of("Baer", table)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("- x", "expected 'NAME:' with sources below it"),
+    ("x: 1", "x: sources: .*at least 1 item"),
+    ("x: {sources: [{url: 'ftp://a/b'}]}", "x: url 'ftp://a/b' is not the address of a server"),
+    ("x: {sources: [{url: 'http://a/b', name: ../../evil}]}", "x: sources 1. name: String should match"),
+    ("x: {sources: [{url: 'http://a/b', sha265: ab}]}", "x: sources 1. sha265: Extra inputs"),
+    ("../x: {sources: [{url: 'http://a/b'}]}", "../x: name: String should match"),
+])  # fmt: skip
+def test_tables_that_are_none(tmp_path, text, said):
+    (tmp_path / "table.yaml").write_text(text)
+    with pytest.raises(BadInput, match=said):
+        read_table(tmp_path / "table.yaml")
+
+
+def test_the_checksums_are_those_of_the_reference_data(shared_data):
+    """Every checksum of the table, against the published files that lie here."""
+    table, compared = read_table(), 0
+    where = {"BEAR": "bear", "BEAR-big": "bear", "KAMEL": "kamel", "OntoProbe": "ontoprobe", "WN18RR": "wn18rr",
+             "FB15k-237": "fb15k237", "CoDEx-S": "codex/codex-s", "CoDEx-M": "codex/codex-m"}  # fmt: skip
+    for name, folder in where.items():
+        for source in table[name].sources:
+            if source.sha256 and (shared_data / folder / source.place).is_file():
+                found = downloading.sha256_of(shared_data / folder / source.place)
+                assert found == source.sha256, (name, source.place)
+                compared += 1
+    assert compared == 25
+    for name, folder, patterns in (
+        ("BEAR", "bear/BEAR", ("P*.jsonl", "metadata_relations.json")),
+        ("BEAR-big", "bear/BEAR-big", ("P*.jsonl", "metadata_relations.json")),
+        ("KAMEL", "kamel", ("P*/test.jsonl",)),
+    ):
+        inside = shared_data / folder
+        places = [path.relative_to(inside).as_posix() for pattern in patterns for path in inside.glob(pattern)]
+        assert contents_of(inside, places) == table[name].sources[0].contents
+
+
+def test_bear_as_it_is_published_is_read_by_name(site, fathom, shared_data, tmp_path, monkeypatch):
+    files = {path.name: path.read_bytes() for path in (shared_data / "bear/BEAR").iterdir()}
+    top = "BEAR-725b4e3139d0a5fdf914b0419ba744273dddc689"
+    others = {f"{top}/README.md": b"", f"{top}/BEAR-big/P6.jsonl": b"{}", f"{top}/BEAR/notes.txt": b""}
+    site.files["/bear.zip"] = zipped({f"{top}/BEAR/{name}": content for name, content in files.items()} | others)
+    for name in ("bear_lite_indices.json", "relation_info.json"):
+        site.files[f"/{name}"] = (shared_data / "bear" / name).read_bytes()
+    entry = yaml.safe_load(published.TABLE.read_text())["BEAR"]
+    for source, name in zip(entry["sources"], site.files, strict=True):
+        source["url"] = f"{site.url}{name}"
+    (tmp_path / "table.yaml").write_text(yaml.safe_dump({"BEAR": entry}))
+
+    code, out, err = fathom("data", "fetch", "bear", "--table", tmp_path / "table.yaml")
+    assert (code, err) == (0, "")
+    assert "licence: CC BY-SA (stated in the paper" in out
+    assert out.endswith(f"in {tmp_path}/cache/data/BEAR: type --data BEAR\n")
+    code, out, _ = fathom("data", "info", "BEAR", "--format", "json")
+    assert code == 0
+    totals = json.loads(out)
+    assert "7731" in json.dumps(totals)
+    assert formats.read("BEAR").licence
+    _, out, _ = fathom("data", "fetch", "--format", "csv")
+    assert f"known,{tmp_path}/cache/data/BEAR" in out
+
+
+def test_a_folder_within_is_found_by_name(site, tmp_path):
+    site.files["/set.zip"] = zipped({"data/relations.jsonl": b"{}", "data/TREx/P1.jsonl": b"{}"})
+    go(one_source(f"{site.url}/set.zip", "LAMA"))
+    assert formats.locate("lama/TREx") == tmp_path / "cache/data/LAMA/TREx"
+    for name in ("LAMA/none", "LAMA/../LAMA", "LAMA2"):
+        with pytest.raises(BadInput, match="no data at"):
+            formats.locate(name)
+
+
+def test_what_can_be_fetched_is_said(site):
+    with pytest.raises(BadInput, match=r"no data at 'bear': .*; to fetch it, type fathom data fetch BEAR$"):
+        formats.locate("bear")
+
+
+def test_bad_command_lines(site, fathom):
+    for arguments, said in (
+        (["nothing"], "no data set 'nothing' to fetch: there is BEAR"),
+        (["--sha256", "ab"], "--sha256 belongs to --url"),
+        (["x", "--url", f"{site.url}/a", "--sha256", "ab"], "--sha256: expected 64 hexadecimal digits, found 'ab'"),
+        (["--url", "http://"], "is no name of a data set: type fathom data fetch NAME --url"),
+        (["x", "--url", "file:///etc/passwd"], "--url 'file:///etc/passwd' is not the address of a server"),
+        (["x", "--url", "http://u:p@a/b"], "holds a user, a key or a question"),
+    ):
+        code, _, err = fathom("data", "fetch", *arguments)
+        assert code == 2
+        assert err.count("\n") == 1
+        assert said in err
