@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
@@ -127,11 +128,18 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     name = str(fault["loc"][0])
     option = "--" + name.replace("_", "-")
     if fault["type"] == "extra_forbidden":
-        return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
+        return f"there is no option {option}: {nearest(name, kind.model_fields)}"
     if fault["type"] == "missing":
         values = ", ".join(map(str, get_args(kind.model_fields[name].annotation)))
         return f"{option} is missing: expected {values or kind.model_fields[name].description}"
     return f"{option}: {fault['msg']}, found {fault['input']!r}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What somebody may have meant who typed *name*; all there is where nothing is like it."""
+    names = sorted(known)
+    like = get_close_matches(name.replace("-", "_").lower(), names, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(like)}?" if like else f"there is {', '.join(names)}"
 
 
 def read_yaml(file: Path) -> Given:

@@ -16,8 +16,9 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
 from fathom.probes import PROBES, Entry
-from fathom.probes.base import Probe, Progress
+from fathom.probes.base import Probe
 from fathom.probes.options import AskingOptions
+from fathom.progress import Progress, unseen
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
 from fathom.store.files import alone_in
@@ -59,7 +60,7 @@ def run(
     with alone_in(folder.path):
         plan = asked.plan()
         done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked))
-        report: Progress = progress or (lambda done, total: None)
+        report = progress or unseen
         if set(plan) - done:
             # Noted before the first shard: a session that is killed is one, too.
             folder.add_circumstances(**session)

@@ -9,14 +9,14 @@ import threading
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fathom.errors import BadInput, Stopped
-from fathom.options import Given, Group, group_of, read_yaml
+from fathom.cli.config import ConfigFile, own_names
+from fathom.errors import Stopped
+from fathom.options import Group, group_of
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -137,16 +137,25 @@ def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) ->
     signature = inspect.signature(function, eval_str=True)
     offered = {flag.name: flag for flag in flags}
     own = [offered.pop(p.name, p) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    names = own_names({p.name: _described(p) for p in own})
 
     def command(*args: Any, **kwargs: Any) -> None:
+        if kwargs.get("config") is not None:
+            kwargs["config"] = ConfigFile(kwargs["config"], names)
         function(*args, **kwargs)
 
+    command.own = names  # type: ignore[attr-defined]
     command.__doc__ = function.__doc__
     command.__name__ = function.__name__
     command.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *offered.values())]
     )
     return command
+
+
+def _described(parameter: inspect.Parameter) -> Any:
+    """What Typer is told of it, beside its type or as its default."""
+    return next(iter(getattr(parameter.annotation, "__metadata__", ())), parameter.default)
 
 
 @contextmanager
@@ -168,17 +177,6 @@ def stoppable(
 
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt(number)
-
-
-def merge(config: Path | None, given: Given) -> Given:
-    """Flags over file. :raises BadInput: the file is not a mapping in YAML."""
-    said = {name: value for name, value in given.items() if value is not None}
-    if config is None:
-        return said
-    content = read_yaml(config)
-    if given_elsewhere := {"model", "data", "out", "config"} & content.keys():
-        raise BadInput(f"{config}: {', '.join(sorted(given_elsewhere))} must be given as flags")
-    return {str(key).replace("-", "_"): value for key, value in content.items()} | said
 
 
 def _type(field: FieldInfo) -> Any:

@@ -18,11 +18,12 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.links import Kind, find
-from fathom.links.base import Line, Predictor, Progress
+from fathom.links.base import Line, Predictor
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
+from fathom.progress import Progress
 from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
 from fathom.store import manifest as store
 from fathom.store.files import AT_WORK, alone_in, clear_temporaries, write_json

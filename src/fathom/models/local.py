@@ -48,6 +48,10 @@ class LocalModel:
         self._body = _find_body(network)
         self._accepts = set(inspect.signature(self._body.forward).parameters)
 
+    def __repr__(self) -> str:
+        about = f"{self.attention} {type(self.network).__name__}, {self.identity.dtype}"
+        return f"<LocalModel {self.identity.name!r}: {about}, {self.parameters:,} parameters, {self.device}>"
+
     @property
     def dtype(self) -> torch.dtype:
         """Precision of its weights."""

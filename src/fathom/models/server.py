@@ -129,6 +129,9 @@ class ChatServer:
         fingerprint = {"base_url": self.base_url, "model": model, "listed": None if unlisted else self._listed()}
         self.identity = Identity(model, None, "server", request_key(fingerprint))
 
+    def __repr__(self) -> str:
+        return f"<ChatServer {self.model!r} at {self.base_url}>"
+
     def _listed(self) -> dict[str, Any]:
         """What the server says of the model.
 

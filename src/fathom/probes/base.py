@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -10,14 +10,13 @@ from typing import Any, NamedTuple, Protocol
 from fathom.data.queries import Query, QuerySet
 from fathom.models.base import Attention, Model
 from fathom.probes.options import ProbeOptions
+from fathom.progress import Progress
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Asked, Columns
 from fathom.store.predictions import Scoring
 
 Facts = dict[str, Any]
 """What goes into the manifest, by name."""
-Progress = Callable[[int, int], None]
-"""Called with pieces done and pieces in all."""
 
 
 class Probe(Protocol):

@@ -23,11 +23,12 @@ from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Facts, Progress
+from fathom.probes.base import Facts
 from fathom.probes.entailment_causal import CausalProbe
 from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
 from fathom.probes.options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
+from fathom.progress import Progress
 from fathom.prompts.entailment import CONJUNCTION, RuleWording, sources
 from fathom.reading import read_bytes, stands
 from fathom.scoring.rows import Columns

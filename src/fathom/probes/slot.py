@@ -17,8 +17,9 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import ClozeOptions
+from fathom.progress import Progress
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.slots import (

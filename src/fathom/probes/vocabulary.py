@@ -20,8 +20,9 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import VocabularyOptions
+from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, FathomError
 from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
+from fathom.reading.files import printable
 from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import LATER, SCHEMA
@@ -42,6 +43,21 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._more_groups: dict[str, dict[str, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<RunFolder {str(self.path)!r}: {self.told()}>"
+
+    def told(self) -> str:
+        """What it holds, in a few words."""
+        try:
+            manifest = self.manifest
+        except Missing:
+            return "no run yet"
+        except FathomError:
+            return "a run that cannot be read"
+        of, there = manifest["identity"], len(self.finished() & set(manifest["plan"]))
+        state = "finished" if there == len(manifest["plan"]) else f"{there:,} of {len(manifest['plan']):,} shards"
+        return printable(f"{of['probe']} probe of {of['model']['name']} on {of['data']['name']}, {state}")
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:

@@ -19,8 +19,9 @@ from fathom.building.ontology.labels import Naming, best_labels, good_labels, na
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import Drawn, Progress, Source, query_text, rows_of
+from fathom.building.ontology.sources import Drawn, Source, query_text, rows_of
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
+from fathom.progress import Progress
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
 
