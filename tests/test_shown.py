@@ -85,6 +85,7 @@ def test_models():
     model = make_local(build("GPT2LMHeadModel"))
     expected = f"causal GPT2LMHeadModel, torch.float32, {model.parameters:,} parameters, cpu"
     assert repr(model) == f"<LocalModel 'GPT2LMHeadModel': {expected}>"
+    assert model.attention_kernel == "sdpa"
 
 
 def test_a_server():

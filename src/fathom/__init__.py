@@ -22,7 +22,8 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: RUF022 # the version, then by name
+    "__version__",
     "BadInput",
     "CandidateSet",
     "ClozeOptions",
@@ -41,7 +42,6 @@ __all__ = [
     "StatementOptions",
     "Template",
     "VocabularyOptions",
-    "__version__",
     "compare",
     "diff",
     "evaluate_links",

@@ -27,9 +27,10 @@ from fathom.links.options import LinkOptions
 from fathom.links.presets import PRESETS
 from fathom.options import Group
 from fathom.progress import shown
+from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
 
-NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
+NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds", "model", *NOTED}
 """Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
 TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -31,6 +31,10 @@ class Probe(Protocol):
 
     def resolved(self) -> Facts:
         """Choices that the options left to the model, for the identity of the run."""
+        ...
+
+    def idle(self) -> Mapping[str, str]:
+        """Options that can change no number of this model and data → why. A run goes on where they differ."""
         ...
 
     def plan(self) -> Sequence[str]:
@@ -125,6 +129,10 @@ class ShardedProbe:
             bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
             found["bos_token"] = bos
         return found
+
+    def idle(self) -> Mapping[str, str]:
+        """See :meth:`Probe.idle`: none, unless a subclass knows better."""
+        return {}
 
     def circumstances(self) -> Facts:
         """How often memory ran out; subclasses add what they count."""

@@ -85,15 +85,19 @@ class RunFolder:
         queries: pa.Table,
         candidates: pa.Table,
         shows: Mapping[str, Any] | None = None,
+        idle: Collection[str] = (),
     ) -> set[str]:
         """Make the folder, or go on with it.
+
+        :param idle: names of options that change no number of this run, in which it may differ.
 
         :param shows: what the probe declares of its numbers; it decides nothing about what may resume.
         :returns: the shards already finished.
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
         if self.has_manifest():
-            differing = list(differences(_compared(self.manifest["identity"]), _compared(as_read_back(identity))))
+            began, now = compared(self.manifest["identity"], idle), compared(as_read_back(identity), idle)
+            differing = list(differences(began, now))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()
@@ -203,9 +207,16 @@ def _part(file: Path, without: Collection[str]) -> pa.Table:
     return table
 
 
-def _compared(identity: dict[str, Any]) -> dict[str, Any]:
-    """Without the model's name: two ways to spell a folder are one model, as its content hash tells."""
-    return identity | {"model": {key: value for key, value in identity["model"].items() if key != "name"}}
+def compared(identity: Mapping[str, Any], idle: Collection[str] = ()) -> dict[str, Any]:
+    """What two identities must have in common: without names of what a content hash tells, so that two ways to spell a
+    folder, or another name of it, are one model or one data set.
+
+    :param idle: options that change nothing here.
+    """
+    hashed = {part: said for part, said in identity.items() if isinstance(said, dict) and said.get("content_hash")}
+    nameless = {part: {key: value for key, value in said.items() if key != "name"} for part, said in hashed.items()}
+    options = {key: value for key, value in identity.get("options", {}).items() if key not in idle}
+    return {**identity, **nameless, "options": options}
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
