@@ -52,6 +52,7 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         name="fathom",
         cls=Commands,
+        rich_markup_mode="rich",  # the default of later versions
         help=with_example("Measure what a language model knows.", "fathom demo"),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -81,7 +82,7 @@ def _late(name: str, does: str) -> type[TyperCommand]:
 
 def whole_app() -> typer.Typer:
     """Every command loaded at once, for tools that walk a command line: documentation, completion, fuzzers."""
-    app = typer.Typer(name="fathom", no_args_is_help=True)
+    app = typer.Typer(name="fathom", no_args_is_help=True, rich_markup_mode="rich")
     for name, (panel, does) in COMMANDS.items():
         made = import_module(f"fathom.cli.{name}").make(does)
         if made.registered_callback:

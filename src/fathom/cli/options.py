@@ -35,7 +35,7 @@ class _Grouped:
         order = [None, *Group]
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
-            if param.name in TYPERS_OWN:
+            if param.name in TYPERS_OWN or not hasattr(param, "rich_help_panel"):  # click's own --help
                 param.rich_help_panel = Group.OUTPUT
         return sorted(params, key=lambda param: order.index(getattr(param, "rich_help_panel", None)))
 
@@ -76,14 +76,14 @@ def add_command(
 
 def new_group(does: str, example: str) -> typer.Typer:
     """A group of commands, see :func:`add_command`."""
-    app = typer.Typer(cls=Commands, help=with_example(does, example), no_args_is_help=True, add_completion=False)
+    app = typer.Typer(cls=Commands, rich_markup_mode="rich", help=with_example(does, example), no_args_is_help=True, add_completion=False)
     app.callback()(lambda: None)  # so that Typer takes it for a group even of one command
     return app
 
 
 def alone(does: str, example: str, command: Callable[..., None]) -> typer.Typer:
     """One command that is in no group, see :func:`add_command`."""
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     add_command(app, command.__name__, command, example, does=does)
     return app
 
