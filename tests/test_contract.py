@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -348,7 +349,7 @@ def test_surroundings_are_circumstances(model, data, tmp_path, monkeypatch):
     session are kept where they were others."""
     folder = run("statement", model, data, options("statement"), tmp_path / "r")
     noted = folder.manifest["circumstances"]
-    assert noted["versions"]["torch"] == torch.__version__
+    assert noted["versions"]["torch"] == version("torch")
     assert noted["versions"].keys() == {"fathom", "python", "torch", "transformers", "tokenizers", "numpy"}
     assert datetime.fromisoformat(noted["begun"]).utcoffset() == timedelta(0)
     assert "resumed" not in noted

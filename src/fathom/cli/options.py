@@ -76,7 +76,8 @@ def add_command(
 
 def new_group(does: str, example: str) -> typer.Typer:
     """A group of commands, see :func:`add_command`."""
-    app = typer.Typer(cls=Commands, rich_markup_mode="rich", help=with_example(does, example), no_args_is_help=True, add_completion=False)
+    shown = with_example(does, example)
+    app = typer.Typer(cls=Commands, rich_markup_mode="rich", help=shown, no_args_is_help=True, add_completion=False)
     app.callback()(lambda: None)  # so that Typer takes it for a group even of one command
     return app
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 from fathom.options import Group, Rate, Seed, separated
 
 EPOCHS = {"causal": 28, "masked": 56}
-"""A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer. Defaults are asked for
-also where the kind is wrong, by pydantic before 2.13, and then serve for nothing."""
+"""A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer.
+Defaults are asked for also where the kind is wrong, by pydantic before 2.13, and then serve for nothing."""
 
 
 def _split(value: Any) -> Any:
