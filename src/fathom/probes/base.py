@@ -59,6 +59,11 @@ class Probe(Protocol):
         ...
 
 
+OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
+"""Options of few-shot lines."""
+NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
+
+
 class Shard(NamedTuple):
     """Queries that are asked together, all of them alike.
 

@@ -188,11 +188,6 @@ class ProbeOptions(AskingOptions):
         )
 
 
-OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
-"""Options of few-shot lines."""
-NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
-
-
 class FewShotOptions(ProbeOptions):
     """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.wording`."""
 

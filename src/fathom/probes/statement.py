@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
-from fathom.probes.options import NO_LINES, OF_LINES, StatementOptions
+from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll

@@ -20,8 +20,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
-from fathom.probes.options import NO_LINES, OF_LINES
+from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import VocabularyOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import completed
