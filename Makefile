@@ -40,7 +40,7 @@ test: lint
 	$(BIN)/python -m pytest
 
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
-# minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.0 takes no tree; the self-check says so.
+# minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.
 SCRATCH ?= /tmp/fathom-versions
 CORE = tests/test_cli_help.py tests/test_config.py tests/test_contract.py tests/test_causal.py tests/test_masked.py \
 	tests/test_compare.py tests/test_shown.py \
