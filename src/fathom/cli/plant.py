@@ -10,7 +10,6 @@ from fathom.cli.config import merge
 from fathom.cli.flags import Config, Data, NewFolder
 from fathom.cli.formats import say
 from fathom.cli.options import alone, with_flags
-from fathom.progress import shown
 from fathom.training.options import PlantOptions
 
 
@@ -26,8 +25,7 @@ def plant(out: NewFolder, data: Data = "geography", config: Config = None, **giv
     from fathom.training.planting import plant as planted
 
     options = parse_options(PlantOptions, merge(config, given))
-    with shown(f"planting a {options.kind} model") as progress:
-        planted(read(data), options, out, lambda _, share: progress(round(100 * share), 100))
+    planted(read(data), options, out)
     say(
         f"planted in {out}; ask it: fathom probe statement --model {out} --data {data} --out runs/planted\n"
         f"then: fathom metrics runs/planted --groups {out / 'planted.jsonl'} --by planted,template"
