@@ -27,7 +27,7 @@ from fathom.data.selection.filters import Selection, select
 from fathom.formats import read
 from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
-from fathom.probes.options import OntologyOptions
+from fathom.probes.ontology_options import OntologyOptions
 from fathom.run import run
 from fathom.store.folder import RunFolder
 

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -285,15 +287,89 @@ def test_another_identity_is_refused_and_named(model, data, tmp_path):
     assert "options.capitalize: there True, here False" in str(error.value)
 
 
+FLIPS = {"shots": 3, "per_query_shots": True, "trailing_space": True, "describe_head": True, "closing": True} | {
+    "pll": "original",
+    "bos": "none",
+}
+
+
+@pytest.mark.parametrize("probe", ["statement", "vocabulary"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_option_that_changes_nothing_refuses_no_resume(probe, masked, data, tmp_path):
+    """The run goes on, and asked anew with the option it has the very same rows: what is called idle is idle. Words are
+    asked by template, or the vocabulary probe of a causal model, which needs lines."""
+    model = ScriptedModel(WORDS, KNOWS, masked=masked)
+    asked = PROBES[probe].load()(options(probe), model, data)
+    lines = {"shots", "per_query_shots", "trailing_space", "describe_head"}
+    expected = {
+        ("statement", False): {*lines, "closing", "pll"},
+        ("statement", True): {*lines, "closing", "bos"},
+        ("vocabulary", False): set(),
+        ("vocabulary", True): {*lines, "bos"},
+    }[probe, masked]
+    assert asked.idle().keys() == expected
+    first = run(probe, model, data, options(probe), tmp_path / "r")
+    for name in expected:
+        with_it = options(probe, **{name: FLIPS[name]})
+        assert run(probe, model, data, with_it, tmp_path / "r").manifest == first.manifest
+        assert rows_of(run(probe, model, data, with_it, tmp_path / name)) == rows_of(first)
+    for name in FLIPS.keys() - expected & PROBES[probe].options.model_fields.keys():
+        with pytest.raises(BadInput, match=f"options.{name}: there "):
+            run(probe, model, data, options(probe, **{name: FLIPS[name]}), tmp_path / "r")
+
+
+def test_of_data_without_templates_no_option_of_lines_is_idle(data, tmp_path):
+    bare = replace(data, relations={"capital": Relation("capital", "capital", (), "1:1")})
+    asked = PROBES["statement"].load()(options("statement", shots=1), scripted("statement"), bare)
+    assert set(asked.idle()) == {"pll"}
+
+
+def test_an_option_without_effect_is_told(model, data, tmp_path, caplog):
+    caplog.set_level("INFO", "fathom")
+    run("statement", model, data, options("statement", shots=3), tmp_path / "r")
+    assert caplog.messages == [
+        "--shots 3 changes nothing here: every question has a template or a sentence of its own, so that no few-shot "
+        "lines are shown"
+    ]
+
+
+def test_data_of_another_name_are_the_same_data(model, data, tmp_path):
+    """A folder that was renamed; what is in it tells, and other data of the same name are refused."""
+    first = run("statement", model, data, options("statement"), tmp_path / "r")
+    renamed = replace(data, name="renamed")
+    assert renamed.content_hash == data.content_hash
+    assert run("statement", model, renamed, options("statement"), tmp_path / "r").manifest == first.manifest
+    other = replace(data, queries=data.queries[:3])
+    with pytest.raises(BadInput, match=r"data\.content_hash: there"):
+        run("statement", model, other, options("statement"), tmp_path / "r")
+
+
+def test_surroundings_are_circumstances(model, data, tmp_path, monkeypatch):
+    """Versions, platform and time stand in the manifest; they are no part of the identity, and those of an earlier
+    session are kept where they were others."""
+    folder = run("statement", model, data, options("statement"), tmp_path / "r")
+    noted = folder.manifest["circumstances"]
+    assert noted["versions"]["torch"] == version("torch")
+    assert noted["versions"].keys() == {"fathom", "python", "torch", "transformers", "tokenizers", "numpy"}
+    assert datetime.fromisoformat(noted["begun"]).utcoffset() == timedelta(0)
+    assert "resumed" not in noted
+    next((tmp_path / "r" / "predictions").iterdir()).unlink()
+    monkeypatch.setattr("fathom.store.surroundings.version", lambda name: "99")
+    again = run("statement", model, data, options("statement"), tmp_path / "r").manifest["circumstances"]
+    assert again["versions"]["torch"] == "99"
+    assert again["earlier_versions"] == [noted["versions"]]
+    assert (again["begun"], again["resumed"] >= noted["begun"]) == (noted["begun"], True)
+
+
 def test_a_run_from_before_an_option_goes_on_without_it(model, data, tmp_path):
     run("statement", model, data, options("statement"), tmp_path / "r")
     file = tmp_path / "r" / "manifest.json"
     manifest = json.loads(file.read_text())
-    del manifest["identity"]["options"]["closing"]
+    del manifest["identity"]["options"]["perplexity"]
     file.write_text(json.dumps(manifest))
     assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
-    with pytest.raises(BadInput, match=r"options\.closing: there None, here True"):
-        run("statement", model, data, options("statement", closing=True), tmp_path / "r")
+    with pytest.raises(BadInput, match=r"options\.perplexity: there None, here True"):
+        run("statement", model, data, options("statement", perplexity=True), tmp_path / "r")
 
 
 def test_a_folder_with_something_else_is_refused(model, data, tmp_path):

@@ -21,7 +21,8 @@ from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.models.base import Attention
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import ontology
-from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
+from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import ClozeOptions, StatementOptions
 from fathom.results.names import short_names
 from fathom.results.summary import summarise
 from fathom.results.tasks import RECALLS

@@ -3,10 +3,59 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same for type checkers, which run nothing
+    from fathom.api import Result, compare, diff, evaluate_links, open_run, plots, probe, train_links, write_report
+    from fathom.data.knowledge import KnowledgeGraph
+    from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+    from fathom.data.templates import Template
+    from fathom.errors import BadInput, FathomError, RunFailed
+    from fathom.formats import read as read_data
+    from fathom.models.loading import load as load_model
+    from fathom.models.loading import wrap as wrap_model
+    from fathom.models.local import LocalModel
+    from fathom.probes.ontology_options import OntologyOptions
+    from fathom.probes.options import ClozeOptions, EmbeddingOptions, StatementOptions
+    from fathom.probes.writing_options import GenerationOptions, VocabularyOptions
+    from fathom.store.folder import RunFolder
+    from fathom.training.planting import plant
 
 __version__ = "0.1.0"
 
+__all__ = [  # noqa: RUF022 # the version, then by name
+    "__version__",
+    "BadInput",
+    "CandidateSet",
+    "ClozeOptions",
+    "EmbeddingOptions",
+    "FathomError",
+    "GenerationOptions",
+    "KnowledgeGraph",
+    "LocalModel",
+    "OntologyOptions",
+    "Query",
+    "QuerySet",
+    "Relation",
+    "Result",
+    "RunFailed",
+    "RunFolder",
+    "StatementOptions",
+    "Template",
+    "VocabularyOptions",
+    "compare",
+    "diff",
+    "evaluate_links",
+    "load_model",
+    "open_run",
+    "plant",
+    "plots",
+    "probe",
+    "read_data",
+    "train_links",
+    "wrap_model",
+    "write_report",
+]
 _WHERE = {
     "BadInput": "fathom.errors",
     "CandidateSet": "fathom.data.queries",
@@ -16,7 +65,7 @@ _WHERE = {
     "GenerationOptions": "fathom.probes.writing_options",
     "KnowledgeGraph": "fathom.data.knowledge",
     "LocalModel": "fathom.models.local",
-    "OntologyOptions": "fathom.probes.options",
+    "OntologyOptions": "fathom.probes.ontology_options",
     "Query": "fathom.data.queries",
     "QuerySet": "fathom.data.queries",
     "Relation": "fathom.data.queries",
@@ -41,14 +90,14 @@ _WHERE = {
 }
 _NAMED_OTHERWISE = {"load_model": "load", "read_data": "read", "wrap_model": "wrap"}
 
-__all__ = ["__version__", *_WHERE]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"fathom has no '{name}': it has {', '.join(_WHERE)}")
-    return getattr(import_module(_WHERE[name]), _NAMED_OTHERWISE.get(name, name))
-
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # else they would take every name for known
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"fathom has no '{name}': it has {', '.join(_WHERE)}")
+        return getattr(import_module(_WHERE[name]), _NAMED_OTHERWISE.get(name, name))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -127,7 +128,7 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     name = str(fault["loc"][0])
     option = "--" + name.replace("_", "-")
     if fault["type"] == "extra_forbidden":
-        return f"there is no option {option}: there is {', '.join(sorted(kind.model_fields))}"
+        return f"there is no option {option}: {nearest(name, kind.model_fields)}"
     if fault["type"] == "missing":
         values = ", ".join(choices_of(kind.model_fields[name].annotation))
         return f"{option} is missing: expected {values or kind.model_fields[name].description}"
@@ -150,6 +151,13 @@ def choices_of(annotation: Any) -> list[str]:
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     return [choice for part in get_args(annotation) for choice in choices_of(part)]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What somebody may have meant who typed *name*; all there is where nothing is like it."""
+    names = sorted(known)
+    like = get_close_matches(name.replace("-", "_").lower(), names, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(like)}?" if like else f"there is {', '.join(names)}"
 
 
 def read_yaml(file: Path) -> Given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
 from fathom.probes import PROBES, Entry
-from fathom.probes.base import Probe, Progress
+from fathom.probes.base import Probe
 from fathom.probes.options import AskingOptions
+from fathom.progress import Progress, log, unseen
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
 from fathom.store.files import alone_in
 from fathom.store.folder import RunFolder
+from fathom.store.surroundings import surroundings
 
 
 def run(
@@ -53,19 +55,36 @@ def run(
         "host": platform.node(),
         "device": str(model.device),
         "batch_tokens": str(options.batch_tokens or "default"),
-        "model": {"parameters": getattr(model, "parameters", None)},
+        "model": _about(model),
         "left_out": {what: dict(counts) for what, counts in left_out.items() if counts},
     }
     with alone_in(folder.path):
         plan = asked.plan()
-        done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked))
-        report: Progress = progress or (lambda done, total: None)
+        idle = _idle(asked, options)
+        done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked), idle=idle)
+        report = progress or unseen
         if set(plan) - done:
             # Noted before the first shard: a session that is killed is one, too.
-            folder.add_circumstances(**session)
+            folder.add_circumstances(**session, **surroundings(folder.manifest["circumstances"]))
             _ask(asked, [shard for shard in plan if shard not in done], folder, report)
+            folder.add_circumstances(model=_about(model))  # its self-check may have chosen another kernel
         report(len(plan), len(plan))
     return folder
+
+
+def _about(model: Any) -> dict[str, Any]:
+    """What of a model is no part of its identity."""
+    return {name: getattr(model, name, None) for name in ("parameters", "attention_kernel")}
+
+
+def _idle(asked: Probe, options: AskingOptions) -> Collection[str]:
+    """Names of options that change nothing here; the log tells those that somebody has set all the same."""
+    idle: Mapping[str, str] = getattr(asked, "idle", dict)()  # probes of other packages need not know
+    usual = type(options).model_fields
+    for name, why in idle.items():
+        if (value := getattr(options, name)) != usual[name].default:
+            log(f"--{name.replace('_', '-')} {value} changes nothing here: {why}")
+    return idle.keys()
 
 
 def _ask(asked: Probe, shards: Sequence[str], folder: RunFolder, report: Progress) -> None:

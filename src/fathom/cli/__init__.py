@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
+import fathom
 from fathom.cli.options import Commands, option, with_example
 from fathom.cli.usage import Refused, refusal
 from fathom.errors import BadInput, FathomError, MadeBefore
 from fathom.options import Group
+from fathom.progress import LOG
 from fathom.reading.files import printable
 from fathom.reading.replies import words_of
 
@@ -48,6 +53,7 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         name="fathom",
         cls=Commands,
+        rich_markup_mode="rich",  # the default of later versions
         help=with_example("Measure what a language model knows.", "fathom demo"),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -77,7 +83,7 @@ def _late(name: str, does: str) -> type[TyperCommand]:
 
 def whole_app() -> typer.Typer:
     """Every command loaded at once, for tools that walk a command line: documentation, completion, fuzzers."""
-    app = typer.Typer(name="fathom", no_args_is_help=True)
+    app = typer.Typer(name="fathom", no_args_is_help=True, rich_markup_mode="rich")
     for name, (panel, does) in COMMANDS.items():
         made = import_module(f"fathom.cli.{name}").make(does)
         if made.registered_callback:
@@ -94,18 +100,51 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
+def _version(said: bool) -> None:
+    if said:
+        print(f"fathom {fathom.__version__}")  # noqa: T201
+        raise typer.Exit
+
+
+def _flag(help: str, name: str, **more: Any) -> Any:
+    return option(Group.OUTPUT, help, name, default=False, show_default=False, **more)
+
+
 def _root(
-    debug: bool = option(Group.OUTPUT, "Show the traceback of an error.", "--debug", default=False, show_default=False),
+    version: bool = _flag("Show the version.", "--version", is_eager=True, callback=_version),
+    quiet: bool = _flag("Show no progress: neither bars nor log lines.", "--quiet"),
+    verbose: bool = _flag("Log more, and lines instead of bars.", "--verbose"),
+    debug: bool = _flag("Show the traceback of an error.", "--debug"),
 ) -> None:
-    """The flag is read by :func:`main`, wherever it stands; here it is so that --help names it."""
+    """Flags but the first are read by :func:`main`, wherever they stand; here they are so that --help names them."""
+
+
+ANYWHERE = {"--debug", "--quiet", "--verbose"}
+"""Flags of all commands, which may stand behind a command's name, too."""
+
+
+@contextmanager
+def _told(flags: set[str]) -> Iterator[None]:
+    """How much is logged while inside. :raises BadInput: more and less."""
+    if {"--quiet", "--verbose"} <= flags:
+        raise BadInput("--quiet and --verbose: expected one of them")
+    before = LOG.level
+    if flags & {"--quiet", "--verbose"}:
+        LOG.setLevel(logging.WARNING if "--quiet" in flags else logging.DEBUG)
+    try:
+        yield
+    finally:
+        LOG.setLevel(before)
 
 
 def main() -> None:
     """Entry point: errors become one line each and an exit code (2: bad input, 1: a run that failed)."""
-    debug = "--debug" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--debug"]
+    flags = ANYWHERE.intersection(sys.argv)
+    debug = "--debug" in flags
+    sys.argv = [word for word in sys.argv if word not in ANYWHERE]
     try:
-        _call()
+        with _told(flags):
+            _call()
     except FathomError as error:
         if debug:
             raise

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.cli.config import merge
 from fathom.cli.data import graph_at
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, Seed
-from fathom.cli.formats import TableFormat, notes, progress_bar, say, show
-from fathom.cli.options import add_command, merge, new_group, option, stoppable, with_flags
+from fathom.cli.formats import TableFormat, notes, say, show
+from fathom.cli.options import add_command, new_group, option, stoppable, with_flags
 from fathom.options import Group, parse_options
+from fathom.progress import shown
 
 if TYPE_CHECKING:
     from fathom.building.worlds import Reader
@@ -58,7 +60,7 @@ def cloze(
     from fathom.building.cloze.review import REVIEW_FILE
 
     options = parse_options(ClozeBuildOptions, merge(config, given))
-    with stoppable(STOPPED), progress_bar("reading twice, bytes") as progress:
+    with stoppable(STOPPED), shown("reading twice, bytes") as progress:
         built = build_cloze(inputs, entities, out, options, blocked, progress)
     notes(built.notes)
     show(built.tables(), format)
@@ -132,7 +134,7 @@ def ontology(
 
     naming = Naming(language, tuple(label_property or ()) or Naming().properties, names_from_iris)
     servers = [Endpoint(address, page, timeout) for address in endpoints]
-    with stoppable(STOPPED), progress_bar("bytes of files, then classes") as progress:
+    with stoppable(STOPPED), shown("bytes of files, then classes") as progress:
         built = build_ontology(inputs, servers, out, patterns, instances, seed, progress, naming)
     notes(built.notes)
     show(ontology_tables(built), format)
@@ -243,7 +245,7 @@ def worlds(
     graph, name = graph_at(data)
     options = Options(case.value, shortest_mention, sought.value, rate, relax)
     readers = _readers(audit_model, device)
-    with progress_bar("worlds") as progress:
+    with shown("worlds") as progress:
         made = build_worlds(
             graph, out, chosen, seed, options, name=name, audit=audit, readers=readers, progress=progress
         )
@@ -261,7 +263,7 @@ def audit(
     from fathom.building.worlds import audit_worlds
 
     readers = _readers(audit_model, device)
-    with progress_bar("worlds") as progress:
+    with shown("worlds") as progress:
         made = audit_worlds(folders, readers, progress)
     show(_told(made), format)
     if format == TableFormat.TEXT:

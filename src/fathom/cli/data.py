@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
-from fathom.cli.formats import TableFormat, notes, progress_bar, say, show
+from fathom.cli.formats import TableFormat, notes, say, show
 from fathom.cli.options import add_command, new_group, option, stoppable
 from fathom.errors import BadInput
 from fathom.options import Group
+from fathom.progress import shown
 
 if TYPE_CHECKING:
     from fathom.data.knowledge import KnowledgeGraph
@@ -142,7 +143,7 @@ def fetch(
     entry = entry_of(name or "", entries) if url is None else one_source(url, name, sha256)
     say(f"{entry.name}: {entry.about or entry.home}\nlicence: {entry.licence}")
     said = "stopped; what has come is kept: the same command goes on from there"
-    with stoppable(said), progress_bar("bytes") as progress:
+    with stoppable(said), shown("bytes") as progress:
         got = fetch_it(entry, out, accept=accept, on_bytes=lambda done, total: progress(done, total or done))
     notes(f"no checksum of {address} was known: it is recorded, and checked from now on" for address in got.first)
     say(f"in {got.folder}{'' if got.made else ', fetched before'}: type --data {' or --data '.join(got.typed(entry))}")

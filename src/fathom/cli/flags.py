@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fathom.cli.config import said_in
 from fathom.cli.formats import TableFormat
 from fathom.cli.options import option
 from fathom.options import LARGEST_SEED, Group
@@ -17,7 +18,10 @@ Graph = Annotated[str, option(Group.DATA, "A knowledge graph: its folder, or a f
 GraphArgument = Annotated[str, typer.Argument(help="A knowledge graph: its folder, or a file of triples.")]
 Seed = Annotated[int, option(Group.RUN, "Seed of every random choice.", min=0, max=LARGEST_SEED)]
 Device = Annotated[str | None, option(Group.RUN, "cpu, cuda, cuda:1, …; by default a GPU where there is one.")]
-Config = Annotated[Path | None, option(Group.RUN, "YAML file with any of these options; flags win.")]
+Config = Annotated[
+    Path | None,
+    option(Group.RUN, "YAML file with any of these options; flags win.", callback=said_in, is_eager=True),
+]
 NewFolder = Annotated[Path, option(Group.OUTPUT, "Folder to write; must not exist yet.", "--out")]
 RunFolder = Annotated[
     Path, option(Group.OUTPUT, "Folder of the run. The same command resumes it where it stopped.", "--out")

@@ -1,16 +1,13 @@
-"""How commands print tables, notes and progress."""
+"""How commands print tables and notes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fathom.reading.files import printable
 
@@ -62,19 +59,3 @@ def notes(lines: Iterable[str]) -> None:
 def say(text: str, *, err: bool = False) -> None:
     """Print lines without signs that steer a terminal, which names in data may hold."""
     typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
-
-
-@contextmanager
-def progress_bar(text: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback (done, total) that draws a bar on a terminal while inside, and none elsewhere."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(text, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

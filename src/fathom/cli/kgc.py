@@ -8,14 +8,14 @@ from typing import Any
 
 import typer
 
+from fathom.cli.config import merge
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import TableFormat, progress_bar, say, show, tell
+from fathom.cli.formats import TableFormat, say, show, tell
 from fathom.cli.options import (
     add_command,
     described,
     flag,
     flags_of,
-    merge,
     new_group,
     option,
     taking,
@@ -26,9 +26,11 @@ from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.links.presets import PRESETS
 from fathom.options import Group
+from fathom.progress import shown
+from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
 
-NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds"}
+NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds", "model", *NOTED}
 """Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
 TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 
@@ -96,8 +98,7 @@ def train(model: str, data: Graph, out: RunFolder, config: Config = None, **give
     """
     from fathom.api import train_links
 
-    with progress_bar(f"training {model}") as progress:
-        manifest = train_links(model, data, out, progress, **merge(config, given))
+    manifest = train_links(model, data, out, **merge(config, given))
     for note in manifest["notes"]:
         say(f"note: {note}")
     ended = manifest["ended"]
@@ -120,8 +121,7 @@ def evaluate(
 
     said = merge(config, given)
     asking = {name: said.pop(name) for name in list(said) if name not in LinkOptions.model_fields}
-    with progress_bar(f"asking {model.name}") as progress:
-        result = evaluate_links(model, data, out, progress, asking, **said)
+    result = evaluate_links(model, data, out, None, asking, **said)
     ended = read_manifest(model)["ended"]
     if ended.get("failed"):
         say(f"note: its training failed: {ended['why']}")
@@ -210,7 +210,7 @@ def pretrain(
     from fathom.training.pretraining import pretrain as trained
 
     options = parse_options(PretrainOptions, merge(config, given))
-    with progress_bar(f"pre-training a {options.kind} model") as progress:
+    with shown(f"pre-training a {options.kind} model") as progress:
         made = trained(read(data), texts, options, out, lambda _, share: progress(round(100 * share), 100))
     told = made["told"]
     fitting = next(kind.name for kind in named() if kind.begins_with == options.kind)

@@ -9,14 +9,14 @@ import threading
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fathom.errors import BadInput, Stopped
-from fathom.options import Given, Group, choices_of, group_of, read_yaml
+from fathom.cli.config import ConfigFile, own_names
+from fathom.errors import Stopped
+from fathom.options import Group, choices_of, group_of
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -35,7 +35,7 @@ class _Grouped:
         order = [None, *Group]
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
-            if param.name in TYPERS_OWN:
+            if param.name in TYPERS_OWN or not hasattr(param, "rich_help_panel"):  # click's own --help
                 param.rich_help_panel = Group.OUTPUT
         return sorted(params, key=lambda param: order.index(getattr(param, "rich_help_panel", None)))
 
@@ -76,14 +76,15 @@ def add_command(
 
 def new_group(does: str, example: str) -> typer.Typer:
     """A group of commands, see :func:`add_command`."""
-    app = typer.Typer(cls=Commands, help=with_example(does, example), no_args_is_help=True, add_completion=False)
+    shown = with_example(does, example)
+    app = typer.Typer(cls=Commands, rich_markup_mode="rich", help=shown, no_args_is_help=True, add_completion=False)
     app.callback()(lambda: None)  # so that Typer takes it for a group even of one command
     return app
 
 
 def alone(does: str, example: str, command: Callable[..., None]) -> typer.Typer:
     """One command that is in no group, see :func:`add_command`."""
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
     add_command(app, command.__name__, command, example, does=does)
     return app
 
@@ -137,16 +138,25 @@ def taking(function: Callable[..., None], flags: Iterable[inspect.Parameter]) ->
     signature = inspect.signature(function, eval_str=True)
     offered = {flag.name: flag for flag in flags}
     own = [offered.pop(p.name, p) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    names = own_names({p.name: _described(p) for p in own})
 
     def command(*args: Any, **kwargs: Any) -> None:
+        if kwargs.get("config") is not None:
+            kwargs["config"] = ConfigFile(kwargs["config"], names)
         function(*args, **kwargs)
 
+    command.own = names  # type: ignore[attr-defined]
     command.__doc__ = function.__doc__
     command.__name__ = function.__name__
     command.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *offered.values())]
     )
     return command
+
+
+def _described(parameter: inspect.Parameter) -> Any:
+    """What Typer is told of it, beside its type or as its default."""
+    return next(iter(getattr(parameter.annotation, "__metadata__", ())), parameter.default)
 
 
 @contextmanager
@@ -168,17 +178,6 @@ def stoppable(
 
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt(number)
-
-
-def merge(config: Path | None, given: Given) -> Given:
-    """Flags over file. :raises BadInput: the file is not a mapping in YAML."""
-    said = {name: value for name, value in given.items() if value is not None}
-    if config is None:
-        return said
-    content = read_yaml(config)
-    if given_elsewhere := {"model", "data", "out", "config"} & content.keys():
-        raise BadInput(f"{config}: {', '.join(sorted(given_elsewhere))} must be given as flags")
-    return {str(key).replace("-", "_"): value for key, value in content.items()} | said
 
 
 def _type(field: FieldInfo) -> Any:

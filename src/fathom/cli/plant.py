@@ -6,9 +6,10 @@ from typing import Any
 
 import typer
 
+from fathom.cli.config import merge
 from fathom.cli.flags import Config, Data, NewFolder
-from fathom.cli.formats import progress_bar, say
-from fathom.cli.options import alone, merge, with_flags
+from fathom.cli.formats import say
+from fathom.cli.options import alone, with_flags
 from fathom.training.options import PlantOptions
 
 
@@ -24,8 +25,7 @@ def plant(out: NewFolder, data: Data = "geography", config: Config = None, **giv
     from fathom.training.planting import plant as planted
 
     options = parse_options(PlantOptions, merge(config, given))
-    with progress_bar(f"planting a {options.kind} model") as progress:
-        planted(read(data), options, out, lambda _, share: progress(round(100 * share), 100))
+    planted(read(data), options, out)
     say(
         f"planted in {out}; ask it: fathom probe statement --model {out} --data {data} --out runs/planted\n"
         f"then: fathom metrics runs/planted --groups {out / 'planted.jsonl'} --by planted,template"

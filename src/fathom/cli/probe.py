@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import typer
 
+from fathom.cli.config import merge
 from fathom.cli.flags import Config, Data, RunFolder
-from fathom.cli.formats import progress_bar, say
-from fathom.cli.options import add_command, merge, new_group, option, with_flags
+from fathom.cli.formats import say
+from fathom.cli.options import add_command, new_group, option, with_flags
 from fathom.options import Group
 from fathom.probes import PROBES, Entry
 
@@ -34,8 +34,7 @@ def _command(entry: Entry) -> Callable[..., None]:
     ) -> None:
         from fathom.api import probe
 
-        with progress_bar(f"{entry.name} {Path(model).name}") as progress:
-            result = probe(entry.name, model, data, out, progress, **merge(config, given))
+        result = probe(entry.name, model, data, out, **merge(config, given))
         found = result.summary()
         say(found.to_text())
         more = f"fathom metrics {out} --by relation,cardinality,domain,template"

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from fathom.cli.config import merge
 from fathom.cli.flags import Config, Data, Model, Printed
 from fathom.cli.formats import TableFormat, say, tell
-from fathom.cli.options import add_command, merge, new_group, option, with_flags
+from fathom.cli.options import add_command, new_group, option, with_flags
 from fathom.errors import all_of
 from fathom.options import Group, parse_options, separated
+from fathom.progress import line
 from fathom.studies import STUDIES, Study
 
 Models = Annotated[str, option(Group.MODEL, "Names or folders of models, separated by commas.", "--models", "--model")]
@@ -101,11 +102,5 @@ def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> No
 
 
 def announced(name: str) -> Callable[[int, int], None]:
-    """Progress of one run of a study, on a terminal alone."""
-    console = Console(stderr=True)
-
-    def tell(done: int, total: int) -> None:
-        if console.is_terminal:
-            console.print(f"{name}: {done}/{total} shards", end="\r")
-
-    return tell
+    """Progress of one run of a study: a line that is written over on a terminal, log lines elsewhere."""
+    return line(name)

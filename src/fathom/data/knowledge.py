@@ -43,6 +43,11 @@ class KnowledgeGraph:
     def __len__(self) -> int:
         return len(self.head)
 
+    def __repr__(self) -> str:
+        sizes = f"{len(self.entities):,} entities, {len(self.relations):,} relations, {len(self):,} triples"
+        splits = "; ".join(f"{name} {len(rows):,}" for name, rows in self.splits.items())
+        return f"<KnowledgeGraph: {sizes}{f' ({splits})' if splits else ''}>"
+
     @property
     def training(self) -> range:
         """Rows of the training split; all of them in a graph without one."""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.templates import Sentence, Template
+from fathom.reading import shown, some_of
 from fathom.store.predictions import NO_TEMPLATE
 
 Direction = Literal["tail", "head"]
@@ -34,6 +35,9 @@ class CandidateSet:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"<CandidateSet {shown(self.name)}: {len(self):,} candidates: {some_of(self.names)}>"
 
     @cached_property
     def position(self) -> dict[str, int]:
@@ -142,6 +146,12 @@ class QuerySet:
     graph: KnowledgeGraph | None = None
     whole: QuerySet | None = field(default=None, repr=False, compare=False)
     usual: str = ""
+
+    def __repr__(self) -> str:
+        """One line, also of millions of queries."""
+        graph = f", of a graph of {len(self.graph):,} triples" if self.graph is not None else ""
+        about = f"{len(self.queries):,} queries, {len(self.relations):,} relations: {some_of(self.relations)}"
+        return f"<{type(self).__name__} {shown(self.name)}: {about}{graph}>"
 
     @cached_property
     def content_hash(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
 from fathom.models.hub import from_pretrained
 from fathom.probes.base import Facts
+from fathom.progress import Progress
 from fathom.reading import json_value
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Epoch, Hooks, Loop, NotANumber, Rules, Stage
 from fathom.training.saving import State, TrainingFolder, load_weights
 
-Progress = Callable[[int, int], None]
 BLOCK = 256
 """Questions that are validated on at a time."""
 NOT_SCORED = "unscored"

@@ -28,9 +28,10 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
 from fathom.links import base, named
-from fathom.links.base import Course, Line, Progress
+from fathom.links.base import Course, Line
 from fathom.links.options import Embedding
 from fathom.links.ranking import blocks, rank_links
+from fathom.progress import Progress
 from fathom.reading import json_value
 from fathom.scoring.rows import Found
 from fathom.store.files import write_json

@@ -18,16 +18,18 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.links import Kind, find
-from fathom.links.base import Line, Predictor, Progress
+from fathom.links.base import Line, Predictor
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
 from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
+from fathom.progress import Progress, unseen
 from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
 from fathom.store import manifest as store
 from fathom.store.files import AT_WORK, alone_in, clear_temporaries, write_json
-from fathom.store.folder import differences
+from fathom.store.folder import compared, differences
 from fathom.store.manifest import LINK
+from fathom.store.surroundings import surroundings
 from fathom.training.loop import NotANumber
 
 MANIFEST = LINK
@@ -51,7 +53,7 @@ def train_links(
     predictor = chosen.load()(graph, options, None, device_of(options.device))
     identity = _identity(chosen, data, graph, options, predictor)
     with alone_in(folder):
-        return _train(folder, _start(folder, identity), predictor, progress or (lambda done, total: None))
+        return _train(folder, _start(folder, identity), predictor, progress or unseen)
 
 
 def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Progress) -> Manifest:
@@ -154,7 +156,7 @@ def _start(folder: Path, identity: Given) -> Manifest:
     file = folder / MANIFEST
     if stands(file):
         manifest = read_begun(folder)
-        differing = list(differences(manifest["identity"], as_read_back(identity)))
+        differing = list(differences(compared(manifest["identity"]), compared(as_read_back(identity))))
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
         return manifest
@@ -163,6 +165,7 @@ def _start(folder: Path, identity: Given) -> Manifest:
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
     clear_temporaries(folder)
     manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
+    manifest |= surroundings({})
     write_json(file, manifest)
     return manifest
 

@@ -25,13 +25,14 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links.base import Progress, shuffled
+from fathom.links.base import shuffled
 from fathom.links.encoding import OTHERWISE, TOKENS, groups
 from fathom.links.options import KnnKge
 from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
+from fathom.progress import Progress, unseen
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
@@ -217,7 +218,7 @@ class Predictor(TextPredictor):
         near.nan_to_num_(nan=-torch.inf, posinf=-torch.inf)  # all neighbours are known: there is nothing to add
         return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
 
-    def _ask(self, links: Links, progress: Progress = lambda done, total: None) -> tuple[Tensor, Tensor]:
+    def _ask(self, links: Links, progress: Progress = unseen) -> tuple[Tensor, Tensor]:
         """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
         read = []
         for number, some in enumerate(blocks(links, AT_ONCE)):

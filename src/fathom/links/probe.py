@@ -17,7 +17,8 @@ from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.options import LinkOptions
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.progress import Progress
 from fathom.scoring.rows import Asked, Found, of_found
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 

@@ -35,6 +35,7 @@ from fathom.models.generation import encode_prompts
 from fathom.models.loading import load
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Facts
+from fathom.progress import Progress
 from fathom.scoring.answers import answer_key
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
@@ -188,7 +189,7 @@ class Predictor(base.Predictor):
         self.questions = 0
         self._last: tuple[Links, list[Shown]] | None = None
 
-    def train(self, folder: Path, progress: base.Progress) -> Facts:
+    def train(self, folder: Path, progress: Progress) -> Facts:
         """Nothing is learnt: the folder only says what is asked, and how."""
         return {"why": "nothing to train"}
 
@@ -201,7 +202,7 @@ class Predictor(base.Predictor):
                 f"prompted --weights {made['name']}"
             )
 
-    def prepare_in(self, artifacts: Path, progress: base.Progress) -> None:
+    def prepare_in(self, artifacts: Path, progress: Progress) -> None:
         """Keep a server's answers in the run."""
         if isinstance(self.asked, Sampled):
             self.asked.server.keep_answers(artifacts)

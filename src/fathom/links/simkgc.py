@@ -24,13 +24,14 @@ from transformers import AutoModel, PreTrainedModel
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links.base import Progress, shuffled
+from fathom.links.base import shuffled
 from fathom.links.encoding import Framed, Framing, Ids, Pool, encode, first_pool, mean_pool
 from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.models.base import Attention
 from fathom.models.families import known_attention
+from fathom.progress import Progress
 from fathom.prompts.wording import inverse
 from fathom.scoring.rows import Found
 from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit

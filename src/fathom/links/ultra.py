@@ -31,6 +31,7 @@ from fathom.links.options import Ultra
 from fathom.links.ranking import blocks, rank_links
 from fathom.models.base import Identity
 from fathom.probes.base import Facts
+from fathom.progress import Progress
 from fathom.reading import opened
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
@@ -72,12 +73,12 @@ class Predictor(base.Predictor):
         """:raises BadInput: no such file, or another one."""
         _published(Path(options.weights), _Network().state_dict())
 
-    def train(self, folder: Path, progress: base.Progress) -> Facts:
+    def train(self, folder: Path, progress: Progress) -> Facts:
         """Nothing is learnt: the folder keeps the weights."""
         TrainingFolder(folder).keep_weights(self.network)
         return {"why": "nothing to train"}
 
-    def prepare(self, progress: base.Progress) -> None:
+    def prepare(self, progress: Progress) -> None:
         """The vectors of all relations, for each that can be asked for."""
         head, relation, tail = self.graph.columns(self.graph.training)
         starts, ends = np.concatenate([head, tail]), np.concatenate([tail, head])

@@ -53,6 +53,15 @@ class LocalModel:
         self._accepts = set(inspect.signature(self._body.forward).parameters)
 
     @property
+    def attention_kernel(self) -> str | None:
+        """What computes its attention (sdpa, eager, …), where `transformers` says so."""
+        return getattr(self.network.config, "_attn_implementation", None)
+
+    def __repr__(self) -> str:
+        about = f"{self.attention} {type(self.network).__name__}, {self.identity.dtype}"
+        return f"<LocalModel {self.identity.name!r}: {about}, {self.parameters:,} parameters, {self.device}>"
+
+    @property
     def dtype(self) -> torch.dtype:
         """Precision of its weights."""
         return self.network.dtype  # type: ignore[no-any-return]

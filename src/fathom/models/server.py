@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.base import Identity
+from fathom.progress import Progress, unseen
 from fathom.reading import NotData
 from fathom.reading.replies import Elsewhere, ReplyFault, guard, host_of, json_reply, pause_asked, within, words_of
 from fathom.store.journal import Answer, Journal, request_key
@@ -100,8 +101,7 @@ class ChatServer:
     :raises MissingExtra: openai is not installed.
     """
 
-    tokenizer = None
-    device = None
+    tokenizer = device = None
 
     def __init__(
         self,
@@ -129,6 +129,9 @@ class ChatServer:
         fingerprint = {"base_url": self.base_url, "model": model, "listed": None if unlisted else self._listed()}
         self.identity = Identity(model, None, "server", request_key(fingerprint))
 
+    def __repr__(self) -> str:
+        return f"<ChatServer {self.model!r} at {self.base_url}>"
+
     def _listed(self) -> dict[str, Any]:
         """What the server says of the model.
 
@@ -143,12 +146,8 @@ class ChatServer:
             raise BadInput(f"{self.base_url} has no model '{self.model}': it has {some}{', …' * (len(models) > 20)}")
         return {field: models[self.model].get(field) for field in STEADY}
 
-    def ask(
-        self, requests: Sequence[ChatRequest], progress: Callable[[int, int], None] | None = None
-    ) -> list[ChatReply]:
-        """A reply to each request, in their order; a request that fails for good has a fault.
-
-        Equal requests are asked once.
+    def ask(self, requests: Sequence[ChatRequest], progress: Progress | None = None) -> list[ChatReply]:
+        """A reply to each request, in their order; one that fails for good has a fault. Equal ones are asked once.
 
         :param progress: told (calls done, all calls); a call is one sampled reply.
         :raises RunFailed: no further call can work (the key is refused, the server is gone, the quota is used up), or
@@ -159,7 +158,7 @@ class ChatServer:
         outcomes: dict[str, Answer | _Failure] = {}
         if self.journal is not None:
             outcomes = {key: answer for key in calls if (answer := self.journal.get(key)) is not None}
-        report = progress or (lambda done, total: None)
+        report = progress or unseen
         report(len(outcomes), len(calls))
         with self._workers() as pool:
             pending = {pool.submit(self._outcome, key, calls[key]): key for key in calls if key not in outcomes}

@@ -97,7 +97,7 @@ PROBES: Door[Entry] = Door(
         ),
         Entry(
             "ontology",
-            f"{_OPTIONS}:OntologyOptions",
+            "fathom.probes.ontology_options:OntologyOptions",
             "fathom.probes.ontology:Probe",
             "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
             "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
@@ -138,7 +138,7 @@ PROBES: Door[Entry] = Door(
 )
 ENTAILMENT = Entry(
     "entailment",
-    f"{_OPTIONS}:EntailmentOptions",
+    "fathom.probes.ontology_options:EntailmentOptions",
     "fathom.probes.entailment:probe",
     "Rank what follows from premises about pseudowords.",
     "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",

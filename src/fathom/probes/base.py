@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from fathom.data.queries import Query, QuerySet
 from fathom.models.base import Attention, Model
 from fathom.probes.options import ProbeOptions
+from fathom.progress import Progress
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Asked, Columns
 from fathom.scoring.seq2seq import Form
@@ -17,8 +18,6 @@ from fathom.store.predictions import Scoring
 
 Facts = dict[str, Any]
 """What goes into the manifest, by name."""
-Progress = Callable[[int, int], None]
-"""Called with pieces done and pieces in all."""
 
 
 class Probe(Protocol):
@@ -33,6 +32,10 @@ class Probe(Protocol):
 
     def resolved(self) -> Facts:
         """Choices that the options left to the model, for the identity of the run."""
+        ...
+
+    def idle(self) -> Mapping[str, str]:
+        """Options that can change no number of this model and data → why. A run goes on where they differ."""
         ...
 
     def plan(self) -> Sequence[str]:
@@ -55,6 +58,11 @@ class Probe(Protocol):
         """What to note of how it went: never anything that a number depends on. ``notes``, a list of texts, is shown
         below the run's numbers."""
         ...
+
+
+OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
+"""Options of few-shot lines."""
+NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
 
 
 class Shard(NamedTuple):
@@ -131,6 +139,10 @@ class ShardedProbe:
         if self.model.attention is Attention.SEQ2SEQ:
             found["form"] = str(self.form)
         return found
+
+    def idle(self) -> Mapping[str, str]:
+        """See :meth:`Probe.idle`: none, unless a subclass knows better."""
+        return {}
 
     def circumstances(self) -> Facts:
         """How often memory ran out; subclasses add what they count."""

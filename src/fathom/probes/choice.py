@@ -23,10 +23,11 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.chat import ChatTemplate
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import Reading, read_reply
+from fathom.progress import Progress
 from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, UNPARSED, Choices
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed

@@ -18,8 +18,9 @@ import numpy as np
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import EmbeddingOptions
+from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
 from fathom.reading import Unreadable, read_text, stands
 from fathom.scoring.rows import Asked, Columns, Found, digest, of_found

@@ -27,11 +27,12 @@ from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.options import FOLDS
-from fathom.probes.base import Facts, Progress
+from fathom.probes.base import Facts
 from fathom.probes.entailment_causal import CausalProbe
 from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
-from fathom.probes.options import EntailmentOptions
+from fathom.probes.ontology_options import EntailmentOptions
 from fathom.probes.slot import SlotProbe
+from fathom.progress import Progress
 from fathom.prompts.entailment import CONJUNCTION, Beginning, RuleWording, sources
 from fathom.prompts.ontology import RULES
 from fathom.reading import read_bytes, stands

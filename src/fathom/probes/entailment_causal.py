@@ -18,9 +18,10 @@ from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe
 from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
-from fathom.probes.options import EntailmentOptions
+from fathom.probes.ontology_options import EntailmentOptions
+from fathom.progress import Progress
 from fathom.scoring.marked import Marked, MarkedTexts, counted_tokens_of, marked_scores
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.statements import Reduction, Score, Way

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fathom.errors import BadInput
 from fathom.models.base import Model
-from fathom.probes.options import EntailmentOptions
+from fathom.probes.ontology_options import EntailmentOptions
 from fathom.prompts.entailment import W, X, Y, Z
 from fathom.reading import stands, tensors_file
 from fathom.scoring.pseudowords import pseudowords

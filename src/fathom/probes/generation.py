@@ -20,8 +20,9 @@ from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length
 from fathom.models.server import ChatRequest, ChatServer
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import GenerationOptions
+from fathom.progress import Progress
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import FewShotQuestion

@@ -28,9 +28,11 @@ from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
 from fathom.options import EVERYTHING, FOLDS
-from fathom.probes.base import Facts, Progress
-from fathom.probes.options import OntologyOptions, StatementOptions
+from fathom.probes.base import Facts
+from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import StatementOptions
 from fathom.probes.slot import SlotProbe
+from fathom.progress import Progress
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, read_json_lines, stands
 from fathom.scoring.slots import Names, Slot, Way, encode_slots, slot_scores

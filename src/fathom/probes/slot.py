@@ -18,8 +18,9 @@ from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import ClozeOptions
+from fathom.progress import Progress
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.seq2seq import Form, form_for, stand_in

@@ -9,7 +9,7 @@ See docs/methods/statement.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
@@ -72,6 +72,12 @@ class Probe(ShardedProbe):
     def resolved(self) -> Facts:
         """With a digest of the chat template."""
         return super().resolved() | ({} if self.template is None else {"chat_template": self.template.digest})
+
+    def idle(self) -> Mapping[str, str]:
+        """Those of few-shot lines where none are shown, and those of the other kind of model."""
+        causal = self.model.attention is Attention.CAUSAL
+        found = {"pll": "it concerns masked models"} if causal else {"bos": "it concerns causal models"}
+        return found | (dict.fromkeys((*OF_LINES, "closing"), NO_LINES) if self._lines is None else {})
 
     def circumstances(self) -> Facts:
         """Also what was run, and how."""

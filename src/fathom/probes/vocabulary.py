@@ -7,7 +7,7 @@ models fill the relation's template or, where it has none, the few-shot line. Se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +21,9 @@ from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.probes.base import Answered, Facts, Progress, Shard, ShardedProbe, shards_of
+from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import VocabularyOptions
+from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens
@@ -91,6 +92,11 @@ class Probe(ShardedProbe):
         asks_few_shot = any(shard.template == NO_TEMPLATE for shard in self._shards.values())
         self.few_shot = options.few_shot(queryset) if asks_few_shot else None
         self._vocabularies: dict[tuple[str, bool], _Vocabulary] = {}
+
+    def idle(self) -> Mapping[str, str]:
+        """Those of few-shot lines where none are shown."""
+        found = {} if self.causal else {"bos": "it concerns causal models"}
+        return found | (dict.fromkeys(OF_LINES, NO_LINES) if self.few_shot is None else {})
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """List the candidates that cannot be ranked."""

@@ -23,6 +23,7 @@ from fathom.reading.files import (
     read_bytes,
     read_text,
     shown,
+    some_of,
     stands,
     text_lines,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "read_lines",
     "read_text",
     "shown",
+    "some_of",
     "stands",
     "tensors_file",
     "text_lines",

@@ -15,8 +15,9 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from fathom.errors import BadInput
@@ -71,6 +72,12 @@ def shown(value: object, most: int = 60) -> str:
     """A value as a message shows it: cut where it is long."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def some_of(names: Collection[str], most: int = 5) -> str:
+    """The first few *names* in words, and how many there are where these are not all."""
+    first = printable(", ".join(islice(names, most)))
+    return first if len(names) <= most else f"{first}, … ({len(names):,} in all)"
 
 
 def printable(text: str) -> str:

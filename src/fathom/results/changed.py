@@ -90,7 +90,7 @@ class Part(NamedTuple):
         return verdict_of(self.beside)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Change(Tabled):
     """All that ``fathom diff`` prints.
 

@@ -115,7 +115,7 @@ class NotCompared(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Tabled):
     """All that ``fathom compare`` prints."""
 

@@ -94,7 +94,7 @@ class Breakdown(NamedTuple):
     parts: tuple[BreakdownPart, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary(Tabled):
     """All that ``fathom metrics`` prints.
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from fathom.errors import BadInput
+from fathom.reading import shown, some_of
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.numbers import Number
@@ -103,6 +104,9 @@ class Table:
         beside = {other for name in empty for other in self.numbers.get(name, ())}
         return replace(self, hidden=self.hidden | empty | beside)
 
+    def __repr__(self) -> str:
+        return f"<Table {shown(self.title)}: {len(self.rows):,} rows of {some_of(self.columns)}>"
+
     def objects(self) -> list[dict[str, Cell]]:
         """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
         return [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
@@ -134,6 +138,11 @@ class Tabled(ABC):
     @abstractmethod
     def tables(self) -> list[Table]:
         """To be read, in the order in which they are printed."""
+
+    def __repr__(self) -> str:
+        """What there is to see, not all of it: a notebook shows the tables, elsewhere ``print(….to_text())`` does."""
+        there = some_of([f"{table.title or 'a table'} ({len(table.rows):,} rows)" for table in self.tables])
+        return f"<{type(self).__name__}: {there}; to_text() tells them>"
 
     def tables_in(self, form: str) -> list[Table]:
         """Those of one format; for programs there may be more. :param form: as :func:`render` takes it."""

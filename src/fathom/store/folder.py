@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, FathomError
 from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
+from fathom.reading.files import printable
 from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
 from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
 from fathom.store.predictions import LATER, SCHEMA
@@ -43,6 +44,21 @@ class RunFolder:
         self.path = Path(path)
         self._more_groups: dict[str, dict[str, str]] = {}
 
+    def __repr__(self) -> str:
+        return f"<RunFolder {str(self.path)!r}: {self.told()}>"
+
+    def told(self) -> str:
+        """What it holds, in a few words."""
+        try:
+            manifest = self.manifest
+        except Missing:
+            return "no run yet"
+        except FathomError:
+            return "a run that cannot be read"
+        of, there = manifest["identity"], len(self.finished() & set(manifest["plan"]))
+        state = "finished" if there == len(manifest["plan"]) else f"{there:,} of {len(manifest['plan']):,} shards"
+        return printable(f"{of['probe']} probe of {of['model']['name']} on {of['data']['name']}, {state}")
+
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
         """A run to read. :raises BadInput: not a run, or made by a newer Fathom."""
@@ -69,15 +85,19 @@ class RunFolder:
         queries: pa.Table,
         candidates: pa.Table,
         shows: Mapping[str, Any] | None = None,
+        idle: Collection[str] = (),
     ) -> set[str]:
         """Make the folder, or go on with it.
+
+        :param idle: names of options that change no number of this run, in which it may differ.
 
         :param shows: what the probe declares of its numbers; it decides nothing about what may resume.
         :returns: the shards already finished.
         :raises BadInput: it holds something else, or a run of another identity (the differing fields are named).
         """
         if self.has_manifest():
-            differing = list(differences(_compared(self.manifest["identity"]), _compared(as_read_back(identity))))
+            began, now = compared(self.manifest["identity"], idle), compared(as_read_back(identity), idle)
+            differing = list(differences(began, now))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
             return self.finished()
@@ -187,9 +207,16 @@ def _part(file: Path, without: Collection[str]) -> pa.Table:
     return table
 
 
-def _compared(identity: dict[str, Any]) -> dict[str, Any]:
-    """Without the model's name: two ways to spell a folder are one model, as its content hash tells."""
-    return identity | {"model": {key: value for key, value in identity["model"].items() if key != "name"}}
+def compared(identity: Mapping[str, Any], idle: Collection[str] = ()) -> dict[str, Any]:
+    """What two identities must have in common: without names of what a content hash tells, so that two ways to spell a
+    folder, or another name of it, are one model or one data set.
+
+    :param idle: options that change nothing here.
+    """
+    hashed = {part: said for part, said in identity.items() if isinstance(said, dict) and said.get("content_hash")}
+    nameless = {part: {key: value for key, value in said.items() if key != "name"} for part, said in hashed.items()}
+    options = {key: value for key, value in identity.get("options", {}).items() if key not in idle}
+    return {**identity, **nameless, "options": options}
 
 
 def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:

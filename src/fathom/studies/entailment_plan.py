@@ -20,7 +20,7 @@ from fathom.models.server import ChatServer
 from fathom.options import EVERYTHING, FOLDS
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import INSTEAD
-from fathom.probes.options import EntailmentOptions
+from fathom.probes.ontology_options import EntailmentOptions
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows

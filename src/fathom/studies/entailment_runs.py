@@ -30,7 +30,8 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatServer
 from fathom.options import CIRCUMSTANCE, FOLDS
 from fathom.probes import ENTAILMENT
-from fathom.probes.options import OntologyOptions, ProbeOptions, StatementOptions
+from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import ProbeOptions, StatementOptions
 from fathom.prompts.entailment import (
     ABSENT,
     IMPLICIT,

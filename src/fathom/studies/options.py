@@ -10,14 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, separated
 from fathom.probes.choice_options import ChoiceOptions
-from fathom.probes.options import (
-    EmbeddingOptions,
-    EntailmentOptions,
-    FewShotOptions,
-    Numbers,
-    StatementOptions,
-    Words,
-)
+from fathom.probes.ontology_options import EntailmentOptions
+from fathom.probes.options import EmbeddingOptions, FewShotOptions, Numbers, StatementOptions, Words
 
 __all__ = ["EmbeddingOptions", "StatementOptions"]
 

@@ -9,7 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 from fathom.options import Group, Rate, Seed, separated
 
 EPOCHS = {"causal": 28, "masked": 56}
-"""A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer."""
+"""A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer.
+Defaults are asked for also where the kind is wrong, by pydantic before 2.13, and then serve for nothing."""
 
 
 def _split(value: Any) -> Any:
@@ -38,7 +39,7 @@ class PlantOptions(BaseModel):
         json_schema_extra=Group.SELECTION.mark,
     )
     epochs: int = Field(
-        default_factory=lambda given: EPOCHS[given["kind"]],
+        default_factory=lambda given: EPOCHS.get(given.get("kind"), 1),
         ge=1,
         description=f"How often each trained phrasing of each planted fact is met; by default {EPOCHS['causal']} for "
         f"causal models, {EPOCHS['masked']} for masked ones.",
@@ -104,7 +105,7 @@ class PretrainOptions(BaseModel):
         128, ge=8, le=65_536, description="Width of the model.", json_schema_extra=Group.MODEL.mark
     )
     layers: int = Field(
-        default_factory=lambda given: LAYERS[given["kind"]],
+        default_factory=lambda given: LAYERS.get(given.get("kind"), 1),
         ge=1,
         description="Layers, of the encoder and of the decoder where there are both; by default "
         f"{', '.join(f'{count} ({kind})' for kind, count in LAYERS.items())}.",
@@ -120,7 +121,7 @@ class PretrainOptions(BaseModel):
     max_tokens: int = Field(96, ge=8, description="Maximum tokens of a text; longer ones are cut.")
     batch_tokens: int = Field(2048, ge=96, description="Tokens per step, including padding.")
     learning_rate: Rate = Field(
-        default_factory=lambda given: LEARNING_RATE[given["kind"]],
+        default_factory=lambda given: LEARNING_RATE.get(given.get("kind"), 1.0),
         description="Highest learning rate; by default "
         f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; t5: as a share of each weight "
         "matrix's root mean square (Adafactor).",

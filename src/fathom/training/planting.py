@@ -23,6 +23,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
+from fathom.progress import shown
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.store.files import whole_folder, write_json, write_json_lines
 from fathom.store.made import in_the_way, made_by, sign
@@ -114,6 +115,8 @@ def plant(
 ) -> None:
     """Train a model on a part of the facts and write its folder: what transformers loads, and what was planted.
 
+    :param on_progress: told of each point of the learning curve, instead of showing a bar or log lines.
+
     Beside the model: ``planted.jsonl`` (a line per query), ``planting.json`` and ``learning_curve.jsonl``.
 
     :raises BadInput: *out* exists and is not empty, or nothing can be planted.
@@ -126,8 +129,10 @@ def plant(
     planted = choose(queryset, options.share, options.seed)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
-    with whole_folder(out) as folder:
-        _plant_into(folder, queryset, options, planted, templates, on_progress)
+    shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
+    with whole_folder(out) as folder, shows as report:
+        tell = on_progress or (lambda _, share: report(round(100 * share), 100))
+        _plant_into(folder, queryset, options, planted, templates, tell)
         sign(folder, made)
 
 

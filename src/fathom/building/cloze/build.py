@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -51,6 +51,7 @@ from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
+from fathom.progress import Progress, unseen
 from fathom.reading import Json, NotData, json_value, read_text
 from fathom.reading import Unreadable as Rejected
 from fathom.results.tables import Table
@@ -58,7 +59,6 @@ from fathom.store.files import whole_folder, write_json, write_json_lines
 from fathom.store.made import in_the_way, made_by, sign
 
 BLOCKED_FILE = Path(__file__).parent / "blocked.txt"
-Progress = Callable[[int, int], None]
 
 
 class BuiltCloze(NamedTuple):
@@ -120,7 +120,7 @@ def build_cloze(
         lambda: refuse(in_the_way(out, made)),
     )
     _check_language(sources, options)
-    builder = _Builder(sources, listed, blocked_texts, options, progress or (lambda done, total: None))
+    builder = _Builder(sources, listed, blocked_texts, options, progress or unseen)
     notes += listed.notes + _shared_names(builder.selector.finder.ambiguous, listed.entities, options)
     with whole_folder(out) as folder:
         rows = builder.collect(folder / "work")

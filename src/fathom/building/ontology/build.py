@@ -31,7 +31,7 @@ from fathom.building.ontology.omissions import (
     note_unread,
 )
 from fathom.building.ontology.sides import Classes
-from fathom.building.ontology.sources import Endpoint, Progress, Source, find_files, load, not_read
+from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.axioms import Axioms, write_axioms
@@ -44,6 +44,7 @@ from fathom.formats.ontoprobe import (
     task_lines,
     write_ontoprobe,
 )
+from fathom.progress import Progress, unseen
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
@@ -79,7 +80,7 @@ def build_ontology(
     patterns: Path | None = None,
     instances: int = INSTANCES,
     seed: int = 0,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = unseen,
     naming: Naming = Naming(),
 ) -> Built:
     """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.

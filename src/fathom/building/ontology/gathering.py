@@ -20,9 +20,10 @@ from fathom.building.ontology.labels import Naming, best_labels, good_labels, is
 from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import Drawn, Progress, Source, at_hand, query_text, rows_of
+from fathom.building.ontology.sources import Drawn, Source, at_hand, query_text, rows_of
 from fathom.formats.axioms import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
+from fathom.progress import Progress
 
 
 class Properties(NamedTuple):

@@ -27,6 +27,7 @@ from fathom.building.ontology.instances import Instances
 from fathom.building.ontology.notes import Notes
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
+from fathom.progress import Progress
 from fathom.reading import Faults, Unreadable, check_file, stands
 from fathom.reading.download import SameHost
 from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
@@ -34,7 +35,6 @@ from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, w
 QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]
 """Values by the names of a query's variables; what is not bound is not there."""
-Progress = Callable[[int, int], None]
 
 ATTEMPTS = 4
 _LONGEST_WAIT = 60.0

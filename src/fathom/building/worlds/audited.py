@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import take_rows
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import read
+from fathom.progress import Progress, unseen
 from fathom.reading import Json, json_file, stands
 from fathom.results.tables import Table
 from fathom.store.files import write_json
@@ -27,7 +28,7 @@ from fathom.store.files import write_json
 def audit_worlds(
     folders: Sequence[Path],
     readers: Sequence[Reader] = (),
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = unseen,
 ) -> list[Json]:
     """Audit worlds and write it into their manifests. The graph as it was is taken from each world itself.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +23,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput, MadeBefore
 from fathom.formats.kg import unwritable, write_graph
+from fathom.progress import Progress, unseen
 from fathom.reading import Json, json_file
 from fathom.results.tables import Table
 from fathom.store.files import whole_folder, write_json
@@ -57,7 +58,7 @@ def build_worlds(
     name: str = "",
     audit: bool = False,
     readers: Sequence[Reader] = (),
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = unseen,
 ) -> list[Json]:
     """Write each variant as a folder of its name in *out*; it appears when it is complete. What the same call has made
     before, and not finished, goes on.

@@ -133,7 +133,7 @@ class TripleQueries(Sequence[Query]):
         ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GraphQuerySet(QuerySet):
     """The queries of one split of a graph.
 

@@ -4,109 +4,115 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-import pyarrow as pa
-
-from fathom.data.graph.queries import link_queryset
-from fathom.data.queries import QuerySet
+from fathom.api.links import evaluate_links, train_links
+from fathom.api.result import Asked, Out, Result, Source, folders_of, read_source
 from fathom.data.selection.filters import check
-from fathom.errors import BadInput, FathomError, MissingExtra, all_of
-from fathom.formats import read
-from fathom.links.options import LinkOptions
-from fathom.models.base import Model
+from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import parse_options, separated
 from fathom.probes import PROBES
-from fathom.probes.base import Progress
 from fathom.probes.options import ProbeOptions
+from fathom.progress import Shown, detail, shown
 from fathom.report import charts, page
 from fathom.report.page import Report
 from fathom.results.changed import Change
 from fathom.results.changed import diff as diff_folders
 from fathom.results.compared import COMPARED, Comparison
 from fathom.results.compared import compare as compare_folders
-from fathom.results.summary import RunNumbers, Summary
 from fathom.run import run
-from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 
+if TYPE_CHECKING:
+    from fathom import keywords
 
-class Result:
-    """A finished run.
-
-    :param folder: where it is kept.
-    :param cluster: what queries are drawn by, for the intervals: "query", "relation", "subject", "answer", or a key of
-        the data's groups; by default relations where there are ten or more of like size, else the facts within each.
-    """
-
-    def __init__(self, folder: RunFolder, cluster: str = "") -> None:
-        self.folder, self.cluster = folder, cluster
-
-    def table(self) -> pa.Table:
-        """All predictions (schema in docs/run-folder.md) with the columns of their queries beside them."""
-        predictions, queries = self.folder.predictions(), self.folder.queries()
-        row = {query: number for number, query in enumerate(queries.column("query_id").to_pylist())}
-        beside = queries.take([row[query] for query in predictions.column("query_id").to_pylist()])
-        for name in beside.column_names[1:]:
-            predictions = predictions.append_column(name, beside.column(name))
-        return predictions
-
-    def to_pandas(self) -> Any:
-        """:meth:`table` as a data frame.
-
-        :raises MissingExtra: pandas is not installed.
-        """
-        try:
-            import pandas  # noqa: F401
-        except ImportError as error:
-            raise MissingExtra("pandas", "pandas") from error
-        columns = self.table()
-        groups = columns.column("groups").to_pylist()
-        frame = columns.drop_columns(["groups"]).to_pandas()
-        for name in dict.fromkeys(key for group in groups for key, _ in group):
-            frame[name] = [dict(group).get(name) for group in groups]
-        return frame
-
-    def _repr_html_(self) -> str:
-        """How a notebook shows it: the tables of :meth:`summary`."""
-        return self.summary()._repr_html_()
-
-    def plots(self) -> dict[str, Any]:
-        """Charts of this run, see :func:`plots`."""
-        return plots([self])
-
-    def summary(self, by: Sequence[str] = ()) -> Summary:
-        """Accuracy, ranks and confidence with intervals.
-
-        :param by: e.g. "relation", "cardinality", "template".
-        """
-        return self._told.summary(by)
-
-    @property
-    def keys(self) -> list[str]:
-        """What the run can be broken down by."""
-        return self._told.keys
-
-    @cached_property
-    def _told(self) -> RunNumbers:
-        return RunNumbers(self.folder, self.cluster)
-
-    def keep_metrics(self) -> Result:
-        """Write ``metrics.json`` into the folder of the run."""
-        write_json(self.folder.path / "metrics.json", self._told.json())
-        return self
+__all__ = [
+    "Result",
+    "compare",
+    "diff",
+    "evaluate_links",
+    "open_run",
+    "plots",
+    "probe",
+    "train_links",
+    "write_report",
+]
 
 
+@overload
+def probe(
+    name: Literal["statement", "bear"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.StatementOptions],
+) -> Result: ...
+@overload
+def probe(
+    name: Literal["embedding", "deer"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.EmbeddingOptions],
+) -> Result: ...
+@overload
+def probe(
+    name: Literal["vocabulary", "lama"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.VocabularyOptions],
+) -> Result: ...
+@overload
+def probe(
+    name: Literal["cloze", "entity-ranking"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.ClozeOptions],
+) -> Result: ...
+@overload
+def probe(
+    name: Literal["ontology", "ontoprobe"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.OntologyOptions],
+) -> Result: ...
+@overload
+def probe(
+    name: Literal["choice", "multiple-choice"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.ChoiceOptions],
+) -> Result: ...
+@overload
+def probe(
+    name: Literal["generation", "kamel"],
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.GenerationOptions],
+) -> Result: ...
+@overload  # of another package, or named at run time: what every probe takes
 def probe(
     name: str,
-    model: str | Path | Model,
-    data: str | Path | QuerySet,
-    out: str | Path | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Result:
+    model: Asked,
+    data: Source,
+    out: Out = None,
+    progress: Shown = None,
+    **options: Unpack[keywords.ProbeOptions],
+) -> Result: ...
+def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Shown = None, **options: Any) -> Result:
     """Ask a model what it knows of the facts in *data*.
 
     :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"),
@@ -115,6 +121,7 @@ def probe(
         probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.
     :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one.
+    :param progress: what to tell (shards done, all shards) instead of showing a bar or log lines; False: nothing is.
     :param options: see :class:`fathom.StatementOptions` and its like for the other probes.
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """
@@ -124,63 +131,18 @@ def probe(
         raise BadInput(f"the {entry.name} probe asks a {entry.asks}: fathom kgc evaluate, or fathom.evaluate_links")
     faults: list[str] = []
     chosen = _collect(faults, lambda: parse_options(kind, options))
-    queryset = _collect(faults, lambda: _read(data))
+    queryset = _collect(faults, lambda: read_source(data))
     if queryset is not None and chosen is not None:
         _collect(faults, lambda: check(queryset, chosen.of(queryset).selection()))
     here = chosen is not None or "server" not in options  # else the name is not of a model to load
     local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
-    folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
+    detail(f"{entry.name} probe of {local!r} on {queryset!r}")
+    with shown(f"{entry.name} {local.identity.name}", progress) as report:
+        folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
+    detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
-
-
-def train_links(
-    model: str, data: str | Path | QuerySet, out: str | Path, progress: Progress | None = None, **options: Any
-) -> dict[str, Any]:
-    """Train a link predictor of a knowledge graph into the folder *out*, or go on with a training that was stopped.
-
-    :param model: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", or a model of PyKEEN, such as "TransE".
-    :param options: of its kind, see ``fathom kgc train --model KIND --help``; ``preset="sakai2024"`` for a paper's.
-    :returns: the content of its ``link.json``: ``ended`` says why and where.
-    :raises BadInput: everything that is wrong with options and data, at once.
-    :raises RunFailed: NaN, a full disk.
-    """
-    from fathom.links import find as find_kind
-    from fathom.links import folder
-
-    kind = find_kind(model)
-    chosen, queryset = all_of(lambda: kind.parse(model, options), lambda: _read(data))
-    return folder.train_links(model, queryset, chosen, out, progress)
-
-
-def evaluate_links(
-    model: str | Path,
-    data: str | Path | QuerySet,
-    out: str | Path | None = None,
-    progress: Progress | None = None,
-    asking: dict[str, Any] | None = None,
-    **options: Any,
-) -> Result:
-    """Ask a trained link predictor for the heads and tails of a graph's triples, among all entities, filtered.
-
-    :param model: a folder that :func:`train_links` made.
-    :param data: its graph, or a world made of it.
-    :param asking: options of its kind to ask it with instead of those it was trained with.
-    :param options: see :class:`fathom.links.options.LinkOptions`.
-    :raises BadInput: everything that is wrong with model, options and data, at once.
-    """
-    from fathom.links.folder import open_links
-
-    chosen, queryset = all_of(lambda: parse_options(LinkOptions, options), lambda: _read(data))
-    predictor = open_links(model, queryset, chosen.device, asking)
-    asked = link_queryset(queryset, chosen.directions)
-    folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), progress)
-    return Result(folder, chosen.cluster).keep_metrics()
-
-
-def _read(data: str | Path | QuerySet) -> QuerySet:
-    return data if isinstance(data, QuerySet) else read(data)
 
 
 def open_run(path: str | Path) -> Result:
@@ -210,7 +172,7 @@ def compare(
         every number.
     :raises BadInput: what is wrong with any of the runs, at once; no pair that can be compared.
     """
-    return compare_folders(_folders(runs), separated(scoring), separated(metrics), cluster, to_first)
+    return compare_folders(folders_of(runs), separated(scoring), separated(metrics), cluster, to_first)
 
 
 def diff(
@@ -232,7 +194,7 @@ def diff(
     :returns: as :func:`compare` does; ``parts`` has every number and every fact.
     :raises BadInput: what is wrong with either run, at once; no fact in common, other candidates.
     """
-    first, second = _folders([before, after])
+    first, second = folders_of([before, after])
     return diff_folders(first, second, separated(scoring), by, k, listed, cluster)
 
 
@@ -244,7 +206,7 @@ def plots(runs: Sequence[str | Path | Result]) -> dict[str, Any]:
     :raises BadInput: what is wrong with any of the runs, at once.
     :raises MissingExtra: Altair is not installed.
     """
-    return charts.plots(_folders(runs))
+    return charts.plots(folders_of(runs))
 
 
 def write_report(
@@ -268,15 +230,7 @@ def write_report(
     return page.report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title, groups)
 
 
-def _folders(runs: Sequence[str | Path | Result]) -> list[RunFolder]:
-    return all_of(*(partial(_folder, run) for run in runs))
-
-
-def _folder(run: str | Path | Result) -> RunFolder:
-    return run.folder if isinstance(run, Result) else RunFolder.open(run)
-
-
-def _model(model: str | Path | Model, options: ProbeOptions) -> Any:
+def _model(model: Asked, options: ProbeOptions) -> Any:
     """What the options make of a name, or the model itself where they can be asked of it."""
     if isinstance(model, str | Path):
         return options.open_model(str(model))

@@ -1,0 +1,110 @@
+"""A finished run in Python, and what functions of the API are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from fathom.data.queries import QuerySet
+from fathom.errors import MissingExtra, all_of
+from fathom.formats import read
+from fathom.report import charts
+from fathom.results.summary import RunNumbers, Summary
+from fathom.store.files import write_json
+from fathom.store.folder import RunFolder
+
+if TYPE_CHECKING:
+    from fathom.models.base import Model
+    from fathom.models.server import ChatServer
+
+Asked: TypeAlias = "str | Path | Model | ChatServer"
+"""A model: its name or folder, or itself."""
+Source: TypeAlias = str | Path | QuerySet
+"""Data: their name or folder, or themselves."""
+Out: TypeAlias = str | Path | None
+"""Folder of a run."""
+
+
+class Result:
+    """A finished run.
+
+    :param folder: where it is kept.
+    :param cluster: what queries are drawn by, for the intervals: "query", "relation", "subject", "answer", or a key of
+        the data's groups; by default relations where there are ten or more of like size, else the facts within each.
+    """
+
+    def __init__(self, folder: RunFolder, cluster: str = "") -> None:
+        self.folder, self.cluster = folder, cluster
+
+    def __repr__(self) -> str:
+        return f"<Result in {str(self.folder.path)!r}: {self.folder.told()}; summary() has the numbers>"
+
+    def table(self) -> pa.Table:
+        """All predictions (schema in docs/run-folder.md) with the columns of their queries beside them."""
+        predictions, queries = self.folder.predictions(), self.folder.queries()
+        row = {query: number for number, query in enumerate(queries.column("query_id").to_pylist())}
+        beside = queries.take([row[query] for query in predictions.column("query_id").to_pylist()])
+        for name in beside.column_names[1:]:
+            predictions = predictions.append_column(name, beside.column(name))
+        return predictions
+
+    def to_pandas(self) -> Any:
+        """:meth:`table` as a data frame.
+
+        :raises MissingExtra: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("pandas", "pandas") from error
+        columns = self.table()
+        groups = columns.column("groups").to_pylist()
+        frame = columns.drop_columns(["groups"]).to_pandas()
+        for name in dict.fromkeys(key for group in groups for key, _ in group):
+            frame[name] = [dict(group).get(name) for group in groups]
+        return frame
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the tables of :meth:`summary`."""
+        return self.summary()._repr_html_()
+
+    def plots(self) -> dict[str, Any]:
+        """Charts of this run, see :func:`fathom.plots`."""
+        return charts.plots([self.folder])
+
+    def summary(self, by: Sequence[str] = ()) -> Summary:
+        """Accuracy, ranks and confidence with intervals.
+
+        :param by: e.g. "relation", "cardinality", "template".
+        """
+        return self._told.summary(by)
+
+    @property
+    def keys(self) -> list[str]:
+        """What the run can be broken down by."""
+        return self._told.keys
+
+    @cached_property
+    def _told(self) -> RunNumbers:
+        return RunNumbers(self.folder, self.cluster)
+
+    def keep_metrics(self) -> Result:
+        """Write ``metrics.json`` into the folder of the run."""
+        write_json(self.folder.path / "metrics.json", self._told.json())
+        return self
+
+
+def read_source(data: Source) -> QuerySet:
+    return data if isinstance(data, QuerySet) else read(data)
+
+
+def folders_of(runs: Sequence[str | Path | Result]) -> list[RunFolder]:
+    return all_of(*(partial(_folder, run) for run in runs))
+
+
+def _folder(run: str | Path | Result) -> RunFolder:
+    return run.folder if isinstance(run, Result) else RunFolder.open(run)

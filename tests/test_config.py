@@ -1,0 +1,120 @@
+"""``--config``: everything that a command can be told may stand in a file, and the command line wins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fathom.options import nearest
+from tests.test_cli import gpt2, save
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return save(tmp_path_factory.mktemp("models") / "causal", gpt2())
+
+
+def identity(run: Path) -> dict:
+    return json.loads((run / "manifest.json").read_text())["identity"]
+
+
+def test_model_data_and_out_in_a_file(fathom, model, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text(f"model: {model}\ndata: geography\nout: {tmp_path / 'a'}\nlimit: 3\ntemplates: [0]\n")
+    code, _, err = fathom("probe", "statement", "--config", config)
+    assert (code, err) == (0, "")
+    found = identity(tmp_path / "a")
+    assert (found["data"]["name"], found["options"]["limit"], found["options"]["templates"]) == ("geography", 3, [0])
+    code, *_ = fathom("probe", "statement", "--config", config, "--out", tmp_path / "b", "--limit", "4")
+    assert (code, identity(tmp_path / "b")["options"]["limit"]) == (0, 4)
+
+
+def test_the_command_line_wins_over_a_model_that_is_not_there(fathom, model, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text(f"model: nowhere\ndata: geography\nout: {tmp_path / 'a'}\nlimit: 3\n")
+    code, _, err = fathom("probe", "statement", "--config", config)
+    assert (code, "cannot load 'nowhere'" in err) == (2, True)
+    assert fathom("probe", "statement", "--config", config, "--model", model)[0] == 0
+
+
+def test_a_study_s_own_words_in_a_file(fathom, model, tmp_path):
+    """``model`` and ``models`` are one flag; several may be a list. The format of the tables, too."""
+    config = tmp_path / "c.yaml"
+    said = {"model": str(model), "data": "geography", "out": str(tmp_path / "a"), "format": "json", "limit": 6}
+    config.write_text(json.dumps(said | {"templates": "0"}))
+    code, out, err = fathom("study", "ablation", "--config", config)
+    assert code == 0, err
+    assert json.loads(out[out.index("{") :])
+
+
+def test_models_as_a_list(fathom, model, tmp_path):
+    other = save(tmp_path / "other", gpt2())
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"models: [{model}, {other}]\ndata: geography\nout: {tmp_path / 'a'}\nprobes: statement\nlimit: 3\n"
+    )
+    code, _, err = fathom("study", "sizes", "--config", config)
+    assert code == 0, err
+    assert len(list((tmp_path / "a").rglob("manifest.json"))) == 2
+
+
+def test_data_and_out_of_what_is_trained(fathom, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"kind: causal\ndata: geography\nout: {tmp_path / 'm'}\nepochs: 1\nhidden-size: 8\nlayers: 1\nheads: 2\n"
+    )
+    code, _, err = fathom("plant", "--config", config)
+    assert code == 0, err
+    assert (tmp_path / "m" / "planted.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("limt: 3", "there is no option --limt: did you mean limit or split?"),
+        ("xyzzy: 3", "there is no option --xyzzy: there is adapter, add_candidates, "),
+        ("config: other.yaml", "there is no option --config"),
+        ("format: json", "there is no option --format"),
+        ("data: [a, b]", "c.yaml: data: expected one value, found"),
+        ("out: {a: b}", "c.yaml: out: expected one value, found"),
+        ("- limit", "expected 'option: value' lines"),
+    ],
+)
+def test_faults(fathom, tmp_path, content, expected):
+    config = tmp_path / "c.yaml"
+    config.write_text(content)
+    where = ("--out", tmp_path / "a", *(() if "data:" in content else ("--data", "geography")))
+    code, _, err = fathom("probe", "statement", "--config", config, "--model", "m", *where)
+    assert (code, expected in err) == (2, True), err
+    assert not (tmp_path / "a").exists()
+
+
+def test_what_is_missing_is_named(fathom, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("limit: 3\n")
+    code, _, err = fathom("probe", "statement", "--config", config)
+    assert (code, "Missing option '--model'" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("limt", "did you mean limit?"),
+        ("Max-Rank", "did you mean max_rank?"),
+        ("quux", "there is device, limit, max_rank"),
+    ],
+)
+def test_the_nearest_name(typed, expected):
+    assert nearest(typed, ["max_rank", "limit", "device"]) == expected
+
+
+def test_a_mistyped_option_in_python_is_one_line():
+    import fathom
+
+    with pytest.raises(fathom.BadInput) as told:
+        fathom.probe("statement", model="m", data="geography", limt=20)
+    assert str(told.value).splitlines()[0] == "there is no option --limt: did you mean limit or split?"
+    with pytest.raises(fathom.BadInput, match=r"no probe 'statment': did you mean statement\? there is statement, "):
+        fathom.probe("statment", model="m", data="geography")
