@@ -1,0 +1,207 @@
+"""What to type where a model cannot be had, against a hub on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from fathom.errors import BadInput
+from fathom.models.checks import token_log_probs
+from fathom.models.loading import load, wrap
+from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
+
+IDS = [0, 9, 10, 11, 12, 9, 13]
+SAYS = {
+    "/gated/": (403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model gated/model is restricted"}),
+    "/nobody/": (401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"}),
+    "/revised/": (404, {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"}),
+}
+
+
+class _Hub(BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        code, headers = next((said for part, said in SAYS.items() if part in self.path), (404, {}))
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD  # noqa: N815
+
+    def log_message(self, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def said(model: str, tmp_path: Path, **environment: str) -> str:
+    """What the command line says of a model that it cannot have, in a process of its own: the hub's address is read
+    when its library is imported."""
+    command = [sys.executable, "-m", "fathom", "probe", "statement", "--model", model, "--data", "geography"]
+    done = subprocess.run(
+        [*command, "--out", tmp_path / "run"],
+        env={**os.environ, "HF_HOME": str(tmp_path / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert not (tmp_path / "run").exists()
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("gated/model", "the model is gated: accept its licence on its page on the hub, then type: hf auth login"),
+        ("nobody/model", "the hub has no model of that name that you may see (for a private one, type: hf auth login)"),
+        ("revised/model", "the hub has the model, but no such --revision of it"),
+    ],
+)
+def test_what_the_hub_answers(model: str, told: str, hub: str, tmp_path: Path) -> None:
+    assert told in said(model, tmp_path, HF_ENDPOINT=hub, HF_HUB_OFFLINE="0")
+
+
+def test_offline(tmp_path: Path) -> None:
+    line = said("some/model", tmp_path, HF_HUB_OFFLINE="1")
+    assert "HF_HUB_OFFLINE keeps the hub from being asked: unset HF_HUB_OFFLINE" in line
+    assert "hf download some/model" in line
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    assert "no such folder here" in said("/no/such/folder", tmp_path, HF_HUB_OFFLINE="1")
+
+
+def llama(folder: Path, rows: int = TINY_VOCABULARY) -> str:
+    network = build(
+        "LlamaForCausalLM", hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, vocab_size=rows,
+    )  # fmt: skip
+    network.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def lora(base: str, folder: Path, target: str, *, tokens: int = 0) -> str:
+    """An adapter with weights of its own; :param tokens: how many were added."""
+    peft = pytest.importorskip("peft")
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    network, tokenizer = AutoModelForCausalLM.from_pretrained(base), tiny_tokenizer()
+    if tokens:
+        tokenizer.add_tokens([f"new{number}" for number in range(tokens)])
+        network.resize_token_embeddings(len(tokenizer))
+        tokenizer.save_pretrained(folder)
+    torch.manual_seed(len(target))
+    adapted = peft.get_peft_model(network, peft.LoraConfig(target_modules=[target], r=2))
+    with torch.no_grad():
+        for key, value in adapted.named_parameters():
+            if "lora" in key:
+                value.copy_(torch.randn_like(value))
+    adapted.save_pretrained(folder, save_embedding_layers=bool(tokens))
+    return str(folder)
+
+
+def test_an_adapter_as_the_model(tmp_path: Path) -> None:
+    base = llama(tmp_path / "base")
+    adapter = lora(base, tmp_path / "adapter", "q_proj")
+    import torch
+
+    alone, beside = load(adapter), load(base, adapter=adapter)
+    torch.testing.assert_close(token_log_probs(alone, IDS)[1:], token_log_probs(beside, IDS)[1:], atol=1e-6, rtol=0)
+    assert alone.identity.name == adapter
+    assert alone.identity.content_hash == beside.identity.content_hash
+
+
+def test_an_adapter_of_a_model_that_is_not_here(tmp_path: Path) -> None:
+    adapter = lora(llama(tmp_path / "base"), tmp_path / "adapter", "q_proj")
+    (tmp_path / "base").rename(tmp_path / "moved")
+    with pytest.raises(BadInput, match=r"is an adapter of the model '.*base', which is not here: --model FOLDER_OF"):
+        load(adapter)
+
+
+def test_several_adapters_add_up(tmp_path: Path) -> None:
+    import torch
+
+    base = llama(tmp_path / "base")
+    adapters = [lora(base, tmp_path / target, target) for target in ("q_proj", "up_proj")]
+    model = load(base, adapter=adapters)
+    expected = load(base).network
+    for adapter in adapters:  # what each changes, by peft's own arithmetic
+        from peft import PeftModel
+
+        expected = PeftModel.from_pretrained(expected, adapter).merge_and_unload()
+    torch.testing.assert_close(token_log_probs(model, IDS)[1:], own_log_probs(expected, IDS), atol=1e-5, rtol=0)
+    one = token_log_probs(load(base, adapter=adapters[0]), IDS)[1:]
+    assert (token_log_probs(model, IDS)[1:] - one).abs().max() > 1e-2
+
+
+def test_an_adapter_with_added_tokens(tmp_path: Path) -> None:
+    adapter = lora(llama(tmp_path / "base"), tmp_path / "adapter", "q_proj", tokens=3)
+    model = load(adapter)
+    assert model.vocabulary_size == TINY_VOCABULARY + 3
+    assert model.tokenizer.convert_tokens_to_ids("new2") == TINY_VOCABULARY + 2
+
+
+def test_another_tokenizer_and_a_kind(tmp_path: Path) -> None:
+    base = llama(tmp_path / "base")
+    (tmp_path / "base" / "tokenizer.json").unlink()
+    (tmp_path / "base" / "tokenizer_config.json").unlink()
+    tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
+    with pytest.raises(BadInput, match="cannot load"):
+        load(base)
+    assert load(base, tokenizer=str(tmp_path / "tokenizer")).vocabulary_size == TINY_VOCABULARY
+    file = tmp_path / "base" / "config.json"
+    content = json.loads(file.read_text()) | {"architectures": ["OurOwn"], "model_type": "llama"}
+    file.write_text(json.dumps(content))
+    assert load(base, tokenizer=str(tmp_path / "tokenizer"), kind="causal").attention == "causal"
+
+
+@pytest.mark.parametrize("quantize", ["4bit", "8bit"])
+def test_quantised_while_loading(quantize: str, tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    base = llama(tmp_path / "base")
+    model = load(base, quantize=quantize)
+    assert type(model.network.model.layers[0].mlp.up_proj).__module__.startswith("bitsandbytes")
+    assert model.identity.dtype == f"bitsandbytes {quantize}, float32"
+    exact = token_log_probs(load(base), IDS)[1:]
+    off = (token_log_probs(model, IDS)[1:] - exact).abs().max()
+    assert 1e-4 < off < 2  # near, and not the same
+
+
+def test_precision_as_saved(tmp_path: Path) -> None:
+    import torch
+
+    network = build("GPT2LMHeadModel", n_embd=16, n_layer=1, n_head=2, n_positions=64, vocab_size=TINY_VOCABULARY)
+    network.to(torch.bfloat16).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    assert load(str(tmp_path / "model"), dtype="auto").identity.dtype == "bfloat16"
+    assert load(str(tmp_path / "model")).identity.dtype == "float32"
+
+
+def test_a_network_of_no_known_kind() -> None:
+    network = build("LlamaForCausalLM", hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+                    num_attention_heads=4, max_position_embeddings=64, vocab_size=TINY_VOCABULARY)  # fmt: skip
+    network.__class__ = type("OurOwn", (type(network),), {})
+    with pytest.raises(BadInput, match="kind='causal', 'masked' or 'seq2seq'"):
+        wrap(network, tiny_tokenizer())
+    assert wrap(network, tiny_tokenizer(), kind="causal").attention == "causal"
