@@ -27,8 +27,8 @@ OTHERS = ((None, "model.language_model"), (None, "model"), (None, "language_mode
 
 
 @dataclass
-class _Output(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[misc]
-    """Hidden states, and None for whatever else a head passes on (Mamba's ``cache_params``, RWKV's ``state``, …)."""
+class StatesAlone(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[misc]
+    """Hidden states, and None for whatever else is asked of it (Mamba's ``cache_params``, RWKV's ``state``, …)."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -48,7 +48,7 @@ def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator
 
 def returns_hidden(body: nn.Module, hidden: Tensor) -> AbstractContextManager[None]:
     """While inside, *body* computes nothing and returns *hidden*."""
-    output = _Output(last_hidden_state=hidden)
+    output = StatesAlone(last_hidden_state=hidden)
     return replaced_forward(
         body, lambda *args, **kwargs: output if kwargs.get("return_dict", True) else output.to_tuple()
     )
@@ -60,7 +60,7 @@ def find_body(network: PreTrainedModel, attention: Attention) -> tuple[nn.Module
     :returns: it, and whether it takes vectors (else it takes nothing but token ids).
     :raises BadInput: none can be found, the network does not run, or a causal one looks at later tokens.
     """
-    ids = _some_tokens(network)
+    ids = some_tokens(network)
     with torch.inference_mode():
         expected = _own_logits(network, ids)
         if attention is Attention.CAUSAL:
@@ -68,7 +68,7 @@ def find_body(network: PreTrainedModel, attention: Attention) -> tuple[nn.Module
         for takes_vectors in (True, False):
             for body in _candidates(network):
                 found = _through(network, body, ids, takes_vectors)
-                if found is not None and _same(found, expected):
+                if found is not None and same(found, expected):
                     return body, takes_vectors
     raise BadInput(
         f"a {type(network).__name__} cannot be asked: no part of it gives the states that its head takes "
@@ -87,7 +87,7 @@ def embeddings(network: PreTrainedModel) -> int:
     return weight.shape[0]
 
 
-def _some_tokens(network: PreTrainedModel) -> Tensor:
+def some_tokens(network: PreTrainedModel) -> Tensor:
     """Ids of two rows of six tokens; none for padding, at which some models (RoBERTa) do not count positions."""
     config = network.config.get_text_config()
     padding, vocabulary = getattr(config, "pad_token_id", None), embeddings(network)
@@ -121,7 +121,7 @@ def _check_causal(network: PreTrainedModel, ids: Tensor, whole: Tensor) -> None:
         )
 
 
-def _same(found: Tensor, expected: Tensor) -> bool:
+def same(found: Tensor, expected: Tensor) -> bool:
     """Equal but for rounding, which half precision has more of."""
     rounding = max(1e-4, torch.finfo(expected.dtype).eps)
     return found.shape == expected.shape and torch.allclose(

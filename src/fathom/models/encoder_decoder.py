@@ -12,11 +12,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.modeling_outputs import BaseModelOutput
 
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
-from fathom.models.body import embeddings
+from fathom.models.body import NOT_THIS_WAY, StatesAlone, embeddings, same, some_tokens
 from fathom.models.states import States
 
 WHY_NOT = "an encoder-decoder reads its statements in two parts"
@@ -45,11 +44,28 @@ class EncoderDecoder:
         if first is None:
             raise BadInput(f"'{identity.name}': its configuration lacks decoder_start_token_id")
         self.first = int(first)
+        self._check_halves()
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of its weights."""
         return self.network.dtype  # type: ignore[no-any-return]
+
+    def _check_halves(self) -> None:
+        """:raises BadInput: encoder and decoder, asked one after the other, say something else than together."""
+        name = type(self.network).__name__
+        with torch.inference_mode():
+            ids = some_tokens(self.network)
+            try:
+                started = torch.cat([ids.new_full((len(ids), 1), self.first), ids[:, :-1]], dim=1)
+                logits = self.network(input_ids=ids, decoder_input_ids=started).logits.float()
+                read = torch.ones_like(ids, dtype=torch.bool)
+                found = self.decode(self.encode(ids, read), read, ids)
+            except NOT_THIS_WAY as error:
+                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                raise BadInput(f"a {name} cannot be asked in two halves: {reason[:200]}") from error
+        if not same(found, torch.log_softmax(logits, dim=-1)):
+            raise BadInput(f"a {name} says something else when its encoder and its decoder are asked one by one")
 
     def encode(self, sources: Tensor, read: Tensor) -> Tensor:
         """States of the encoder.
@@ -71,7 +87,7 @@ class EncoderDecoder:
         """
         starts = targets.new_full((len(targets), 1), self.first)
         logits = self.network(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            encoder_outputs=StatesAlone(last_hidden_state=states),
             attention_mask=read.long(),
             decoder_input_ids=torch.cat([starts, targets[:, :-1]], dim=1),
             use_cache=False,
