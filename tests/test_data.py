@@ -284,7 +284,7 @@ def test_fact_id_of_head_queries():
 def test_fill_knows_where_things_stand(template, text, subject, answer):
     values = ("Iran" if template[1] == "X" else "iran", "Asia" if len(subject) and template[1] == "X" else "asia")
     prompt = Template(template).fill(*values)
-    assert prompt == (text, tuple(subject), tuple(answer))
+    assert prompt == (text, tuple(subject), tuple(answer), 0)
 
 
 def test_capitals():

@@ -76,6 +76,24 @@ def test_branches_from_copied_states(kind: str, tokens: int, monkeypatch: pytest
     assert sum(ran) == 11
 
 
+def test_memory_for_one_branch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("MambaForCausalLM")
+    assert model.refuses_states() is None
+    expected = [own_log_probs(model.network, ids) for ids in STATEMENTS]
+    advance = LocalModel.advance
+
+    def limited(self: LocalModel, past: States | None, vectors: torch.Tensor) -> tuple[torch.Tensor, States]:
+        if len(vectors) > 1:
+            raise torch.OutOfMemoryError
+        return advance(self, past, vectors)
+
+    monkeypatch.setattr(LocalModel, "advance", limited)
+    budget = Budget(64, model.device)  # 4 rows at a time, then 2, then 1
+    for own, exact in zip(causal_log_probs(model, STATEMENTS, budget), expected, strict=True):
+        np.testing.assert_allclose(own[1:], exact.numpy(), atol=1e-5)
+    assert (budget.halvings, budget.tokens) == (2, 16)
+
+
 def test_several_first_tokens() -> None:
     """Without a token that begins every text, each first token starts a state of its own."""
     model = model_of("MambaForCausalLM")

@@ -19,7 +19,7 @@ from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.trie import Ints, Lookup, Trie
 
-ROWS_SHARE = 8
+ROWS_SHARE = 16
 """A pass runs one row in so many tokens of the budget: each carries a state along."""
 STATE_BYTES = 256 * 2**20
 """Memory for the states of one pass."""
