@@ -332,6 +332,19 @@ def test_few_items_tell_nothing():
     assert concluded(reasoning, 0, items=12) == UNTOLD
 
 
+@pytest.mark.parametrize(("right", "because"), [
+    (True, "of 20 items every P1 is memorised: there are no halves to compare"),
+    (False, "of 20 items no P1 is memorised: there are no halves to compare"),
+])  # fmt: skip
+def test_one_half_alone_is_named(right, because):
+    def of_one_half(asked: Asked) -> str:
+        others = [option for option in asked.options if option != asked.gold]
+        return asked.gold if right else others[0]
+
+    _, [conclusion] = controlled(simulated(of_one_half, 0, items=20), [])
+    assert (conclusion.conclusion, conclusion.because) == (UNTOLD, because)
+
+
 def test_luck_is_no_memory():
     """A model that combines premises but guesses what it should remember: its halves are by chance."""
 

@@ -302,6 +302,18 @@ def test_what_is_beyond_twins_by_hand():
     assert beyond.low < 0 < beyond.high
 
 
+def test_an_interval_stays_within_what_a_gain_can_be():
+    """Two items tell next to nothing: by themselves the ends would be 1.3 from zero, where a gain is less than 1. Of
+    halves it is a difference of gains, and less than 2."""
+    two = Gains(np.zeros(2), ["a", "a"])
+    found = contrast_of(("m", "w", "r", "c", "p"), two, [], "made").gain
+    assert (found.low, found.high) == (-1.0, 1.0)
+    beyond = contrast_of(("m", "w", "r", "c", "p"), two, [two], "made").beyond
+    assert -2 <= beyond.low < 0 < beyond.high <= 2
+    of_halves = two._replace(better=0.0, worse=0.0)
+    assert contrast_of(("m", "w", "r", "c", "p"), of_halves, [], "made").gain.high == pytest.approx(1.315, abs=1e-3)
+
+
 @pytest.mark.parametrize(("gain", "beyond", "by_lot", "expected"), [
     (0.3, 0.2, 0.01, "it does"),
     (0.3, None, 0.01, "it does"),
