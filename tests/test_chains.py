@@ -107,6 +107,8 @@ def test_texts_by_hand(tower):
     )
     query = found["plain", WHOLE]
     assert (query.gold, set(query.known)) == (("realm0",), {"thing40", "kind0", "sort0"})
+    two = texts_of(tower, "rdfs9", 2, item.id)
+    assert two["plain", MISSING].sentences[0].text == f"Kind0 is a sort0 . <x> is a thing40 . {asked}"
     one = texts_of(tower, "rdfs9", 1, item.id)
     assert MISSING not in {given for _, given in one}
     assert one["plain", WHOLE].sentences[0].text == f"Thing40 is a kind0 . <x> is a thing40 . {asked}"
@@ -130,6 +132,17 @@ def test_shuffled_texts_keep_one_order_and_have_facts_of_others(tower):
     for other in others:
         below = other.split()[0].lower()
         assert not {below, *upwards(below)} & {"thing40", *upwards("thing40")}
+
+
+def test_another_beginning_has_nothing_in_common_with_an_item(tower):
+    """Neither the classes themselves nor what stands above either, of any item."""
+    data = read(tower)
+    queries = argument_queries(data, read_patterns(tower), ["rdfs9"], 1, ("plain",), 1, 0).queries
+    others = [query for query in queries if query.groups["given"] == ANOTHER]
+    assert len(others) > 90
+    for query in others:
+        other = re.search(r"<x> is a (\w+) \.", query.sentences[0].text)[1]
+        assert not {other, *upwards(other)} & {query.subject, *upwards(query.subject)}
 
 
 def test_chains_begin_with_domains_and_ranges(tower):
@@ -255,6 +268,14 @@ def test_controls_that_cannot_be_made_are_counted(tower, tmp_path):
     assert lacking(tmp_path / "line") == [
         "rdfs9: 3 of 3 items lack the control 'another begins': every other item says something of what they are "
         "about; 'follows what is said' is not fully controlled"
+    ]
+    # "low" is below both others, which have nothing in common: it alone lacks the control.
+    above = {"low": ("left", "right"), "left": ("wide",), "right": ("round",), "wide": (), "round": ()}
+    fork = [OntologyClass(f"http://x/{name}", name, uppers, ()) for name, uppers in above.items()]
+    (tmp_path / "fork" / "ontology").mkdir(parents=True)
+    write_ontoprobe(tmp_path / "fork", fork, [], [], {"subClassOf": task_lines(fork, [])["subClassOf"]})
+    assert lacking(tmp_path / "fork") == [
+        "rdfs9: 1 of 3 items lack the control 'another begins': every other item says something of what they are about"
     ]
 
 
