@@ -184,6 +184,9 @@ def test_what_equal_memory_would_put_into_either_half_is_left_out():
     assert found.group == ["better"] * 7 + ["worse"] * 7
     assert (found.better, found.worse) == (3.0, 16.0)
     assert len(by_half(gains, dict.fromkeys(remembered, 0.5)).values) == 0
+    # Without the nine in the middle the worse half has three: the border is moved to behind the first eight.
+    uneven = {f"i{number}": 1.0 if number < 8 else 0.5 if number < 17 else 0.1 for number in range(20)}
+    assert by_half(gains, uneven).group == ["better"] * 8 + ["worse"] * 12
     few = {item: value for item, value in remembered.items() if item in {"i0", "i1", "i2", "i3", "i17", "i18", "i19"}}
     assert len(by_half(gains, few).values) == 0 < len(few) < 2 * FEWEST
 
