@@ -30,6 +30,7 @@ from fathom.studies.choice_controls import (
     REPLACED,
     UNTOLD,
     controlled,
+    items_of,
 )
 from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
 from tests.choosers import (
@@ -343,6 +344,12 @@ def test_one_half_alone_is_named(right, because):
 
     _, [conclusion] = controlled(simulated(of_one_half, 0, items=20), [])
     assert (conclusion.conclusion, conclusion.because) == (UNTOLD, because)
+
+
+@pytest.mark.parametrize(("memory", "memorised"), [(0.25, False), (0.5, False), (0.75, True)])
+def test_memorised_is_what_is_right_in_more_than_half_of_the_orders(memory, memorised):
+    first = items_of(simulated(reasoning, 0, items=2))[0]
+    assert first._replace(memory=memory).memorised == memorised
 
 
 def test_luck_is_no_memory():

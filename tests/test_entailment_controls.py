@@ -226,10 +226,20 @@ def test_untrained_twins_are_beside_each_model(things, small, tmp_path):
     text = render(entailment.tables(found)[:1], "text")
     assert "beyond untrained" in text
     assert "not shown" in text or "no contrast" in text
+    titles = ("all rules (figure 3)", "rdfs9, every setting")
+    nine = [table for table in entailment.tables(found) if table.title in titles]
+    assert len(nine) == 2
+    for table in nine:
+        [said] = [note for note in table.notes if note.startswith("as published: no control")]
+        assert said.endswith("what may be concluded stands in the first table")
 
 
 def test_one_pair_has_no_controls(things, small, tmp_path, monkeypatch):
     found = asked(things, small, tmp_path, reasons, monkeypatch, pairs=1)
+    notes = [note for note in entailment.tables(found)[0].notes if note.startswith("as published: no control")]
+    assert [note.rpartition(": ")[2] for note in notes] == [
+        "nothing may be concluded, as nothing that was asked has controls"
+    ]
     assert found.contrasts == []
     assert any("--pairs 2" in note for note in found.notes)
 
