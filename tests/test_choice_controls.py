@@ -35,6 +35,7 @@ from fathom.studies.choice_controls import (
 from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
 from tests.choosers import (
     NOT_REASONING,
+    NOTHING,
     Asked,
     Chooser,
     Script,
@@ -344,6 +345,17 @@ def test_one_half_alone_is_named(right, because):
 
     _, [conclusion] = controlled(simulated(of_one_half, 0, items=20), [])
     assert (conclusion.conclusion, conclusion.because) == (UNTOLD, because)
+
+
+@pytest.mark.parametrize(("lacking", "expected"), [(20, REASONING), (21, UNTOLD)])
+def test_a_fifth_of_the_items_may_lack_an_answer(lacking, expected):
+    asked = simulated(reasoning, 0)
+    for number in range(lacking):
+        id_ = f"rdfs9 {NOTHING}/{number}"
+        asked.questions[id_] = asked.questions[id_]._replace(credit=np.nan)
+    [conclusion] = controlled(asked, likings(asked))[1]
+    assert conclusion.conclusion == expected
+    assert (conclusion.because == "21 of 100 items lack an answer") == (lacking > 20)
 
 
 @pytest.mark.parametrize(("memory", "memorised"), [(0.25, False), (0.5, False), (0.75, True)])

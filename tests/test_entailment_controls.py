@@ -199,6 +199,8 @@ def test_permutations_are_those_of_a_t_test():
         gap = values[best].mean() - values[~best].mean()
         error = np.sqrt(values[best].var(ddof=1) / 30 + values[~best].var(ddof=1) / 30)
         assert permuted(values, best) == pytest.approx(2 * t.sf(abs(gap) / error, 58), abs=0.03)
+    # No draw of 2,000 parts them as well as the observed, which is itself a draw.
+    assert permuted(best.astype(float), best) == 1 / 2001
 
 
 def test_texts_of_controls(things, small, tmp_path, monkeypatch):
