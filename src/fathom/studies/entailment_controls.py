@@ -214,8 +214,8 @@ def _number(values: Floats, group: list[str], made: str) -> Number:
 
 def _within(number: Number, limit: float) -> Number:
     """The interval of what cannot be farther from zero."""
-    ends = (end if end is None else float(np.clip(end, -limit, limit)) for end in (number.low, number.high))
-    return number._replace(**dict(zip(("low", "high"), ends, strict=True)))
+    low, high = (None if end is None else min(max(end, -limit), limit) for end in (number.low, number.high))
+    return number._replace(low=low, high=high)
 
 
 def verdict(own: Sequence[Contrast], needed: Collection[str] = ()) -> str:
