@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import zlib
 from pathlib import Path
@@ -24,6 +25,7 @@ from fathom.prompts.arguments import (
     MISSING,
     OF_OTHERS,
     WHOLE,
+    _Others,
     argument_queries,
     arguments,
 )
@@ -135,14 +137,14 @@ def test_shuffled_texts_keep_one_order_and_have_facts_of_others(tower):
 
 
 def test_another_beginning_has_nothing_in_common_with_an_item(tower):
-    """Neither the classes themselves nor what stands above either, of any item."""
-    data = read(tower)
-    queries = argument_queries(data, read_patterns(tower), ["rdfs9"], 1, ("plain",), 1, 0).queries
-    others = [query for query in queries if query.groups["given"] == ANOTHER]
-    assert len(others) > 90
-    for query in others:
-        other = re.search(r"<x> is a (\w+) \.", query.sentences[0].text)[1]
-        assert not {other, *upwards(other)} & {query.subject, *upwards(query.subject)}
+    """Neither the classes themselves nor what stands above either, of any item and in any order of the others."""
+    every, _ = arguments(read(tower), read_patterns(tower), "rdfs9", 1)
+    for one in every:
+        rest = [other for other in every if other is not one]
+        random.Random(one.item.query.id).shuffle(rest)
+        another = _Others(one, rest, 0).another.item.query.subject
+        own = one.item.query.subject
+        assert not {another, *upwards(another)} & {own, *upwards(own)}
 
 
 def test_chains_begin_with_domains_and_ranges(tower):
