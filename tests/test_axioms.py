@@ -95,6 +95,27 @@ def test_patterns_that_begin_with_an_owner(family):
     assert one.fact.plain == "If one thing is a child of another , the other's mother is the one ."
     assert other.fact.plain == "If one thing's mother is another , the other is a child of the one ."
     assert axiom_items(read(family), {"domain": {"child": "Of [Y] is [X] ."}}, "symmetric", ["child"]) == []
+    half = {"domain": {"mother": "[X]'s mother is [Y] .", "child": "Of [Y] is [X] ."}}
+    assert axiom_items(read(family), half, "inverse", [("child", "mother")]) == [], "either way one has no words"
+
+
+def test_disjoint_pairs_are_asked_both_ways_but_of_what_follows(family):
+    """Whatever is a kind0 is a thing, whatever else is said: that it is none cannot be asked."""
+    pairs = [("kind0", "kind10"), ("kind0", "thing"), ("kind0", "unknown")]
+    found = axiom_items(read(family), {}, "disjoint", pairs)
+    assert [(item.name, item.gold) for item in found] == [("kind0", "kind10"), ("kind10", "kind0"), ("thing", "kind0")]
+
+
+def test_another_beginning_says_nothing_of_what_is_above(family):
+    """Whatever is a kind0 or a kind10 is a thing: what is said of things says something of them, and the other way
+    round. Of kind20 and kind30 neither says anything."""
+    data = read(family)
+    given = {}
+    for more in ((), (("kind20", "kind30"),)):
+        found = axiom_items(data, {}, "disjoint", [("kind0", "kind10"), ("thing", "kind40"), *more])
+        queries = axiom_queries(data, {}, {"disjoint": found}, ("plain",), 1, 0).queries
+        given[len(found)] = {query.subject for query in queries if query.groups["given"] == ANOTHER}
+    assert given == {3: set(), 5: {"kind0", "kind10", "kind20", "kind30"}}
 
 
 # ---------------------------------------------------------------------------------------------------- who sees it
@@ -146,6 +167,7 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
         told.setdefault((contrast.rule, contrast.wording), []).append(contrast)
     verdicts = {key: verdict(own) for key, own in told.items()}
     assert len(verdicts) == len(KINDS) * 3
+    assert {line.items for line in found.lines} == {25}
     assert {contrast.control for contrast in found.contrasts} == set(BROKEN)
     if who is reasons:
         assert set(verdicts.values()) == {"it does"}

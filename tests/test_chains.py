@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import zlib
 from pathlib import Path
@@ -24,6 +25,7 @@ from fathom.prompts.arguments import (
     MISSING,
     OF_OTHERS,
     WHOLE,
+    _Others,
     argument_queries,
     arguments,
 )
@@ -107,6 +109,8 @@ def test_texts_by_hand(tower):
     )
     query = found["plain", WHOLE]
     assert (query.gold, set(query.known)) == (("realm0",), {"thing40", "kind0", "sort0"})
+    two = texts_of(tower, "rdfs9", 2, item.id)
+    assert two["plain", MISSING].sentences[0].text == f"Kind0 is a sort0 . <x> is a thing40 . {asked}"
     one = texts_of(tower, "rdfs9", 1, item.id)
     assert MISSING not in {given for _, given in one}
     assert one["plain", WHOLE].sentences[0].text == f"Thing40 is a kind0 . <x> is a thing40 . {asked}"
@@ -130,6 +134,17 @@ def test_shuffled_texts_keep_one_order_and_have_facts_of_others(tower):
     for other in others:
         below = other.split()[0].lower()
         assert not {below, *upwards(below)} & {"thing40", *upwards("thing40")}
+
+
+def test_another_beginning_has_nothing_in_common_with_an_item(tower):
+    """Neither the classes themselves nor what stands above either, of any item and in any order of the others."""
+    every, _ = arguments(read(tower), read_patterns(tower), "rdfs9", 1)
+    for one in every:
+        rest = [other for other in every if other is not one]
+        random.Random(one.item.query.id).shuffle(rest)
+        another = _Others(one, rest, 0).another.item.query.subject
+        own = one.item.query.subject
+        assert not {another, *upwards(another)} & {own, *upwards(own)}
 
 
 def test_chains_begin_with_domains_and_ranges(tower):
@@ -255,6 +270,14 @@ def test_controls_that_cannot_be_made_are_counted(tower, tmp_path):
     assert lacking(tmp_path / "line") == [
         "rdfs9: 3 of 3 items lack the control 'another begins': every other item says something of what they are "
         "about; 'follows what is said' is not fully controlled"
+    ]
+    # "low" is below both others, which have nothing in common: it alone lacks the control.
+    above = {"low": ("left", "right"), "left": ("wide",), "right": ("round",), "wide": (), "round": ()}
+    fork = [OntologyClass(f"http://x/{name}", name, uppers, ()) for name, uppers in above.items()]
+    (tmp_path / "fork" / "ontology").mkdir(parents=True)
+    write_ontoprobe(tmp_path / "fork", fork, [], [], {"subClassOf": task_lines(fork, [])["subClassOf"]})
+    assert lacking(tmp_path / "fork") == [
+        "rdfs9: 1 of 3 items lack the control 'another begins': every other item says something of what they are about"
     ]
 
 

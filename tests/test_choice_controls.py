@@ -30,10 +30,12 @@ from fathom.studies.choice_controls import (
     REPLACED,
     UNTOLD,
     controlled,
+    items_of,
 )
 from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
 from tests.choosers import (
     NOT_REASONING,
+    NOTHING,
     Asked,
     Chooser,
     Script,
@@ -330,6 +332,36 @@ def test_a_hundred_items_tell_who_reasons(controls):
 
 def test_few_items_tell_nothing():
     assert concluded(reasoning, 0, items=12) == UNTOLD
+
+
+@pytest.mark.parametrize(("right", "because"), [
+    (True, "of 20 items every P1 is memorised: there are no halves to compare"),
+    (False, "of 20 items no P1 is memorised: there are no halves to compare"),
+])  # fmt: skip
+def test_one_half_alone_is_named(right, because):
+    def of_one_half(asked: Asked) -> str:
+        others = [option for option in asked.options if option != asked.gold]
+        return asked.gold if right else others[0]
+
+    _, [conclusion] = controlled(simulated(of_one_half, 0, items=20), [])
+    assert (conclusion.conclusion, conclusion.because) == (UNTOLD, because)
+
+
+@pytest.mark.parametrize(("lacking", "expected"), [(20, REASONING), (21, UNTOLD)])
+def test_a_fifth_of_the_items_may_lack_an_answer(lacking, expected):
+    asked = simulated(reasoning, 0)
+    for number in range(lacking):
+        id_ = f"rdfs9 {NOTHING}/{number}"
+        asked.questions[id_] = asked.questions[id_]._replace(credit=np.nan)
+    [conclusion] = controlled(asked, likings(asked))[1]
+    assert conclusion.conclusion == expected
+    assert (conclusion.because == "21 of 100 items lack an answer") == (lacking > 20)
+
+
+@pytest.mark.parametrize(("memory", "memorised"), [(0.25, False), (0.5, False), (0.75, True)])
+def test_memorised_is_what_is_right_in_more_than_half_of_the_orders(memory, memorised):
+    first = items_of(simulated(reasoning, 0, items=2))[0]
+    assert first._replace(memory=memory).memorised == memorised
 
 
 def test_luck_is_no_memory():

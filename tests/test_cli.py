@@ -323,3 +323,11 @@ def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
     assert process.returncode == 143
     assert said.strip().splitlines()[-1].startswith("error: stopped; ")
     assert not list(tmp_path.iterdir())
+
+
+def test_python_m_fathom_is_the_command():
+    asked = [sys.executable, "-m", "fathom", "probe", "nothing"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "nothing" in found.stderr
+    assert "Traceback" not in found.stderr

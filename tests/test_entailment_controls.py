@@ -184,6 +184,9 @@ def test_what_equal_memory_would_put_into_either_half_is_left_out():
     assert found.group == ["better"] * 7 + ["worse"] * 7
     assert (found.better, found.worse) == (3.0, 16.0)
     assert len(by_half(gains, dict.fromkeys(remembered, 0.5)).values) == 0
+    # Without the nine in the middle the worse half has three: the border is moved to behind the first eight.
+    uneven = {f"i{number}": 1.0 if number < 8 else 0.5 if number < 17 else 0.1 for number in range(20)}
+    assert by_half(gains, uneven).group == ["better"] * 8 + ["worse"] * 12
     few = {item: value for item, value in remembered.items() if item in {"i0", "i1", "i2", "i3", "i17", "i18", "i19"}}
     assert len(by_half(gains, few).values) == 0 < len(few) < 2 * FEWEST
 
@@ -196,6 +199,8 @@ def test_permutations_are_those_of_a_t_test():
         gap = values[best].mean() - values[~best].mean()
         error = np.sqrt(values[best].var(ddof=1) / 30 + values[~best].var(ddof=1) / 30)
         assert permuted(values, best) == pytest.approx(2 * t.sf(abs(gap) / error, 58), abs=0.03)
+    # No draw of 2,000 parts them as well as the observed, which is itself a draw.
+    assert permuted(best.astype(float), best) == 1 / 2001
 
 
 def test_texts_of_controls(things, small, tmp_path, monkeypatch):
@@ -223,10 +228,20 @@ def test_untrained_twins_are_beside_each_model(things, small, tmp_path):
     text = render(entailment.tables(found)[:1], "text")
     assert "beyond untrained" in text
     assert "not shown" in text or "no contrast" in text
+    titles = ("all rules (figure 3)", "rdfs9, every setting")
+    nine = [table for table in entailment.tables(found) if table.title in titles]
+    assert len(nine) == 2
+    for table in nine:
+        [said] = [note for note in table.notes if note.startswith("as published: no control")]
+        assert said.endswith("what may be concluded stands in the first table")
 
 
 def test_one_pair_has_no_controls(things, small, tmp_path, monkeypatch):
     found = asked(things, small, tmp_path, reasons, monkeypatch, pairs=1)
+    notes = [note for note in entailment.tables(found)[0].notes if note.startswith("as published: no control")]
+    assert [note.rpartition(": ")[2] for note in notes] == [
+        "nothing may be concluded, as nothing that was asked has controls"
+    ]
     assert found.contrasts == []
     assert any("--pairs 2" in note for note in found.notes)
 
@@ -300,6 +315,18 @@ def test_what_is_beyond_twins_by_hand():
     assert beyond is not None
     assert beyond.value == pytest.approx(0)
     assert beyond.low < 0 < beyond.high
+
+
+def test_an_interval_stays_within_what_a_gain_can_be():
+    """Two items tell next to nothing: by themselves the ends would be 1.3 from zero, where a gain is less than 1. Of
+    halves it is a difference of gains, and less than 2."""
+    two = Gains(np.zeros(2), ["a", "a"])
+    found = contrast_of(("m", "w", "r", "c", "p"), two, [], "made").gain
+    assert (found.low, found.high) == (-1.0, 1.0)
+    beyond = contrast_of(("m", "w", "r", "c", "p"), two, [two], "made").beyond
+    assert -2 <= beyond.low < 0 < beyond.high <= 2
+    of_halves = two._replace(better=0.0, worse=0.0)
+    assert contrast_of(("m", "w", "r", "c", "p"), of_halves, [], "made").gain.high == pytest.approx(1.315, abs=1e-3)
 
 
 @pytest.mark.parametrize(("gain", "beyond", "by_lot", "expected"), [

@@ -988,6 +988,28 @@ def test_a_property_that_is_its_own_inverse_has_both_sides(tmp_path):
     assert golds(tmp_path, "domain") == golds(tmp_path, "range") == {"meets": {"human", "robot"}}
 
 
+@pytest.mark.parametrize(("text", "named"), [
+    (":p o:inverseOf :p .", "1 {}: http://e.org/p"),
+    (":p o:inverseOf :q . :q o:equivalentProperty :p .", "1 {}: http://e.org/p"),
+    (":p o:inverseOf :q . :q o:inverseOf :z . :z o:inverseOf :p .", "1 {}: http://e.org/p"),
+    (":p o:inverseOf :p ; a o:SymmetricProperty .", None),
+    (":q a o:SymmetricProperty ; o:inverseOf :p .", None),
+    (":p o:inverseOf :q .", None),
+])  # fmt: skip
+def test_a_property_that_is_its_own_inverse_is_named(tmp_path, text, named):
+    """Where nothing says that it is symmetric: stated of itself, of an equal, and three times round."""
+    every = " ".join(f":{name} a o:ObjectProperty ; r:label '{name} it' ." for name in "pqz")
+    built = made(tmp_path, f"{CLASSES} {every} {text} :p r:domain :Human .")
+    what = "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that"
+    if named is None:
+        assert not [note for note in built.notes if what in note]
+    else:
+        begins, ends = named.split("{}")
+        [note] = [note for note in built.notes if what in note]
+        assert note.startswith(f"{begins}{what}")
+        assert note.endswith(ends)
+
+
 def test_an_ontology_that_imports_itself_is_said(tmp_path):
     text = "<http://e.org/self> a o:Ontology ; o:imports <http://e.org/self> ."
     noted(

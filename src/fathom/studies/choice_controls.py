@@ -254,6 +254,15 @@ def _adjusted(parts: Sequence[_Part]) -> dict[str, float]:
     return greatest | {rule: 1.0 if p is None else p for rule, p in zip(rules, adjusted, strict=True)}
 
 
+def _no_halves(items: Sequence[Item]) -> str:
+    """Why P1 in words cannot be compared between what is memorised and what is not."""
+    told = [item for item in items if not np.isnan([item.said, item.unsaid, item.memory]).any()]
+    if not told:
+        return "no item whose P1 was asked for has an answer both with and without P1 in words"
+    which = "every" if told[0].memorised else "no"
+    return f"of {len(told)} items {which} P1 is memorised: there are no halves to compare"
+
+
 def _concluded(asked: ModelAsked, part: _Part, p_value: float) -> Conclusion:
     def said(conclusion: str, *because: str) -> Conclusion:
         return Conclusion(asked.model, asked.scoring, part.rule, conclusion, "; ".join(because))
@@ -261,7 +270,7 @@ def _concluded(asked: ModelAsked, part: _Part, p_value: float) -> Conclusion:
     by_name = {one.name: one for one in part.contrasts}
     replaced = by_name.get(REPLACED)
     if replaced is None:
-        return said(UNTOLD, "no item of either half was asked both with and without P1 in words")
+        return said(UNTOLD, _no_halves(part.items))
     small = next((one for one in part.contrasts if min(one.items, one.other_items) < FEWEST), None)
     if small is not None:
         sizes = f"{small.items} and {small.other_items} items of '{small.name}'"

@@ -36,6 +36,11 @@ _HALVES = {f"{half} half": (f"{half} half low", f"{half} half high") for half in
 _GIVEN = (
     "P1, P2: explicit: said; implicit: not said, but among the half that is remembered better; absent: the other half"
 )
+_AS_PUBLISHED = (
+    "as published: no control; a liking for some answers decides what is implicit, and gives such differences, too: "
+)
+_CONCLUDED = "what may be concluded stands in the first table"
+_NOT_CONCLUDED = "nothing may be concluded, as nothing that was asked has controls"
 ONE_PAIR = "one pair of pseudowords: nothing can be said of others, so that there are no controls; ask with --pairs 2"
 _PAIRS = LEGEND.replace("right answer, low", "right answer, over items and pairs of pseudowords, low")
 
@@ -324,7 +329,7 @@ def tables(found: Entailment) -> list[Table]:
         *([table(found.contrasts)] if found.contrasts else []),
         _means(found),
         *([_wordings(found)] if len(found.by_wording) > 1 else []),
-        *(_rule([line for line in found.lines if line.setting.rule == rule], rule) for rule in rules),
+        *(_rule(found, rule) for rule in rules),
         Table.of_numbers(
             ("model", "wording", "rule", "said", "difference", "items"),
             found.effects,
@@ -352,7 +357,7 @@ def _means(found: Entailment) -> Table:
         "all rules (figure 3)",
         _ENDS,
         FORMATS,
-        (_GIVEN, "every rule has the same weight", *_lacking(found), *found.notes),
+        (_GIVEN, _as_published(found), "every rule has the same weight", *_lacking(found), *found.notes),
         _ENDS[_MRR_ALL],
     )
 
@@ -379,17 +384,22 @@ def _wordings(found: Entailment) -> Table:
     )
 
 
-def _rule(lines: Sequence[EntailmentLine], rule: str) -> Table:
+def _as_published(found: Entailment) -> str:
+    return _AS_PUBLISHED + (_CONCLUDED if found.contrasts else _NOT_CONCLUDED)
+
+
+def _rule(found: Entailment, rule: str) -> Table:
     return Table.of_numbers(
         ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored"),
         [
             (*one.setting[:2], *one.setting[3:], *measured(one.numbers), len(set(one.items)), one.unscored)
-            for one in lines
+            for one in found.lines
+            if one.setting.rule == rule
         ],
         f"{rule}, every setting",
         BOUNDS,
         FORMATS,
-        (_GIVEN, _PAIRS),
+        (_GIVEN, _as_published(found), _PAIRS),
         OUT_OF_SIGHT,
     )
 

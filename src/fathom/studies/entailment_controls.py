@@ -113,6 +113,8 @@ def contrast_of(about: tuple[str, str, str, str, str], own: Gains, theirs: Seque
     if theirs:
         beyond = _number(*_less(own, told), f"{made}|beyond:{len(told)} untrained") if told else untold(_ALIKE, made)
     number = _number(own.values, own.group, made)
+    if own.better is None:  # means of 1 / rank, and not differences of such
+        number, beyond = _within(number, 1.0), None if beyond is None else _within(beyond, 2.0)
     return Contrast(*about, len(own.values), own.better, own.worse, number, own.permuted, beyond)
 
 
@@ -208,6 +210,12 @@ def _number(values: Floats, group: list[str], made: str) -> Number:
     if not len(values):
         return untold(_ALIKE, made)
     return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0))
+
+
+def _within(number: Number, limit: float) -> Number:
+    """The interval of what cannot be farther from zero."""
+    low, high = (None if end is None else min(max(end, -limit), limit) for end in (number.low, number.high))
+    return number._replace(low=low, high=high)
 
 
 def verdict(own: Sequence[Contrast], needed: Collection[str] = ()) -> str:

@@ -36,7 +36,8 @@ def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[So
     """
     stated = _equivalent(declared, in_use, sources, notes)
     every = {iri: iri for iri in declared} | stated  # what is said passes through those that are deprecated
-    rows = [(row["property"], row["other"]) for row in rows_of(sources, "inverses")]
+    said = list(rows_of(sources, "inverses"))
+    rows = [(row["property"], row["other"]) for row in said]
     notes.add_all(
         outside((iri for pair in rows for iri in pair), declared),
         "names in owl:inverseOf are left out, as nothing says that they are an owl:ObjectProperty or rdf:Property",
@@ -46,6 +47,12 @@ def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[So
     _note_one(home, stated, notes)
     whole = every | home
     inverses = {whole[iri]: {whole[other] for other in others} for iri, others in turned.items()}
+    symmetric = {whole.get(row["property"]) for row in said if row["stated"] == "symmetric"}
+    notes.add_all(
+        sorted(iri for iri, others in inverses.items() if iri in others and iri not in symmetric),
+        "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
+        "they are an owl:SymmetricProperty",
+    )
     return Aligned(whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart)))
 
 
