@@ -377,6 +377,14 @@ def test_either_half_may_be_too_small(memorised, expected):
     assert _concluded(ModelAsked("m", "s", {}, []), told, 0.001).conclusion == expected
 
 
+@pytest.mark.parametrize(("memorised", "luck"), [(30, True), (40, False)])
+def test_memory_hardly_above_guessing_is_luck(memorised, luck):
+    """Of 100 with a quarter guessed 30 may be luck, though they are more: the interval begins below. 40 are not."""
+    made = [_item_of(number, number < memorised, 1.0, 0.0) for number in range(100)]
+    refused = _part(ModelAsked("m", "s", {}, []), "rdfs9", made, []).refused
+    assert [line.startswith("the halves are luck") for line in refused] == [True] * luck
+
+
 def _item_of(number, memorised, said, bare):
     """One that is answered as a reasoner does: from memory, or from what is said."""
     asked = next(iter(simulated(reasoning, 0, items=2).questions.values()))
