@@ -23,12 +23,19 @@ from fathom.studies.choice_bias import letters, likings
 from fathom.studies.choice_controls import (
     ALL,
     APPLIED,
+    MEANING,
     NOT_COPIED,
     NOT_SHOWN,
     PARTLY,
     REASONING,
     REPLACED,
     UNTOLD,
+    Contrast,
+    Item,
+    _adjusted,
+    _concluded,
+    _Part,
+    _part,
     controlled,
     items_of,
 )
@@ -345,6 +352,44 @@ def test_one_half_alone_is_named(right, because):
 
     _, [conclusion] = controlled(simulated(of_one_half, 0, items=20), [])
     assert (conclusion.conclusion, conclusion.because) == (UNTOLD, because)
+
+
+def part_of(rule, *p_values):
+    """A rule whose contrasts have these p values; a negative one is of a contrast below zero."""
+    number = difference([1.0, 0.0, 1.0], [0.0, 0.0, 0.0], Sample("item"), "r")
+    numbers = [number._replace(value=0.4 if p > 0 else -0.4, p_value=abs(p)) for p in p_values]
+    found = [Contrast("m", "s", rule, name, 20, 20, 0.5, 0.1, one) for name, one in zip(MEANING, numbers, strict=False)]
+    return _Part(rule, [], found, [])
+
+
+def test_every_contrast_must_be_above_zero():
+    """Of a rule the greatest p counts, 1 of what is below zero; of two rules Holm doubles the lesser."""
+    first, second = part_of("rdfs2", 0.001, 0.02, 0.01), part_of("rdfs9", 0.001, -0.001, 0.001)
+    assert [one.p_value for one in second.contrasts] == [0.001, 1.0, 0.001]
+    assert _adjusted([first, second]) == pytest.approx({"rdfs2": 0.04, "rdfs9": 1.0})
+
+
+@pytest.mark.parametrize(("memorised", "expected"), [(91, UNTOLD), (90, REASONING), (10, REASONING), (9, UNTOLD)])
+def test_either_half_may_be_too_small(memorised, expected):
+    items = {form: 1.0 if form == "said" else 0.0 for form in ("said", "bare")}
+    made = [_item_of(number, memorised=number < memorised, **items) for number in range(100)]
+    told = _part(ModelAsked("m", "s", {}, []), "rdfs9", made, [])._replace(refused=[])
+    assert _concluded(ModelAsked("m", "s", {}, []), told, 0.001).conclusion == expected
+
+
+@pytest.mark.parametrize(("memorised", "luck"), [(30, True), (40, False)])
+def test_memory_hardly_above_guessing_is_luck(memorised, luck):
+    """Of 100 with a quarter guessed 30 may be luck, though they are more: the interval begins below. 40 are not."""
+    made = [_item_of(number, number < memorised, 1.0, 0.0) for number in range(100)]
+    refused = _part(ModelAsked("m", "s", {}, []), "rdfs9", made, []).refused
+    assert [line.startswith("the halves are luck") for line in refused] == [True] * luck
+
+
+def _item_of(number, memorised, said, bare):
+    """One that is answered as a reasoner does: from memory, or from what is said."""
+    asked = next(iter(simulated(reasoning, 0, items=2).questions.values()))
+    named = f"subClassOf/{number}"
+    return Item("rdfs9", named, float(memorised), 0.25, float(memorised), said, bare, 0.0, False, asked)
 
 
 @pytest.mark.parametrize(("lacking", "expected"), [(20, REASONING), (21, UNTOLD)])
