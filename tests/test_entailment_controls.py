@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from fathom.data.queries import Query
 from fathom.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
 from fathom.probes.slot import SlotProbe
-from fathom.prompts.entailment import GIVEN
+from fathom.prompts.entailment import GIVEN, RuleItem, _another
 from fathom.results.tables import render
 from fathom.studies import entailment
 from fathom.studies.entailment_controls import (
@@ -372,3 +373,24 @@ def _asked_by(name, found, given):
     [run] = [run for run in found.runs if run.path.name == name]
     groups = [dict(query["groups"]) for query in run.queries().to_pylist()]
     return {own["item"] for own in groups if own["given"] == given}
+
+
+def test_another_items_premise_has_no_answer_in_common() -> None:
+    """What is said of another item must not entail a right answer of this one, nor be of the same subject."""
+
+    def item(number: int, subject: str, told: str, *gold: str) -> RuleItem:
+        return RuleItem(Query(str(number), "type", subject, subject, (told,), "class"), gold, "", told)
+
+    singer = item(0, "Anna", "singer", "artist", "person")
+    items = [
+        singer,
+        item(1, "Anna", "town", "place"),  # the same subject
+        item(2, "Bert", "painter", "artist", "agent"),  # artist is right of both
+        item(3, "Cleo", "human", "person"),  # so is person
+        item(4, "Dora", "river", "singer"),  # what is entailed here is what P1 of the first says
+        item(5, "Emil", "lake", "water"),
+        item(6, "Finn", "pond", "water"),
+    ]
+    assert _another(singer, items, 0) == items[5]
+    assert _another(singer, items, 5) == items[6]  # each pair of pseudowords begins one further
+    assert _another(singer, items[:5], 0) is None
