@@ -22,8 +22,9 @@ from fathom.models.base import Attention
 
 NOT_THIS_WAY = (AttributeError, TypeError, ValueError, RuntimeError, IndexError, KeyError, AssertionError)
 """What a module raises that cannot be asked like this."""
-OTHERS = ((None, "model.language_model"), (None, "model"), (None, "language_model"))
-"""Where bodies stand of which the classes themselves do not tell."""
+BASE = ("get_decoder", "", "encoder")
+WHOLE = ("get_decoder", "model.language_model", "model", "language_model")
+"""Where the body may stand below what the class calls its base, and below the whole network, the likeliest first."""
 
 
 @dataclass
@@ -132,10 +133,10 @@ def same(found: Tensor, expected: Tensor) -> bool:
 def _candidates(network: PreTrainedModel) -> Iterator[nn.Module]:
     """Sub-modules that may be the body, each once, the likeliest first."""
     seen: list[Any] = [network]
-    base = network.base_model
-    for owner, path in ((base, "get_decoder"), (base, ""), (base, "encoder"), (network, "get_decoder"), *OTHERS):
+    places = [(network.base_model, path) for path in BASE] + [(network, path) for path in WHOLE]
+    for owner, path in places:
         try:
-            module: Any = attrgetter(path)(owner or network) if path else owner
+            module: Any = attrgetter(path)(owner) if path else owner
             module = module() if path == "get_decoder" else module
         except NOT_THIS_WAY:
             continue
