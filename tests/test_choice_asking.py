@@ -97,6 +97,9 @@ def test_what_was_read_how_is_counted(serve, quiz, tmp_path):  # noqa: F811
     assert (counts["read_plain"], counts["unparsed"]) == (1, 3)
     assert noted["strict"].folder.manifest["identity"]["options"]["replies"] == "strict"
     assert "replies" not in noted["named"].folder.manifest["identity"]["options"]
+    recipes = {replies: one.summary().headlines[0].accuracy.recipe for replies, one in noted.items()}
+    assert "|replies:plain,boxed,stated,explained" in recipes["named"]
+    assert "|replies:plain|" in recipes["strict"] + "|"
 
 
 # --- orders

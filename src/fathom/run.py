@@ -169,6 +169,7 @@ def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
         "further": list(entry.further),
         "by": list(entry.by),
         "usual": entry.options().identity(),
+        **({"told": dict(told)} if (told := getattr(asked, "told", None)) else {}),
     }
 
 

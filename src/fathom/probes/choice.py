@@ -26,7 +26,7 @@ from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
-from fathom.probes.choice_replies import Reading, read_reply
+from fathom.probes.choice_replies import FORMS, Reading, read_reply
 from fathom.progress import Progress
 from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, UNPARSED, Choices
 from fathom.prompts.reasoning import Cutter
@@ -96,9 +96,17 @@ class Probe(ShardedProbe):
 
     def __init__(self, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> None:
         self.model, self.queryset = model, queryset  # type: ignore[assignment] # a server has what a run needs of it
+        self.options = options
         self.server = model if isinstance(model, ChatServer) else None
         self.asker = _asker(options, model, queryset)
         self.scorings = self.asker.scorings
+
+    @property
+    def told(self) -> dict[str, str]:
+        """For recipes: the forms in which a reply may name an option."""
+        if self.server is None:
+            return {}
+        return {"replies": ",".join(FORMS[:1] if self.options.replies == "strict" else FORMS)}
 
     def resolved(self) -> Facts:
         """The kind of the model, and a digest of the chat template."""

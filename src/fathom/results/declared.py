@@ -24,7 +24,8 @@ class Declared(NamedTuple):
     :param cuts: the k of Hits@k in the headline.
     :param further: names of metrics that only such runs show.
     :param by: names of metrics that breakdowns show besides accuracy and MRR.
-    :param said: the options that are not at their defaults, as a recipe writes them.
+    :param said: the options that are not at their defaults, and what else the probe tells of how it read what it was
+        told, as a recipe writes them.
     :param notes: on candidates that are left out or cannot be told apart.
     """
 
@@ -46,7 +47,7 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
     identity = manifest["identity"]
     earlier = _earlier().get(identity.get("probe"), {})
     usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
-    usual["usual"] = {}
+    usual |= {"usual": {}, "told": {}}
     shows = usual | manifest.get("shows", earlier)
     noted = manifest.get("circumstances", {})
     notes = noted.get("notes") or [
@@ -58,7 +59,7 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
         tuple(shows["cuts"]),
         tuple(shows["further"]),
         tuple(shows["by"]),
-        _said(identity, shows["usual"]),
+        _said(identity, shows["usual"]) | shows["told"],
         tuple(notes),
     )
 

@@ -68,6 +68,7 @@ class Shows(Object):
     further: list[str] = []
     by: list[str] = []
     usual: Options = {}
+    told: dict[str, str] = {}
 
 
 class Circumstances(Object):
