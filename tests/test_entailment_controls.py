@@ -46,8 +46,12 @@ KNOWN = {name for number, name in enumerate(ABOVE) if number % 2}
 
 @pytest.fixture(scope="module")
 def things(tmp_path_factory) -> Path:
+    return write_things(tmp_path_factory.mktemp("things"))
+
+
+def write_things(where: Path) -> Path:
     """120 classes below 12: a hundred to test on."""
-    folder = tmp_path_factory.mktemp("things") / "ontology-of-things"
+    folder = where / "ontology-of-things"
     (folder / "ontology").mkdir(parents=True)
     classes = [OntologyClass(f"http://x/{name}", name, (), ()) for name in KINDS_OF_THINGS]
     classes += [OntologyClass(f"http://x/{name}", name, (above,), ()) for name, above in ABOVE.items()]
@@ -58,6 +62,10 @@ def things(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def small():
+    return small_model()
+
+
+def small_model():
     texts = [f"{name} is a {above} . Therefore, is a particular implies" for name, above in ABOVE.items()]
     tokenizer = KINDS[KIND](texts * 3)
     shape = SHAPE | {"max_position_embeddings": 64}
