@@ -91,5 +91,5 @@ def test_values_by_hand() -> None:
 
 
 def test_a_name_that_there_is_not() -> None:
-    with pytest.raises(BadInput, match="no metric 'hits@0': there is accuracy, mrr"):
+    with pytest.raises(BadInput, match=r"no metric 'hits@0': did you mean rare_hits@10\? there is accuracy, mrr"):
         metric("hits@0")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
 from fathom.errors import BadInput, MissingExtra
 from fathom.models.hub import check_folder
-from fathom.reading import Faults, read_json
+from fathom.reading import Faults, read_json, shapes_in
 
 CONFIGURATION = "adapter_config.json"
 TOKENIZER = "tokenizer_config.json"
@@ -110,11 +108,7 @@ def _embeddings_of(adapter: str) -> int | None:
     file = os.path.join(adapter, "adapter_model.safetensors")
     if not os.path.isfile(file):
         return None
-    try:
-        with safe_open(file, framework="pt") as content:
-            shapes: dict[str, Any] = {key: content.get_slice(key).get_shape() for key in content.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError):
-        return None  # peft says what is wrong with it
+    shapes = shapes_in(Path(file), "save the adapter again")
     names = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "shared.weight")
     rows = [shape[0] for key, shape in shapes.items() if key.endswith(names) and "lora" not in key]
     return int(rows[0]) if rows else None

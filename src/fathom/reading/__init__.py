@@ -11,7 +11,7 @@ All raise :class:`~fathom.reading.files.Unreadable`: one line that says which fi
 expected. Nothing else opens files that others wrote; ``tests/test_reading.py`` lists the exceptions.
 """
 
-from fathom.reading.binary import parquet_file, tensors_file
+from fathom.reading.binary import parquet_file, shapes_in, tensors_file
 from fathom.reading.files import (
     Missing,
     Unreadable,
@@ -65,6 +65,7 @@ __all__ = [
     "read_json_lines",
     "read_lines",
     "read_text",
+    "shapes_in",
     "shown",
     "some_of",
     "stands",

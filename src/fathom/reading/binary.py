@@ -103,3 +103,20 @@ def tensors_file(path: Path, what_to_do: str, framework: str = "pt") -> dict[str
     except Exception as error:  # safetensors' own kinds of error differ between versions
         said = " ".join(str(error).split())[:200]
         raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({said})") from error
+
+
+def shapes_in(path: Path, what_to_do: str) -> dict[str, list[int]]:
+    """The shapes of the tensors of a safetensors file by name; the tensors themselves are not read.
+
+    :param what_to_do: ends the message of a damaged file.
+    :raises Unreadable: no file, or damaged.
+    """
+    from safetensors import safe_open
+
+    check_file(path)
+    try:
+        with safe_open(path, framework="np") as content:
+            return {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118 # not a mapping
+    except Exception as error:  # safetensors' own kinds of error differ between versions
+        said = " ".join(str(error).split())[:200]
+        raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({said})") from error
