@@ -6,17 +6,19 @@ second parses the others and keeps sentences. Both read a record at a time, and 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import fathom
+from fathom.building.cloze.confusable import confusable
 from fathom.building.cloze.corpora import (
+    JATS,
     MEDLINE,
     TextFile,
     Troubles,
@@ -32,22 +34,25 @@ from fathom.building.cloze.counts import (
     EARLY,
     EMPTY,
     LANGUAGE,
+    MERGED,
     REPLACED,
     SILENT,
     UNDATED,
     WITHDRAWN,
     Counts,
+    Example,
     Frequencies,
     Step,
     emptied,
     frequencies_of,
 )
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
-from fathom.building.cloze.entities import EntityList, ListedEntity, read_entities, split_given
+from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.medline import LANGUAGES
 from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
+from fathom.building.cloze.rows import Row, Rows, is_own_name, rows_in
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
@@ -121,7 +126,7 @@ def build_cloze(
     )
     _check_language(sources, options)
     builder = _Builder(sources, listed, blocked_texts, options, progress or unseen)
-    notes += listed.notes + _shared_names(builder.selector.finder.ambiguous, listed.entities, options)
+    notes += listed.notes + confusable(builder.selector.finder, listed.entities, options)
     with whole_folder(out) as folder:
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
@@ -129,7 +134,7 @@ def build_cloze(
             raise BadInput(emptied(steps, builder.troubles.notes()))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
-        notes += builder.troubles.notes() + builder.without()
+        notes += builder.troubles.notes() + builder.without() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
         sign(folder, made)
     return BuiltCloze(out, steps, frequencies, notes)
@@ -158,16 +163,24 @@ class _Builder:
         """Both passes.
 
         :param work: a folder for what lies on disk meanwhile.
-        :returns: sentences, one per line.
+        :returns: queries, one per line.
         """
         work.mkdir()
         latest = self._latest(work / "records")
-        rows = work / "rows.jsonl"
-        said = Occurrences(work / "sentences")
-        with rows.open("w", encoding="utf-8") as file:
-            self._read(latest, file, said)
-        self._drop_repeated(rows, said)
-        return rows.with_suffix(".unique")
+        rows = Rows(work, self.listed.entities, merge=self.options.merge)
+        with closing(rows):
+            self._read(latest, rows)
+        self.counts.take(DUPLICATE, rows.drop_repeated())
+        self.counts.take(MERGED, rows.merge())
+        for row in rows_in(rows.queries):
+            self._found.update((row.entity, *row.others))
+            if row.others:
+                self.counts.show(MERGED, self._merged(row))
+        return rows.queries
+
+    def _merged(self, row: Row) -> Example:
+        answers = ", ".join(self.listed.entities[number].name for number in (row.entity, *row.others))
+        return Example(row.document, row.masked, answers)
 
     def _latest(self, path: Path) -> Resolved:
         """Which records count."""
@@ -181,7 +194,7 @@ class _Builder:
             self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
         return records.resolve("last")
 
-    def _read(self, latest: Resolved, file: IO[str], said: Occurrences) -> None:
+    def _read(self, latest: Resolved, rows: Rows) -> None:
         """The second pass: what becomes of each record is counted."""
         places = count()  # on the right of the units below, so that none is lost where a file ends
         for number, source in enumerate(self.sources):
@@ -190,13 +203,13 @@ class _Builder:
                 if latest.beaten[place]:
                     outcome = WITHDRAWN if latest.withdrawn[place] else REPLACED
                 else:
-                    outcome = self._outcome(number, corpus, unit, file, said)
+                    outcome = self._outcome(number, corpus, unit, rows)
                 if outcome:
                     self._records[source.name] += 1
                     self.counts.documents[outcome] += 1
             self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
 
-    def _outcome(self, number: int, corpus: Corpus, unit: Unit, file: IO[str], said: Occurrences) -> str:
+    def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: Rows) -> str:
         """What becomes of a record, "" of a list of deletions."""
         try:
             if unit.fault:
@@ -207,7 +220,7 @@ class _Builder:
             return BROKEN
         if document is None:
             return ""
-        return self._unwanted(document) or self._keep(number, document, file, said)
+        return self._unwanted(document) or self._keep(number, document, rows)
 
     def _unwanted(self, document: Document) -> str:
         options = self.options
@@ -217,7 +230,7 @@ class _Builder:
             return UNDATED
         return EARLY if options.after is not None and document.date <= options.after else ""
 
-    def _keep(self, number: int, document: Document, file: IO[str], said: Occurrences) -> str:
+    def _keep(self, number: int, document: Document, rows: Rows) -> str:
         """Sentences of a document that may become queries, one per line. :returns: what it had."""
         before = 0
         reason = EMPTY
@@ -229,13 +242,11 @@ class _Builder:
                     self.counts.sentences[sentence.outcome] += 1
                     continue
                 self.counts.typed[self.listed.entities[sentence.entity].type, sentence.outcome] += 1
-                if sentence.outcome == KEPT:
+                if sentence.outcome != KEPT:
+                    self.counts.show(sentence.outcome, Example(document.id, sentence.masked, sentence.surface))
+                else:
                     said_by = (document.id, document.date, before + sentence.offset, part.section, number)
-                    row = (sentence.entity, sentence.masked, sentence.surface, *said_by)
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                    own = sentence.surface.lower() == self.listed.entities[sentence.entity].name.lower()
-                    # Of sentences that say the same, one with the answer's own name is asked by default.
-                    said.add((f"{sentence.entity} {sentence.masked.lower()}", 1 if own else 2))
+                    rows.add(Row(sentence.entity, sentence.masked, sentence.surface, *said_by))
             before += len(part.text) + 1
         return reason
 
@@ -245,19 +256,6 @@ class _Builder:
             yield from document.parts
         except Unreadable as error:
             self.troubles.add(self.sources[number], "text", str(error))
-
-    def _drop_repeated(self, rows: Path, said: Occurrences) -> None:
-        repeated = said.resolve("first").beaten
-        with rows.open(encoding="utf-8") as file, rows.with_suffix(".unique").open("w", encoding="utf-8") as unique:
-            for again, line in zip(repeated, file, strict=True):
-                entity = json.loads(line)[0]
-                if again:
-                    type_ = self.listed.entities[entity].type
-                    self.counts.typed[type_, KEPT] -= 1
-                    self.counts.typed[type_, DUPLICATE] += 1
-                else:
-                    self._found[entity] += 1
-                    unique.write(line)
 
     def without(self) -> list[str]:
         """Files without a record, and types of which nothing is left."""
@@ -284,23 +282,24 @@ class _Builder:
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
         """Each fact is also offered to the sample of its type."""
         numbers: Counter[str] = Counter()
-        with rows.open(encoding="utf-8") as lines:
-            for line in lines:
-                number, masked, surface, document, date, offset, section, source = json.loads(line)
-                entity = self.listed.entities[number]
-                id_ = f"{entity.type}/{numbers[entity.type]}"
-                numbers[entity.type] += 1
-                samples[entity.type].add({"id": id_, "type": entity.type, "sentence": masked, "answer": surface})
-                other_name = surface.lower() != entity.name.lower()
-                groups = {"document": document, "date": date, "offset": str(offset), "section": section}
-                yield {
-                    "id": id_,
-                    "relation": entity.type,
-                    "answer": entity.name,
-                    "sentences": [{"text": masked, "surface": surface} if other_name else masked],
-                    "groups": {name: value for name, value in groups.items() if value}
-                    | {"source": self.sources[source].name, "mention": surface},
-                }
+        for row in rows_in(rows):
+            entity = self.listed.entities[row.entity]
+            id_ = f"{entity.type}/{numbers[entity.type]}"
+            numbers[entity.type] += 1
+            others = [self.listed.entities[other].name for other in row.others]
+            answers = " | ".join((row.surface, *others))
+            samples[entity.type].add({"id": id_, "type": entity.type, "sentence": row.masked, "answer": answers})
+            own = is_own_name(row.surface, entity)
+            groups = {"document": row.document, "date": row.date, "offset": str(row.offset), "section": row.section}
+            yield {
+                "id": id_,
+                "relation": entity.type,
+                **({"answers": [entity.name, *others]} if others else {"answer": entity.name}),
+                "sentences": [row.masked if own else {"text": row.masked, "surface": row.surface}],
+                "groups": {name: value for name, value in groups.items() if value}
+                | {"source": self.sources[row.source].name, "mention": row.surface}
+                | ({"answers": str(1 + len(others))} if others else {}),
+            }
 
     def _relations(self) -> Iterator[Json]:
         for type_ in self.listed.types:
@@ -316,7 +315,7 @@ class _Builder:
         return {
             "command": "fathom build cloze",
             "fathom": fathom.__version__,
-            "libraries": {name: version(name) for name in ("lxml", "ahocorasick-rs", "sentencex")},
+            "libraries": {name: version(name) for name in ("lxml", "ahocorasick-rs", "markdown-it-py", "sentencex")},
             "options": self.options.model_dump(),
             "inputs": [
                 {
@@ -336,6 +335,9 @@ class _Builder:
             ],
             "blocked": blocked,
             "steps": [{name: value for name, value in step._asdict().items() if value is not None} for step in steps],
+            "examples": {
+                outcome: [example._asdict() for example in shown] for outcome, shown in self.counts.examples.items()
+            },
             "frequencies": [found._asdict() for found in frequencies],
             "notes": notes,
         }
@@ -367,19 +369,8 @@ def _blocked_texts(path: Path) -> list[str]:
 
 def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None:
     known = options.any_language or options.language in LANGUAGES
-    if not known and any(source.kind == MEDLINE for source in sources):
+    if not known and any(source.kind in (MEDLINE, JATS) for source in sources):
         raise BadInput(
             f"--language {options.language}: PubMed's sign for it is not known; there are "
             f"{', '.join(sorted(LANGUAGES))}; --any-language takes all records"
         )
-
-
-def _shared_names(
-    ambiguous: dict[str, list[int]], entities: Sequence[ListedEntity], options: ClozeBuildOptions
-) -> list[str]:
-    if not ambiguous:
-        return []
-    name, whose = next(iter(ambiguous.items()))
-    of = ", ".join(f"{entities[number].name} ({entities[number].type})" for number in whose)
-    rule = "sentences that name them are left out" if options.ambiguous == "drop" else "the first listed is meant"
-    return [f"{len(ambiguous):,} names are of several entities, as {name!r} is of {of}: {rule}"]

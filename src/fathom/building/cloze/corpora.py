@@ -15,15 +15,27 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from fathom.building.cloze.blocks import Hypertext
 from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable, tidy
+from fathom.building.cloze.jats import Jats, is_jats
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.errors import BadInput, refuse
 from fathom.reading import Json, NotData, check_file, json_value, opened, stands
 from fathom.reading import Unreadable as Rejected
 
-MEDLINE, JSON_LINES, TEXT = "PubMed XML", "JSON Lines", "plain text"
-_KINDS = {".xml": MEDLINE, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".txt": TEXT}
+MEDLINE, JATS, JSON_LINES, TEXT = "PubMed XML", "JATS XML", "JSON Lines", "plain text"
+HTML, MARKDOWN = "HTML", "Markdown"
+_KINDS = {
+    ".xml": MEDLINE,
+    ".nxml": JATS,
+    ".jsonl": JSON_LINES,
+    ".ndjson": JSON_LINES,
+    ".txt": TEXT,
+    ".html": HTML,
+    ".htm": HTML,
+    ".md": MARKDOWN,
+}
 _ENDINGS = f"{', '.join(_KINDS)}, plain or .gz"
 _SHOWN = 20
 """How many faults of one file are listed one by one; the rest are counted."""
@@ -31,6 +43,8 @@ _LONGEST = 1 << 26
 """Bytes of a line of JSON; a longer one is no document."""
 _CUT = 1 << 20
 """Characters after which a paragraph of plain text is cut, so that a file of one line is read in pieces."""
+_HEAD = 1 << 13
+"""Bytes that say of which kind an XML file is."""
 _SOME = "utf-8, latin-1 and cp1252 are some"
 _SAMPLE = "It is a line.\n"
 _BLANK_LINE = re.compile(r"\n\s*\n")
@@ -83,8 +97,9 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
             faults.append(f"--input {given}: no such file or folder")
         elif given.is_dir():
             files = sorted(path for path in given.rglob("*") if not path.is_dir() and not path.name.startswith("."))
-            known = [path for path in files if _kind(path)]
-            others = Counter(path.suffix or path.name for path in files if not _kind(path))
+            kinds = {path: _kind(path) for path in files}
+            known = [path for path in files if kinds[path]]
+            others = Counter(path.suffix or path.name for path in files if not kinds[path])
             if others:
                 listed = ", ".join(f"{count} {suffix}" for suffix, count in sorted(others.items()))
                 notes.append(f"{given.name}: passed over: {listed}")
@@ -95,7 +110,7 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
                     faults += wrong
                     continue
                 name = (Path(given.name) / path.relative_to(given)).as_posix()
-                found.setdefault(path.resolve(), TextFile(path, name, _kind(path)))
+                found.setdefault(path.resolve(), TextFile(path, name, kinds[path]))
         elif kind := _kind(given):
             if wrong := _no_file(given):
                 faults += wrong
@@ -118,14 +133,36 @@ def _no_file(path: Path) -> list[str]:
 
 
 def _kind(path: Path) -> str:
+    """By the name; of XML by what it begins with, too."""
     name = path.name.lower().removesuffix(".gz")
-    return next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), "")
+    kind = next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), "")
+    return JATS if kind == MEDLINE and is_jats(_head(path)) else kind
+
+
+def _is_packed(path: Path) -> bool:
+    """Packed files are known by their first bytes, whatever their name."""
+    with opened(path, unpack=False) as raw:
+        return raw.read(2) == b"\x1f\x8b"
+
+
+def _head(path: Path) -> bytes:
+    """Its first bytes; none of what is no file, which is told elsewhere."""
+    try:
+        check_file(path)
+        with opened(path, unpack=_is_packed(path)) as file:
+            return file.read(_HEAD)
+    except Rejected:
+        return b""
 
 
 def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:
     """What reads the file."""
     if source.kind == MEDLINE:
         return Medline(titles=options.titles)
+    if source.kind == JATS:
+        return Jats(source.name, titles=options.titles)
+    if source.kind in (HTML, MARKDOWN):
+        return Hypertext(source.name, options.encoding, markdown=source.kind == MARKDOWN)
     if source.kind == JSON_LINES:
         return JsonLines(source.name, options.encoding)
     return PlainText(source.name, options.encoding, by_line=options.lines)
@@ -137,10 +174,7 @@ def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None)
     :param troubles: where damage is reported; None for a pass that reports nothing.
     """
     try:
-        # Packed files are known by their first bytes, whatever their name.
-        with opened(source.path, unpack=False) as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        with opened(source.path, unpack=packed) as file:
+        with opened(source.path, unpack=_is_packed(source.path)) as file:
             yield from corpus.units(file)
     except (Unreadable, Rejected) as error:
         if troubles is not None:

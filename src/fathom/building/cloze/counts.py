@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, LENGTH, NO_NAME, PLACES, SEVERAL, SHARED
+from fathom.building.cloze.boilerplate import BOILERPLATE
+from fathom.building.cloze.leaks import LEAKS
+from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, KEPT, LENGTH, NO_NAME, PLACES, SEVERAL, SHARED
 
 BROKEN, WITHDRAWN, REPLACED = "cannot be read", "withdrawn by a later file", "replaced by a later record"
 LANGUAGE, UNDATED, EARLY, EMPTY = "in another language", "without a date", "not after", "without text"
 SILENT = "name no entity"
 _DOCUMENT_STEPS = (BROKEN, WITHDRAWN, REPLACED, LANGUAGE, UNDATED, EARLY, EMPTY, SILENT)
-DUPLICATE = "say the same as one above"
+DUPLICATE, MERGED = "say the same as one above", "ask the same as one above, of another answer"
 _SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
-_TYPED_STEPS = (HYPHENATED, LENGTH, PLACES, BLOCKED, DUPLICATE)
+QUALITY_STEPS = (*BOILERPLATE.values(), *LEAKS.values())
+_TYPED_STEPS = (HYPHENATED, LENGTH, PLACES, BLOCKED, *QUALITY_STEPS, DUPLICATE, MERGED)
+
+_SHOWN = 3
+"""Examples of each reason."""
 
 
 class Step(NamedTuple):
@@ -30,6 +36,17 @@ class Step(NamedTuple):
     dropped: int
     left: int
     by_type: dict[str, int] | None = None
+
+
+class Example(NamedTuple):
+    """A sentence that was left out.
+
+    :param answer: the words that were masked.
+    """
+
+    document: str
+    sentence: str
+    answer: str
 
 
 class Frequencies(NamedTuple):
@@ -54,11 +71,36 @@ class Counts:
     :param documents: by outcome.
     :param sentences: those of no single entity, by outcome.
     :param typed: those of one entity, by its type and the outcome.
+    :param examples: the first that were left out, by outcome; of those merged, the first queries with all answers.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
     sentences: Counter[str] = field(default_factory=Counter)
     typed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+
+    def take(self, reason: str, lost: Mapping[str, int]) -> None:
+        """Sentences that had been kept, by type, are left out for *reason*."""
+        for type_, count in lost.items():
+            self.typed[type_, KEPT] -= count
+            self.typed[type_, reason] += count
+
+    def show(self, outcome: str, example: Example) -> None:
+        """Keep it, if it is one of the first of its outcome."""
+        shown = self.examples.setdefault(outcome, [])
+        if len(shown) < _SHOWN:
+            shown.append(example)
+
+    def notes(self) -> list[str]:
+        """What sentences of little quality were found, each kind with its first example."""
+        lost: Counter[str] = Counter()
+        for (_, outcome), count in self.typed.items():
+            lost[outcome] += count
+        return [
+            f"{outcome}: {lost[outcome]:,}, such as {shown[0].sentence!r} ({shown[0].answer})"
+            for outcome in (*QUALITY_STEPS, MERGED)
+            if (shown := self.examples.get(outcome))
+        ]
 
     def steps(self, types: Sequence[str], after: str | None) -> list[Step]:
         """From all records to the sentences that are left.

@@ -18,8 +18,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from fathom.building.cloze.boilerplate import SPECIAL_TOKEN
 from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.typography import fold, plain
+from fathom.data.templates import ANSWER, SUBJECT
 from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
 
 LONGEST_NAME = 1_000
@@ -77,14 +80,6 @@ def spellings(name: str, options: ClozeBuildOptions) -> tuple[str, ...]:
     if options.case == "smart" and name.islower() and as_written(name, options):
         return (name, name[:1].upper() + name[1:])
     return (name,)
-
-
-def fold(text: str) -> str:
-    """Small letters, each in its place: the few capitals whose small form is two signs stay."""
-    small = text.lower()
-    if len(small) == len(text):
-        return small
-    return "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
 
 
 class _Line(NamedTuple):
@@ -207,9 +202,16 @@ def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list
             faults.add(
                 path, number, f"a name of {len(name):,} signs, {name[:40]!r}…: expected {LONGEST_NAME:,} at most"
             )
+        elif token := next((mark for mark in (SUBJECT, ANSWER) if mark in name), "") or _special_token(name):
+            faults.add(path, number, f"{name!r} holds {token}, which marks a place in prompts: remove it")
         elif name and not any(sign.isalnum() for sign in name):
             faults.add(path, number, f"{name!r} has no letter or digit: remove it")
     return list(dict.fromkeys(name for name in names if name))
+
+
+def _special_token(name: str) -> str:
+    found = SPECIAL_TOKEN.search(name)
+    return found[0] if found else ""
 
 
 def _merge(
@@ -228,7 +230,7 @@ def _merge(
     again = []
     for line in lines:
         name = line.names[0]
-        key = given or line.type or file, name if as_written(name, options) else fold(name)
+        key = given or line.type or file, plain(name) if as_written(name, options) else fold(plain(name))
         if key in merged:
             again.append(line)
             merged[key] = merged[key]._replace(names=tuple(dict.fromkeys((*merged[key].names, *line.names))))

@@ -96,7 +96,7 @@ class Medline:
         """
         # read1: of a damaged packed file it gives what can be unpacked before it fails.
         buffer = file.read1(_BLOCK)
-        self._parser = self._parser_for(buffer)
+        self._parser = parser_for(self._etree, buffer)
         before = at = 0  # bytes of the file before the buffer; where in the buffer to go on
         while True:
             start = _START.search(buffer, at)
@@ -127,17 +127,6 @@ class Medline:
                 if not block:
                     return
                 before, buffer, at = before + len(buffer), block, 0
-
-    def _parser_for(self, head: bytes) -> Any:
-        """Records have no XML declaration of their own: that of the file says how their bytes are read."""
-        if head.startswith((b"\xff\xfe", b"\xfe\xff", b"<\x00", b"\x00<")):
-            raise Unreadable("UTF-16: save it as UTF-8")
-        declared = _DECLARED.search(head[:400])
-        encoding = declared[1].decode() if declared else "utf-8"
-        try:
-            return self._etree.XMLParser(encoding=encoding, resolve_entities=False, no_network=True, huge_tree=True)
-        except LookupError as error:
-            raise Unreadable(f"unknown encoding {encoding!r}: save it as UTF-8") from error
 
     def keys(self, unit: Unit) -> Keys:
         """PMID and version; of a list of deletions all of them."""
@@ -178,6 +167,21 @@ class Medline:
                 yield Paragraph(text, abstract.get("Label", ""))
 
 
+def parser_for(etree: Any, head: bytes) -> Any:
+    """Records have no XML declaration of their own: that of the file says how their bytes are read.
+
+    :raises Unreadable: UTF-16, or an encoding that lxml does not know.
+    """
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"<\x00", b"\x00<")):
+        raise Unreadable("UTF-16: save it as UTF-8")
+    declared = _DECLARED.search(head[:400])
+    encoding = declared[1].decode() if declared else "utf-8"
+    try:
+        return etree.XMLParser(encoding=encoding, resolve_entities=False, no_network=True, huge_tree=True)
+    except LookupError as error:
+        raise Unreadable(f"unknown encoding {encoding!r}: save it as UTF-8") from error
+
+
 def _versioned(match: re.Match[bytes]) -> tuple[str, int]:
     return f"pmid {int(match[2])}", int(match[1] or 1)
 
@@ -197,6 +201,11 @@ def _date(element: Any) -> str:
     if not year:  # "1998 Dec-1999 Jan"
         found = _YEAR_FIRST.search(element.findtext("MedlineDate", ""))
         year, month = (found[1], found[2] or "") if found else ("", "")
+    return day_of(year, month, day)
+
+
+def day_of(year: str, month: str, day: str) -> str:
+    """Year, month and day as they stand in a record, those that are missing taken as the first; "" without a year."""
     if not _YEAR.fullmatch(year):
         return ""
     number = int(month) if _MONTH.fullmatch(month) else _MONTHS.get(month[:3].title(), 1)

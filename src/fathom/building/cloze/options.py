@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.errors import BadInput
-from fathom.options import Group, Seed
+from fathom.options import Group, Seed, separated
 
 
 def last_day(value: Any) -> Any:
@@ -29,6 +29,8 @@ def last_day(value: Any) -> Any:
     return date(year, month, int(found[3] or calendar.monthrange(year, month)[1])).isoformat()
 
 
+Fault = Literal["token", "url", "table", "case", "stem", "sub-string", "alias", "abbreviation"]
+"""What :mod:`~fathom.building.cloze.boilerplate` and :mod:`~fathom.building.cloze.leaks` find."""
 Day = Annotated[str, BeforeValidator(last_day)]
 
 
@@ -48,7 +50,9 @@ class ClozeBuildOptions(BaseModel):
     )
     any_language: bool = Field(False, description="Also read PubMed records in other languages.")
     titles: bool = Field(
-        False, description="Also read the titles of PubMed records.", json_schema_extra=Group.DATA.mark
+        False,
+        description="Also read the titles of PubMed and JATS articles.",
+        json_schema_extra=Group.DATA.mark,
     )
     lines: bool = Field(
         False,
@@ -57,7 +61,7 @@ class ClozeBuildOptions(BaseModel):
     )
     encoding: str = Field(
         "utf-8",
-        description="Encoding of .txt and .jsonl files; XML declares its own.",
+        description="Encoding of all files but XML, which declares its own.",
         json_schema_extra=Group.DATA.mark,
     )
     case: Literal["smart", "exact", "ignore"] = Field(
@@ -77,6 +81,15 @@ class ClozeBuildOptions(BaseModel):
     min_words: int = Field(0, ge=0, description="Minimum words of a sentence.")
     max_words: int | None = Field(None, ge=1, description="Maximum words of a sentence.")
     blocked_as_written: bool = Field(False, description="Match blocked sub-strings case-sensitively.")
+    keep: Annotated[tuple[Fault, ...], BeforeValidator(separated)] = Field(
+        (),
+        description="Sentences to keep that are left out by default, separated by commas: those that hold a token "
+        "of tokenizers or a url, are a row of a table, or say their own answer: in another case, as another "
+        "form of the word (stem), as sub-string, by an alias, by an abbreviation.",
+    )
+    merge: bool = Field(
+        True, description="Ask sentences that differ in nothing but their answer as one query with several right ones."
+    )
     candidates: Literal["found", "listed"] = Field(
         "found", description="Candidates of each type: the entities that occur, or all of the list."
     )

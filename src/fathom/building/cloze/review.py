@@ -6,22 +6,19 @@ chemicals', 96.0 % of the genes', averages of two); Cohen's kappa says how far t
 
 from __future__ import annotations
 
-import csv
-import io
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fathom.building.sheets import Row, read_sheet, write_sheet
 from fathom.errors import BadInput
-from fathom.reading import Faults, Missing, read_text
+from fathom.reading import Faults
 from fathom.results.tables import Table
 
 REVIEW_FILE = "review.csv"
 REVIEWERS = ("reviewer_1", "reviewer_2")
 COLUMNS = ("id", "type", "sentence", "answer", *REVIEWERS, "comment")
-Row = dict[str, str]
-"""A line of the table: cells by column."""
 _YES = {"yes", "y", "1", "true", "factual"}
 _NO = {"no", "n", "0", "false"}
 
@@ -47,11 +44,8 @@ class Reservoir:
 
 
 def write_review(path: Path, rows: Iterable[Row]) -> None:
-    """A table for a spreadsheet (the byte order mark has it read as UTF-8), the judgements empty."""
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    """A table for a spreadsheet, the judgements empty."""
+    write_sheet(path, COLUMNS, rows)
 
 
 class Judged(NamedTuple):
@@ -77,7 +71,8 @@ def read_review(path: Path) -> list[Judged]:
     """
     faults = Faults()
     by_type: dict[str, list[tuple[bool | None, ...]]] = {}
-    for line, row in _rows(path):
+    whose = f"the filled-in {REVIEW_FILE} of fathom build cloze"
+    for line, row in read_sheet(path, {"type", *REVIEWERS}, COLUMNS, whose):
         judgements = tuple(_judgement(path, line, name, row[name], faults) for name in REVIEWERS)
         by_type.setdefault(row["type"], []).append(judgements)
     faults.stop_if_any()
@@ -86,23 +81,6 @@ def read_review(path: Path) -> list[Judged]:
         raise BadInput(f"{path}: no judgements yet: write yes or no in {' and '.join(REVIEWERS)}")
     parts = by_type if len(by_type) == 1 else {**by_type, "all": everything}
     return [_judged(type_, found) for type_, found in parts.items()]
-
-
-def _rows(path: Path) -> list[tuple[int, Row]]:
-    try:
-        text = read_text(path)
-    except Missing as error:
-        raise BadInput(f"{path}: no such file: expected the filled-in {REVIEW_FILE} of fathom build cloze") from error
-    # Spreadsheets write what separates columns in their country.
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
-    try:
-        missing = {"type", *REVIEWERS} - set(reader.fieldnames or ())
-        if missing:
-            raise BadInput(f"{path}:1: column {', '.join(sorted(missing))} is missing: expected {', '.join(COLUMNS)}")
-        return [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise BadInput(f"{path}:{reader.line_num}: not CSV: {error}") from error
 
 
 def _judgement(path: Path, line: int, column: str, text: str, faults: Faults) -> bool | None:

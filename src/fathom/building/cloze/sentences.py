@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fathom.building.cloze.entities import ListedEntity, as_written, fold, spellings
+from fathom.building.cloze.boilerplate import BOILERPLATE, boilerplate
+from fathom.building.cloze.entities import ListedEntity, as_written, spellings
+from fathom.building.cloze.leaks import LEAKS, leak
 from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.typography import fold, plain, plain_with_places
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import MissingExtra
 
@@ -54,7 +57,7 @@ class NameFinder:
         folded: dict[str, list[int]] = {}
         for number, entity in enumerate(entities):
             for name in entity.names:
-                for text in spellings(name, options):
+                for text in spellings(plain(name), options):
                     into, key = (exact, text) if as_written(name, options) else (folded, fold(text))
                     if number not in into.setdefault(key, []):
                         into[key].append(number)
@@ -68,14 +71,25 @@ class NameFinder:
 
     def find(self, text: str) -> list[Mention]:
         """Names in their order, none overlapping another."""
-        hits = self._exact.hits(text, text) + self._folded.hits(fold(text), text)
+        seen = plain_with_places(text)
         found: list[Mention] = []
         last = 0
-        for start, negative_end, _, entity in sorted(hits):
+        for start, negative_end, _, entity in sorted(self._hits(seen.text)):
             if start >= last:
                 last = -negative_end
-                found.append(Mention(start, last, entity))
+                found.append(Mention(*seen.span(start, last), entity))
         return found
+
+    def part_of(self, name: str, whose: int) -> str:
+        """The first shorter name of another entity than *whose* in a name, "" for none."""
+        text = plain(name)
+        for start, negative_end, _, entity in sorted(self._hits(text)):
+            if entity not in (whose, AMBIGUOUS) and -negative_end - start < len(text):
+                return text[start:-negative_end]
+        return ""
+
+    def _hits(self, text: str) -> list[tuple[int, int, int, int]]:
+        return self._exact.hits(text, text) + self._folded.hits(fold(text), text)
 
 
 class _Automaton:
@@ -115,6 +129,7 @@ def _joins(sign: str) -> bool:
 class FoundSentence(NamedTuple):
     """:param offset: characters of the paragraph before it.
     :param outcome: :data:`KEPT`, or why it is left out.
+    :param masked: with the name masked; "" where it names several or none.
     :param entity: number of the one entity it names, None where it names several or none.
     """
 
@@ -137,6 +152,7 @@ class Selector:
         self._split = get_sentence_boundaries
         self.finder = NameFinder(entities, options)
         self.options = options
+        self._names = [entity.names for entity in entities]
         self._blocked = [text if options.blocked_as_written else text.lower() for text in blocked]
 
     def sentences(self, paragraph: str) -> list[FoundSentence]:
@@ -177,11 +193,16 @@ class Selector:
             yield start, len(paragraph)
 
     def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> FoundSentence:
-        reason = SHARED if name.entity == AMBIGUOUS else self._fault(paragraph, text, name)
-        if reason:
-            return FoundSentence(offset, text, reason, None if name.entity == AMBIGUOUS else name.entity)
+        if name.entity == AMBIGUOUS:
+            return FoundSentence(offset, text, SHARED)
         start, end = name.start - offset, name.end - offset
-        return FoundSentence(offset, text, KEPT, name.entity, text[:start] + ANSWER + text[end:], text[start:end])
+        before, surface, after = text[:start], text[start:end], text[end:]
+        outcome = self._fault(paragraph, text, name) or self._given_away(before, surface, after, name.entity) or KEPT
+        return FoundSentence(offset, text, outcome, name.entity, before + ANSWER + after, surface)
+
+    def _given_away(self, before: str, surface: str, after: str, entity: int) -> str:
+        kind = leak(before, after, surface, self._names[entity], self.options.keep)
+        return LEAKS[kind] if kind else ""
 
     def _fault(self, paragraph: str, text: str, name: Mention) -> str:
         beside = paragraph[max(name.start - 1, 0) : name.start] + paragraph[name.end : name.end + 1]
@@ -193,4 +214,7 @@ class Selector:
         if SUBJECT in text or ANSWER in text:
             return PLACES
         judged = text if self.options.blocked_as_written else fold(text)
-        return BLOCKED if any(part in judged for part in self._blocked) else ""
+        if any(part in judged for part in self._blocked):
+            return BLOCKED
+        kind = boilerplate(text, self.options.keep)
+        return BOILERPLATE[kind] if kind else ""

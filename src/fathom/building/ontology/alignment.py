@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fathom.building.notes import Notes
 from fathom.building.ontology.hierarchy import Step
 from fathom.building.ontology.labels import name_of
-from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import outside
 from fathom.building.ontology.sources import Source, rows_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from fathom.building.ontology.notes import Notes
+from fathom.building.notes import Notes
 from fathom.building.ontology.omissions import outside
 from fathom.building.ontology.sources import Source, rows_of_lists
 from fathom.formats.axioms import Axioms

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fathom
+from fathom.building.notes import Notes
 from fathom.building.ontology.alignment import vocabulary
 from fathom.building.ontology.axioms import with_disjoint
 from fathom.building.ontology.gathering import (
@@ -22,7 +23,6 @@ from fathom.building.ontology.gathering import (
 )
 from fathom.building.ontology.intake import Intake
 from fathom.building.ontology.labels import Naming
-from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import (
     note_data_properties,
     note_expressions,

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fathom.building.notes import Notes
 from fathom.building.ontology.hierarchy import Edges, Step, chain, edges_of
 from fathom.building.ontology.labels import one_line
-from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 
 _OWL = "http://www.w3.org/2002/07/owl#"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fathom.building.notes import Notes
 from fathom.building.ontology.alignment import align, wikidata_first
 from fathom.building.ontology.axioms import axioms_of_properties
 from fathom.building.ontology.closure import (
@@ -17,7 +18,6 @@ from fathom.building.ontology.closure import (
 )
 from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
-from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import Drawn, Source, at_hand, query_text, rows_of
@@ -67,7 +67,8 @@ def gather_classes(
     edges = _class_edges(steps, same, holders, label_of, notes)
     disjoint = disjoint_classes(sources, label_of, notes)
     note_inconsistent(disjoint, edges, label_of, notes)
-    sample = _Sample(label_of | twins, edges, Clashes(disjoint, empty))
+    named = label_of | twins
+    sample = _Sample(named, edges, Clashes(disjoint, empty))
     drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
     found = []
     for done, (iri, label) in enumerate(label_of.items()):
@@ -78,7 +79,7 @@ def gather_classes(
     progress(len(label_of), len(label_of))
     sample.tell(notes)
     _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
-    stands_for = {iri: above[0] for iri in edges if iri not in label_of | twins and (above := sample.above(iri))}
+    stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
     iri_of = {label: iri for iri, label in label_of.items()}
     return Classes(
         found,

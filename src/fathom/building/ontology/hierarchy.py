@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from fathom.building.ontology.notes import Notes
+from fathom.building.notes import Notes
 
 Edges = Mapping[str, Collection[str]]
 """From each node to those one step above."""

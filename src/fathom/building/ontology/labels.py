@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from fathom.building.ontology.notes import Notes
+from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Row, places_of
 from fathom.errors import refuse
 from fathom.formats.ontoprobe import clean, has_words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from fathom.building.notes import Notes
 from fathom.building.ontology.hierarchy import cycles, edges_of
 from fathom.building.ontology.intake import short
 from fathom.building.ontology.labels import OF_RDF
-from fathom.building.ontology.notes import Notes
 from fathom.building.ontology.sources import Row, Source, at_hand, rows_of
 
 _OF_DESCRIPTIONS = (*OF_RDF, "http://www.w3.org/2004/02/skos/core#", "http://wikiba.se/ontology#")

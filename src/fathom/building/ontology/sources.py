@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
 import fathom
+from fathom.building.notes import Notes
 from fathom.building.ontology.instances import Instances
-from fathom.building.ontology.notes import Notes
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.progress import Progress

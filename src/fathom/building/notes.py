@@ -1,4 +1,4 @@
-"""What was left out of an ontology or is odd in it."""
+"""What was left out of a data set that is built, or is odd in its sources."""
 
 from __future__ import annotations
 

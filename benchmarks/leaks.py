@@ -1,0 +1,222 @@
+"""Does ``fathom build cloze`` find sentences that say their own answer, and let those alone that only seem to?
+
+    python benchmarks/leaks.py --data SHARED_DATA [--count 500] [--seed 0]
+
+Plants leaks of each kind, and look-alikes of each kind that are none, with names of BC5CDR's chemicals and BC2GM's
+genes, by ways of writing that are stated here and not taken from the filter; asks the build what becomes of each
+sentence, and prints recall and precision by kind, with Wilson's 95 % intervals, and the first mistakes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fathom.building.cloze.entities import ListedEntity
+from fathom.building.cloze.leaks import LEAKS
+from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.sentences import KEPT, Selector
+from fathom.metrics.agreement import share_interval
+
+FRAMES = (
+    "{a} was measured in patients with {b} before treatment",
+    "Levels of {a} were higher in cells that had {b} for two days",
+    "The effect of {a} depends on {b} in the liver of young rats",
+    "In most samples {a} and {b} were seen at the same time",
+)
+LITTLE = ("no", "was", "can", "at", "it", "as", "in", "is", "for", "had", "not", "an", "on", "to", "with", "all")
+UNRELATED = (
+    "Figure 2",
+    "Table S1",
+    "see above",
+    "Bayer",
+    "10 mg",
+    "n = 12",
+    "1999",
+    "P < 0.05",
+    "in mice",
+    "Sigma, UK",
+)
+INNER = {
+    "tin": ("testing", "destined", "continued", "routine"),
+    "iron": ("environment", "environmental", "environments"),
+    "lead": ("misleading", "pleading", "misleads"),
+    "amine": ("examined", "examiners", "examines"),
+    "gold": ("marigolds", "marigold"),
+    "zinc": ("zincite", "zincate"),
+    "RNA": ("alternative", "hibernation", "internal", "eternal"),
+    "Ras": ("ultrasound", "contrast", "grassy"),
+    "ATP": ("flatpack", "flatpacks"),
+    "CAT": ("located", "indicate", "category"),
+}
+COUSINS = {
+    "glucose": ("glucagon", "glucan", "glucuronate"),
+    "aspirin": ("aspirate", "aspiration", "aspired"),
+    "calcium": ("calcite", "calcitonin", "calcified"),
+    "insulin": ("insulated", "insulation", "insular"),
+    "lithium": ("lithotripsy", "lithiasis", "lithography"),
+    "dopamine": ("dopant", "doping"),
+    "cocaine": ("cocoa", "coccus", "cochlea"),
+    "morphine": ("morphology", "morphism", "morphogen"),
+    "nicotine": ("niche", "nicked", "nicotinate"),
+    "histamine": ("histology", "histone", "histogram"),
+}
+Case = tuple[tuple[str, ...], str, str]
+"""Names of an entity, the name that the sentence is about, and the words that give it away or only seem to."""
+
+
+def plural(name: str) -> str:
+    """As English writes it."""
+    if re.search(r"[^aeiou]y$", name):
+        return name[:-1] + "ies"
+    return name + ("es" if re.search(r"(s|x|z|ch|sh)$", name) else "s")
+
+
+def other_case(name: str, draw: random.Random) -> str:
+    """A way to write a name that differs from it, and from it as it begins a sentence."""
+    ways = {name.lower(), name.upper(), name.swapcase(), name.title()} - {name, name[:1].upper() + name[1:]}
+    return draw.choice(sorted(ways))
+
+
+def initials(name: str) -> str:
+    """Of a name of several words."""
+    return "".join(word[0] for word in re.findall(r"\w+", name)).upper()
+
+
+class Planter:
+    """:param words: names of one word, *codes* those with capitals, *phrases* those of several words."""
+
+    def __init__(self, words: list[str], codes: list[str], phrases: list[str], seed: int) -> None:
+        self.words, self.codes, self.phrases = words, codes, phrases
+        self.draw = random.Random(seed)
+
+    def case(self) -> Case:
+        name = self.draw.choice(self.codes)
+        return (name,), name, other_case(name, self.draw)
+
+    def stem(self) -> Case:
+        name = self.draw.choice(self.words)
+        return (name,), name, self.draw.choice((plural(name), plural(name).capitalize(), plural(name).upper()))
+
+    def sub_string(self) -> Case:
+        if self.draw.random() < 0.3:
+            code = self.draw.choice(self.codes)
+            return (code,), code, self.draw.choice(("anti{}", "{}ergic", "{}like", "r{}", "{}induced")).format(code)
+        name = self.draw.choice(self.words)
+        ways = ("pro{}", "anti{}", "{}ase", "{}like", "{}emia", "poly{}", "{}induced", "non{}", "hyper{}emia")
+        return (name,), name, self.draw.choice(ways).format(name)
+
+    def alias(self) -> Case:
+        name, code, phrase = (self.draw.choice(kind) for kind in (self.words, self.codes, self.phrases))
+        said = (plural(phrase), other_case(code, self.draw), re.sub(" ", "-", phrase, count=1))
+        return (name, code, phrase), name, self.draw.choice(said)
+
+    def abbreviation(self) -> Case:
+        phrase = self.draw.choice(self.phrases)
+        short = initials(phrase)
+        if self.draw.random() < 0.5:
+            return (phrase,), phrase, f"{{}} ({short})"
+        return (short,), short, f"{phrase} ({{}})"
+
+    def not_case(self) -> Case:
+        little = self.draw.choice(LITTLE)
+        return (little.upper(),), little.upper(), little
+
+    def not_stem(self) -> Case:
+        name = self.draw.choice(sorted(COUSINS))
+        return (name,), name, self.draw.choice(COUSINS[name])
+
+    def not_sub_string(self) -> Case:
+        if self.draw.random() < 0.3:  # a further digit is another name
+            code = self.draw.choice([code for code in self.codes if code[-1].isdigit()])
+            return (code,), code, code + str(self.draw.randrange(10))
+        name = self.draw.choice(sorted(INNER))
+        return (name,), name, self.draw.choice(INNER[name])
+
+    def not_alias(self) -> Case:
+        name = self.draw.choice(sorted(COUSINS))
+        little = self.draw.choice(LITTLE)
+        return (name, little.upper()), name, self.draw.choice((little, self.draw.choice(COUSINS[name])))
+
+    def not_abbreviation(self) -> Case:
+        phrase = self.draw.choice(self.phrases)
+        if self.draw.random() < 0.5:
+            return (phrase,), phrase, f"{{}} ({self.draw.choice(UNRELATED)})"
+        other = self.draw.choice([other for other in self.phrases if initials(other) != initials(phrase)])
+        return (phrase,), phrase, f"{{}} and {other} ({initials(other)})"
+
+
+def planted(planter: Planter, count: int) -> Iterator[tuple[str, bool, tuple[str, ...], str]]:
+    """Kind, whether it is a leak, the names, and the sentence without its full stop."""
+    kinds: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
+        "case": (planter.case, planter.not_case),
+        "stem": (planter.stem, planter.not_stem),
+        "sub-string": (planter.sub_string, planter.not_sub_string),
+        "alias": (planter.alias, planter.not_alias),
+        "abbreviation": (planter.abbreviation, planter.not_abbreviation),
+    }
+    for kind, ways in kinds.items():
+        for leaks, way in zip((True, False), ways, strict=True):
+            for _ in range(count):
+                names, name, said = way()
+                frame = planter.draw.choice(FRAMES)
+                a, b = (said.format(name), "fever") if "{}" in said else (name, said)
+                if "{}" not in said and planter.draw.random() < 0.5:
+                    a, b = b, a
+                yield kind, leaks, names, frame.format(a=a, b=b)
+
+
+def outcome_of(names: tuple[str, ...], sentence: str) -> str:
+    """What becomes of a sentence where these names are all that is listed, and nothing is blocked."""
+    selector = Selector([ListedEntity(names[0], "names", names)], ClozeBuildOptions(), ())
+    return next((found.outcome for found in selector.sentences(f"{sentence}.")), "no entity found")
+
+
+def names_in(folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """Words of five letters and more, codes as TP53, and names of several words: each list sorted."""
+    files = (folder / "ner" / name for name in ("chemicals.tsv", "genes.tsv"))
+    names = {line.split("\t")[1] for file in files for line in file.read_text(encoding="utf-8").splitlines()}
+    words = [name for name in names if re.fullmatch(r"[a-z]{5,14}", name)]
+    codes = [name for name in names if re.fullmatch(r"[A-Z]{3,5}\d{0,2}|[a-z][A-Z]{2,4}\d?", name)]
+    phrases = [name for name in names if re.fullmatch(r"[a-z]{4,}( [a-z]{4,}){1,3}", name)]
+    little = {word.upper() for word in LITTLE}
+    return sorted(words), sorted(code for code in codes if code not in little), sorted(phrases)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("FATHOM_DATA"), help="the reference data")
+    parser.add_argument("--count", type=int, default=500, help="leaks of each kind, and as many look-alikes")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mistakes", type=int, default=5, help="how many of each kind are shown")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("--data, or FATHOM_DATA: the folder of the reference data")
+    words, codes, phrases = names_in(Path(options.data) / "biomedical")
+    print(f"{len(words):,} words, {len(codes):,} codes and {len(phrases):,} phrases; seed {options.seed}")
+    found: Counter[tuple[str, bool]] = Counter()
+    named: Counter[str] = Counter()
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for kind, leaks, names, sentence in planted(Planter(words, codes, phrases, options.seed), options.count):
+        outcome = outcome_of(names, sentence)
+        found[kind, leaks] += outcome != KEPT
+        named[kind] += leaks and outcome == LEAKS[kind]
+        if leaks == (outcome == KEPT):
+            wrong[kind].append(f"{'missed' if leaks else outcome}: {sentence!r} {names}")
+    print("kind           recall  95 %             precision  95 %             as this kind")
+    for kind in LEAKS:
+        hits, false = found[kind, True], found[kind, False]
+        recall, precision = share_interval(hits, options.count), share_interval(hits, hits + false)
+        print(f"{kind:13}  {recall[0]:.3f}  {recall[1]:.3f} to {recall[2]:.3f}   {precision[0]:.3f}      ", end="")
+        print(f"{precision[1]:.3f} to {precision[2]:.3f}   {named[kind]:,} of {options.count:,}")
+    for kind, mistakes in wrong.items():
+        print(*(f"{kind}: {mistake}" for mistake in mistakes[: options.mistakes]), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""The build: facts of Wikidata, one filter after the other, balanced variants, and a folder in BEAR's layout.
+
+The folder is the small variant; ``big/`` in it is the large one, as BEAR-big lies beside BEAR.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import fathom
+from fathom.building.bear.coherence import (
+    REVIEW_FILE,
+    Decided,
+    Outlier,
+    outliers_of,
+    read_decisions,
+    write_decisions,
+)
+from fathom.building.bear.facts import FactStore
+from fathom.building.bear.flags import ChatFlags
+from fathom.building.bear.gathering import Source, gather, read_views, sources_of, wanted_of
+from fathom.building.bear.log import Log
+from fathom.building.bear.plan import Plan, read_plan
+from fathom.building.bear.pools import LEFT_OVER, Instance, Pool, pool_of
+from fathom.building.bear.sampling import Chosen, sample
+from fathom.building.bear.server import Server
+from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
+from fathom.building.bear.wording import SHEET, slot_notes, write_template_sheet
+from fathom.building.notes import Notes
+from fathom.building.ontology.sources import Endpoint
+from fathom.data.queries import QuerySet
+from fathom.data.statistics import CountTokens
+from fathom.errors import BadInput, RunFailed, all_of, refuse
+from fathom.formats import read
+from fathom.formats.bear import BearInstance, BearRelation, write_bear, write_beside
+from fathom.progress import Progress, unseen
+from fathom.reading import Json
+from fathom.results.tables import Table, render
+from fathom.store.files import make_folder, whole_folder, write_json, write_json_lines, write_text
+from fathom.store.made import in_the_way, made_by, sign
+
+LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
+INFEASIBLE = "relation is infeasible in the largest variant"
+
+
+class BuiltBear(NamedTuple):
+    """A probe that was made.
+
+    :param chosen: relations of each variant, infeasible ones included; the variants from the largest on.
+    :param outliers: answers for a person to decide on.
+    :param counts: what was left out of each relation, by reason.
+    """
+
+    out: Path
+    chosen: dict[str, list[Chosen]]
+    outliers: list[Outlier]
+    counts: dict[str, dict[str, int]]
+    notes: list[str]
+    tables: list[Table]
+
+
+def build_bear(
+    inputs: Sequence[Path],
+    plan: Path,
+    out: Path,
+    endpoints: Sequence[Endpoint] = (),
+    review: Path | None = None,
+    views: Path | None = None,
+    partial: bool = False,
+    progress: Progress = unseen,
+    flag: ChatFlags | None = None,
+    count_tokens: CountTokens | None = None,
+    tokenizer: str = "",
+) -> BuiltBear:
+    """A balanced probe in a new folder *out*.
+
+    :param inputs: Wikidata's JSON dump, or truthy N-Triples; several are read as one.
+    :param plan: see :class:`~fathom.building.bear.plan.Plan`.
+    :param review: the ``review.csv`` of an earlier build, filled in.
+    :param views: page views by entity, instead of the number of Wikipedias.
+    :param partial: whether a dump that breaks off is taken as far as it goes.
+    :param progress: called with (bytes read, bytes to read) of each pass.
+    :param flag: asks a model which answers do not fit.
+    :param count_tokens: of each text, for the share of answers that are one token; *tokenizer* is its name.
+    :raises BadInput: all that is wrong with arguments and files, or no relation is feasible; nothing is written.
+    :raises MadeBefore: the same call has made *out*.
+    """
+    files = [*inputs, *(file for file in (plan, review, views) if file is not None)]
+    asked = {"endpoints": [endpoint.name for endpoint in endpoints], "flags": flag.name if flag else ""}
+    made = made_by("build bear", asked | {"partial": partial, "tokenizer": tokenizer}, files=files)
+    read_as, popular, _ = all_of(
+        lambda: read_plan(plan), lambda: read_views(views), lambda: _check(inputs, endpoints, out, made)
+    )
+    wanted = wanted_of(read_as)
+    found, decided = all_of(
+        lambda: sources_of(inputs, wanted, partial, progress), lambda: read_decisions(review, read_as.properties)
+    )
+    sources = [*found, *(Server(endpoint, wanted, progress) for endpoint in endpoints)]
+    with _fact_store(out.absolute().parent, popular) as store:
+        builder = _Builder(store, read_as, decided, Log(read_as.examples), flag)
+        gather(sources, store, read_as)
+        builder.choose()
+        with whole_folder(out) as folder:
+            tables = builder.write(folder, sources, count_tokens)
+            sign(folder, made)
+    return BuiltBear(out, builder.chosen, builder.outliers, builder.counts(), builder.notes, tables)
+
+
+@contextmanager
+def _fact_store(place: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
+    """A store in a folder below *place* that is gone on leaving. :raises RunFailed: the disk is full."""
+    make_folder(place)
+    with TemporaryDirectory(prefix=".bear-facts-", dir=place) as folder:
+        store = FactStore(Path(folder) / "facts.sqlite", views)
+        try:
+            yield store
+        except sqlite3.Error as error:
+            raise RunFailed(f"cannot keep facts in {folder}: {error}; nothing is left of it") from error
+        finally:
+            store.close()
+
+
+def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path, made: Json) -> None:
+    faults = in_the_way(out, made)
+    if not inputs and not endpoints:
+        faults.append("nothing to build from: give Wikidata's dump with --input, or a server with --endpoint")
+    refuse(faults)
+
+
+class _Builder:
+    """One build, from facts on disk to files."""
+
+    def __init__(self, store: FactStore, plan: Plan, decided: Decided, log: Log, flag: ChatFlags | None) -> None:
+        self._store, self._plan, self._decided, self._log, self._flag = store, plan, decided, log, flag
+        self.chosen: dict[str, list[Chosen]] = {name: [] for name in plan.variants()}
+        self.outliers: list[Outlier] = []
+        self.notes = Notes()
+        self._facts: dict[str, int] = {}
+
+    def choose(self) -> None:
+        """The instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
+        for relation in self._plan.relations:
+            self._tell_states(relation.property)
+            dropped = self._decided.dropped(relation.property)
+            pool = pool_of(self._store, relation, self._plan, dropped, self._log)
+            self._facts[relation.property] = pool.facts
+            self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decided, self._flag)
+            self._choose_of(pool)
+        if not any(one.answers for of in self.chosen.values() for one in of):
+            raise BadInput(["no relation meets the constraints of the plan: nothing is written", *self._infeasible()])
+        self._note_relations()
+
+    def _infeasible(self) -> Iterable[str]:
+        """One line for each relation and variant, and one for what was left out of the relation."""
+        for name, of in self.chosen.items():
+            for one in of:
+                yield f"{one.relation} in {name}: {one.why}"
+        for relation, counts in self.counts().items():
+            said = "; ".join(f"{count:,} {why}" for why, count in counts.items() if count and why != INFEASIBLE)
+            yield f"{relation}: of {self._facts[relation]:,} facts that count, left out: {said or 'none'}"
+
+    def _choose_of(self, pool: Pool) -> None:
+        """Each smaller variant is a part of the larger one, where the larger one is feasible."""
+        for place, (name, limits) in enumerate(self._plan.variants().items()):
+            found = sample(pool, name, limits, self._plan)
+            self.chosen[name].append(found)
+            self._log.say(found.relation, f"configuration of {name}", **_configured(found))
+            if place == 0:
+                rest = sum(len(answer.instances) for answer in pool.answers) - found.total
+                self._log.drop(found.relation, LEFT_OVER if found.answers else INFEASIBLE, count=rest)
+            if found.answers:
+                relation = pool.relation.model_copy(update={"cardinality": found.cardinality})
+                pool = pool._replace(answers=list(found.answers), relation=relation)
+
+    def _tell_states(self, property_: str) -> None:
+        for (of, state), count in self._store.states.items():
+            if of == property_ and state:
+                examples = self._store.examples.get((of, state), [])
+                self._log.say(property_, f"statements that do not count: {state}", count=count, examples=examples)
+
+    def _note_relations(self) -> None:
+        for name, of in self.chosen.items():
+            gone = [f"{one.relation} ({one.why})" for one in of if not one.answers]
+            self.notes.add_all(gone, f"relations are infeasible in {name} and left out")
+        largest = {one.relation: one for one in next(iter(self.chosen.values()))}
+        for relation in self._plan.relations:
+            self.notes += slot_notes(relation, largest[relation.property])
+            subjects, several = self._store.subjects(relation.property)
+            if several > self._plan.coherence.diverse * subjects:
+                self.notes.append(
+                    f"{relation.property}: {several:,} of {subjects:,} subjects have several answers: lists of answers "
+                    "may be incomplete, so that right answers count as wrong; think of leaving the relation out"
+                )
+        open_ = [f"{one.relation} {one.name}" for one in self.outliers if not one.decision]
+        self.notes.add_all(open_, f"answers are of another kind than most, or flagged: decide on them in {REVIEW_FILE}")
+
+    def _note_sources(self, sources: Iterable[Source]) -> None:
+        """What is to be known of where facts and flags come from."""
+        self.notes += self._flag.notes if self._flag is not None else []
+        for source in sources:
+            self.notes += dict.fromkeys(source.notes)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What was left out of each relation, by reason; statements that do not count included."""
+        found = {of: {str(state): n for (p, state), n in self._store.states.items() if p == of and state}
+                 for of in self._plan.properties}  # fmt: skip
+        return {of: states | self._log.of(of) for of, states in found.items()}
+
+    def write(self, folder: Path, sources: Sequence[Source], count_tokens: CountTokens | None) -> list[Table]:
+        """All files. :returns: tables about them."""
+        self._note_sources(sources)
+        variants = {name: [one for one in of if one.answers] for name, of in self.chosen.items()}
+        variants = {name: of for name, of in variants.items() if of}
+        places = _places(folder, list(variants))
+        relations = {name: [self._relation(one) for one in of] for name, of in variants.items()}
+        for name, place in places.items():
+            place.mkdir(exist_ok=True)
+            write_bear(place, relations[name], spaces=place == folder)
+        root = next(name for name, place in places.items() if place == folder)
+        lite = _positions(relations["big"], relations["small"]) if len(relations) > 1 else {}
+        write_beside(folder, list({one.id: one for of in relations.values() for one in of}.values()), lite)
+        tables = self._tables(variants, {name: read(place) for name, place in places.items()}, count_tokens)
+        self._write_beside(folder, variants, tables)
+        write_json(folder / "manifest.json", self._manifest(root, variants, sources))
+        return tables
+
+    def _relation(self, chosen: Chosen) -> BearRelation:
+        plan = next(one for one in self._plan.relations if one.property == chosen.relation)
+        answers = [(f"Q{answer.number}", answer.name) for answer in chosen.answers]
+        instances = [
+            BearInstance(f"Q{one.subject}", one.name, self._store.aliases(one.subject), place, _dates(one))
+            for place, answer in enumerate(chosen.answers)
+            for one in answer.instances
+        ]
+        return BearRelation(chosen.relation, plan.templates, answers, instances, plan.domains)
+
+    def _tables(
+        self,
+        variants: Mapping[str, Sequence[Chosen]],
+        data: Mapping[str, QuerySet],
+        count_tokens: CountTokens | None,
+    ) -> list[Table]:
+        largest = {one.relation: one.total for one in next(iter(self.chosen.values()))}
+        tables = [left_out(self._log, self._facts, largest), sizes(variants)]
+        for name, of in self.chosen.items():
+            tables.append(by_relation(name, of))
+            if name in data:
+                tables.append(balance(name, data[name], count_tokens))
+        return tables
+
+    def _write_beside(self, folder: Path, variants: Mapping[str, Sequence[Chosen]], tables: Sequence[Table]) -> None:
+        """What a person reads or fills in."""
+        largest = {one.relation: one for of in reversed(list(variants.values())) for one in of}
+        used: dict[tuple[str, int], list[str]] = {}
+        for name, of in variants.items():
+            for one in of:
+                for answer in one.answers:
+                    used.setdefault((one.relation, answer.number), []).append(name)
+        write_decisions(folder / REVIEW_FILE, self.outliers, used)
+        write_template_sheet(folder / SHEET, self._plan, largest)
+        write_json_lines(folder / LOG_FILE, self._log.lines())
+        write_json_lines(folder / ALIASES, self._names(largest.values()))
+        write_json(folder / STATISTICS, {table.title: table.objects() for table in tables})
+        write_text(folder / "statistics.md", render(list(tables), "md") + "\n")
+
+    def _names(self, chosen: Iterable[Chosen]) -> Iterable[Json]:
+        """All entities with their other names, each once."""
+        names = {answer.number: answer.name for one in chosen for answer in one.answers}
+        names |= {at.subject: at.name for one in chosen for answer in one.answers for at in answer.instances}
+        for number, name in sorted(names.items()):
+            yield {"id": f"Q{number}", "label": name, "aliases": self._store.aliases(number)}
+
+    def _manifest(self, root: str, variants: Mapping[str, Sequence[Chosen]], sources: Sequence[Source]) -> Json:
+        """Nothing in it depends on the day or the place, so that the same data give the same bytes."""
+        return {
+            "command": "fathom build bear",
+            "fathom": fathom.__version__,
+            "options": self._plan.model_dump(mode="json"),
+            "sources": [source.name for source in sources],
+            "variants": {name: "." if name == root else name for name in variants},
+            "instances": {name: sum(one.total for one in of) for name, of in variants.items()},
+            "decisions": sum(bool(one.decision) for one in self.outliers),
+            "left_out": self.counts(),
+            "notes": list(self.notes),
+        }
+
+
+def _places(folder: Path, variants: Sequence[str]) -> dict[str, Path]:
+    """The last variant, the smallest, is the folder itself."""
+    return {name: folder if name == variants[-1] else folder / name for name in variants}
+
+
+def _positions(big: Sequence[BearRelation], small: Sequence[BearRelation]) -> dict[str, list[int]]:
+    """Where the instances of the small variant stand in the large one, by relation."""
+    found = {}
+    for relation in big:
+        place = {_pair(relation, one): number for number, one in enumerate(relation.instances)}
+        for other in small:
+            if other.id == relation.id:
+                found[other.id] = sorted(place[_pair(other, one)] for one in other.instances)
+    return found
+
+
+def _pair(relation: BearRelation, one: BearInstance) -> tuple[str, str]:
+    return one.subject_id, relation.answers[one.answer][0]
+
+
+def _dates(one: Instance) -> dict[str, str]:
+    """The dates that are known."""
+    dates = {"valid_from": one.valid_from, "valid_until": one.valid_until}
+    return {name: date for name, date in dates.items() if date}
+
+
+def _configured(found: Chosen) -> Json:
+    return {
+        "cardinality": found.cardinality,
+        "chosen": found.configuration,
+        "infeasible": found.why,
+        "others": dict(found.others),
+    }

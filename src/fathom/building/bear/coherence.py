@@ -1,0 +1,157 @@
+"""Answers that are of another kind than the others of their relation: listed for a person to decide, never removed.
+
+The paper asked GPT-4 which answers "do not align with the majority category" and decided case by case (section 4.2,
+figure 11). Here the majority is the class nearest to the answers' own that most of them are of, looked for a few levels
+above these (P31, P279).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.building.bear.facts import FactStore
+from fathom.building.bear.plan import Coherence, RelationPlan
+from fathom.building.bear.pools import Pool
+from fathom.building.sheets import Row, read_sheet, write_sheet
+from fathom.reading import Faults
+
+REVIEW_FILE = "review.csv"
+COLUMNS = ("relation", "id", "name", "is a", "why", "in", "decision", "comment")
+KEEP, DROP = "keep", "drop"
+_DECISIONS = {"keep": KEEP, "k": KEEP, "yes": KEEP, "drop": DROP, "d": DROP, "no": DROP, "": ""}
+Flag = Callable[[RelationPlan, Sequence[str]], Sequence[str]]
+"""Given a relation and names of its answers: those that do not fit the others."""
+
+
+class Outlier(NamedTuple):
+    """An answer, or a subject that somebody has put on the list.
+
+    :param decision: "keep", "drop", or "" where nobody has decided yet.
+    """
+
+    relation: str
+    number: int
+    name: str
+    kinds: str
+    why: str
+    decision: str = ""
+    comment: str = ""
+
+
+class Decided(NamedTuple):
+    """What a person said of a relation's subjects and answers.
+
+    :param by_number: (decision, comment, the row) by relation and number.
+    """
+
+    by_number: Mapping[tuple[str, int], Outlier]
+
+    def dropped(self, relation: str) -> frozenset[int]:
+        """Numbers that are to be left out of a relation."""
+        return frozenset(
+            number for (of, number), one in self.by_number.items() if of == relation and one.decision == DROP
+        )
+
+
+def read_decisions(path: Path | None, relations: Iterable[str]) -> Decided:
+    """The review file of an earlier build, as a person has filled it in.
+
+    :raises BadInput: not such a file, and every row that is wrong in it.
+    """
+    if path is None:
+        return Decided({})
+    faults, known = Faults(), set(relations)
+    found: dict[tuple[str, int], Outlier] = {}
+    whose = f"the {REVIEW_FILE} of fathom build bear"
+    for line, row in read_sheet(path, {"relation", "id", "decision"}, COLUMNS, whose):
+        said, id_ = row["decision"].strip().lower(), row["id"].strip()
+        if said not in _DECISIONS:
+            faults.add(path, line, f"decision: expected {KEEP} or {DROP}, found {row['decision'].strip()[:40]!r}")
+        elif not (id_[:1] == "Q" and id_[1:].isdecimal()):
+            faults.add(path, line, f"id: expected such as Q42, found {id_[:40]!r}")
+        elif row["relation"] not in known:
+            faults.add(path, line, f"relation {row['relation']!r} is not in the plan")
+        else:
+            cells = (row.get("name", ""), row.get("is a", ""), row.get("why", ""), _DECISIONS[said])
+            one = Outlier(row["relation"], int(id_[1:]), *cells, row.get("comment", ""))
+            found[one.relation, one.number] = one
+    faults.stop_if_any()
+    return Decided(found)
+
+
+def write_decisions(path: Path, outliers: Iterable[Outlier], used: Mapping[tuple[str, int], Sequence[str]]) -> None:
+    """The list for a person: what is undecided first.
+
+    :param used: variants that have an answer, by relation and number.
+    """
+    ordered = sorted(outliers, key=lambda one: bool(one.decision))
+    write_sheet(path, COLUMNS, (_row(one, used.get((one.relation, one.number), ())) for one in ordered))
+
+
+def _row(one: Outlier, variants: Sequence[str]) -> Row:
+    about = (one.relation, f"Q{one.number}", one.name, one.kinds, one.why, "; ".join(variants))
+    return dict(zip(COLUMNS, (*about, one.decision, one.comment), strict=True))
+
+
+def outliers_of(store: FactStore, pool: Pool, rules: Coherence, decided: Decided, flag: Flag | None) -> list[Outlier]:
+    """Answers of a relation that are of another kind than most, and those that *flag* names, with what was decided."""
+    relation = pool.relation.property
+    kinds = {answer.number: kinds_of(store, answer.types, rules.levels) for answer in pool.answers}
+    why = _standing_out(kinds, store, rules)
+    named = set(flag(pool.relation, [answer.name for answer in pool.answers])) if flag is not None else set()
+    found = []
+    for answer in pool.answers:
+        reasons = [why[answer.number]] if answer.number in why else []
+        reasons += ["flagged by the model"] if answer.name in named else []
+        before = decided.by_number.get((relation, answer.number))
+        if reasons or before is not None:
+            called = ", ".join(store.label(type_) for type_ in answer.types)
+            reason = "; ".join(reasons) or (before.why if before else "")
+            decision = (before.decision, before.comment) if before else ("", "")
+            found.append(Outlier(relation, answer.number, answer.name, called, reason, *decision))
+    here = {one.number for one in found}
+    return found + [one for (of, number), one in decided.by_number.items() if of == relation and number not in here]
+
+
+def kinds_of(store: FactStore, types: Iterable[int], levels: int) -> dict[int, int]:
+    """The classes that an entity is of, with how many levels each is above its own."""
+    found = dict.fromkeys(types, 0)
+    at = list(found)
+    for level in range(1, levels + 1):
+        at = [above for class_ in at for above in store.above(class_) if above not in found]
+        found |= dict.fromkeys(at, level)
+    return found
+
+
+def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int] | None:
+    """The class that at least *share* are of, the nearest to their own classes; else the one that most are of.
+
+    :param kinds: of each, see :func:`kinds_of`.
+    :returns: its number, and how many are of it; None where nothing has a class.
+    """
+    every = list(kinds)
+    times = Counter(class_ for one in every for class_ in one)
+    steps: Counter[int] = Counter()
+    for one in every:
+        steps.update(one)
+    enough = [class_ for class_, count in times.items() if count >= share * len(every)]
+    if enough:
+        best = min(enough, key=lambda class_: (steps[class_] / times[class_], -times[class_], class_))
+    elif times:
+        best = min(times, key=lambda class_: (-times[class_], steps[class_], class_))
+    else:
+        return None
+    return best, times[best]
+
+
+def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore, rules: Coherence) -> dict[int, str]:
+    """Numbers of the answers that are not of the majority's class, with what that is; none where less than half are of
+    any class."""
+    found = majority(kinds.values(), rules.share)
+    if found is None or 2 * found[1] < len(kinds):
+        return {}
+    said = f"{found[1]} of {len(kinds)} answers are of the class {store.label(found[0])}, this is not"
+    return {number: said for number, classes in kinds.items() if found[0] not in classes}

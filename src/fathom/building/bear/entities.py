@@ -1,0 +1,195 @@
+"""What Wikidata says of an entity: names, sitelinks, and those of its statements that count.
+
+Of the statements of a property those of the best rank count: preferred ones where there are any, else normal ones,
+never deprecated ones (Wikidata's own "truthy" statements). Qualifiers say when a fact began and ended (P580, P582,
+P585).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from fathom.reading import Json
+
+INSTANCE_OF, SUBCLASS_OF = "P31", "P279"
+_START, _END, _POINT = "P580", "P582", "P585"
+UNKNOWN = 0
+"""In place of an object: there is one, but Wikidata does not know which ("unknown value")."""
+_NO_WIKIPEDIA = {
+    *("commonswiki", "specieswiki", "metawiki", "mediawikiwiki", "wikidatawiki", "sourceswiki", "outreachwiki"),
+    *("incubatorwiki", "foundationwiki", "wikimaniawiki", "wikifunctionswiki", "betawikiversity"),
+}
+"""Sites that end in "wiki" and are no Wikipedia."""
+
+
+class State(StrEnum):
+    """Why a statement does not count."""
+
+    COUNTS = ""
+    DEPRECATED = "deprecated"
+    OUTRANKED = "of lower rank than another"
+    ENDED = "has ended"
+    NOT_YET = "had not begun"
+    NO_ITEM = "no item (a text, number, date, or no value)"
+
+
+class Claim(NamedTuple):
+    """A statement of an entity.
+
+    :param property: such as "P36".
+    :param object: number of the item, :data:`UNKNOWN` for an unknown value.
+    :param valid_from: date, as exact as Wikidata has it ("1998", "1998-05", "1998-05-01"); "" where none is given.
+    """
+
+    property: str
+    object: int
+    valid_from: str = ""
+    valid_until: str = ""
+    state: State = State.COUNTS
+
+
+class Entity(NamedTuple):
+    """:param number: of its id: 42 for Q42.
+    :param label: in the wanted language, "" where there is none.
+    :param links: Wikipedias that have a page on it.
+    :param claims: of the wanted properties, those that do not count included.
+    """
+
+    number: int
+    label: str
+    aliases: tuple[str, ...]
+    links: int
+    claims: tuple[Claim, ...]
+
+
+class Read(NamedTuple):
+    """What is read of an entity.
+
+    :param properties: whose statements are wanted.
+    :param language: of labels and aliases.
+    :param ended: of which of them facts that have ended count, too.
+    :param as_of: a date: what held then counts, whatever has changed since; "" for what holds by the data itself.
+    """
+
+    properties: frozenset[str]
+    language: str = "en"
+    ended: frozenset[str] = frozenset()
+    as_of: str = ""
+
+
+def entity_of(row: Json, wanted: Read) -> Entity:
+    """An entity as a dump has it.
+
+    :raises KeyError, TypeError, AttributeError, ValueError: it is laid out otherwise.
+    """
+    return Entity(
+        int(row["id"][1:]),
+        _label(row, wanted.language),
+        tuple(name["value"] for name in _mapping(row, "aliases").get(wanted.language, ())),
+        sum(site.endswith("wiki") and site not in _NO_WIKIPEDIA for site in _mapping(row, "sitelinks")),
+        tuple(_claims(_mapping(row, "claims"), wanted)),
+    )
+
+
+def _mapping(row: Json, name: str) -> Json:
+    """Real dumps write an empty mapping as []."""
+    found = row.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _label(row: Json, language: str) -> str:
+    """In the language itself; since 2025 names that are the same in all languages stand under "mul" alone."""
+    labels = _mapping(row, "labels")
+    found = labels.get(language) or labels.get("mul")
+    return " ".join(found["value"].split()) if found else ""
+
+
+def _claims(claims: Json, wanted: Read) -> Iterator[Claim]:
+    for property_, statements in claims.items():
+        if property_ in wanted.properties:
+            yield from counted([_claim(property_, one) for one in statements], wanted)
+
+
+class Ranked(NamedTuple):
+    """A claim before its rank is weighed."""
+
+    claim: Claim
+    rank: str
+    ended: bool
+
+
+def counted(found: Iterable[Ranked], wanted: Read) -> Iterator[Claim]:
+    """Claims of one property, each with why it does not count, if it does not."""
+    rows = [(_dated(one, wanted) if one.rank != "deprecated" else State.DEPRECATED, one) for one in found]
+    # With a date, ranks are weighed among what held then: what is preferred today may not have.
+    in_question = [one for state, one in rows if state != State.DEPRECATED and not (wanted.as_of and state)]
+    best = "preferred" if any(one.rank == "preferred" for one in in_question) else "normal"
+    for state, one in rows:
+        outranked = state != State.DEPRECATED and one.rank != best
+        yield one.claim._replace(state=one.claim.state or (State.OUTRANKED if outranked else state))
+
+
+def _dated(one: Ranked, wanted: Read) -> State:
+    ended = State.COUNTS if one.claim.property in wanted.ended else State.ENDED
+    if not wanted.as_of:
+        return ended if one.ended else State.COUNTS
+    begun, over = one.claim.valid_from, one.claim.valid_until
+    if begun and _earliest(begun) > _latest(wanted.as_of):
+        return State.NOT_YET
+    if over and _latest(over) < _earliest(wanted.as_of):
+        return ended
+    return State.COUNTS
+
+
+def _claim(property_: str, statement: Json) -> Ranked:
+    main = statement["mainsnak"]
+    state, object_ = State.COUNTS, UNKNOWN
+    if main["snaktype"] == "value":
+        object_ = _item(main)
+        state = State.COUNTS if object_ else State.NO_ITEM
+    elif main["snaktype"] == "novalue":
+        state = State.NO_ITEM
+    qualifiers = _mapping(statement, "qualifiers")
+    at = _date(qualifiers, _POINT)
+    dates = _date(qualifiers, _START) or at, _date(qualifiers, _END)
+    ended = any(snak["snaktype"] != "novalue" for snak in qualifiers.get(_END, ()))
+    return Ranked(Claim(property_, object_, *dates, state), statement.get("rank", "normal"), ended)
+
+
+def _item(snak: Json) -> int:
+    """Its number, 0 where the value is no item. Older dumps give only the number."""
+    value = snak["datavalue"]["value"] if snak["datavalue"]["type"] == "wikibase-entityid" else {}
+    return int(value.get("numeric-id") or value["id"][1:]) if value.get("entity-type") == "item" else 0
+
+
+def _date(qualifiers: Json, property_: str) -> str:
+    for snak in qualifiers.get(property_, ()):
+        if snak["snaktype"] == "value" and snak["datavalue"]["type"] == "time":
+            value = snak["datavalue"]["value"]
+            return date_of(value["time"], value.get("precision", 11))
+    return ""
+
+
+def date_of(time: str, precision: int = 11) -> str:
+    """ "+1998-05-01T00:00:00Z" → "1998-05-01", or as much of it as is known: 9 is a year, 10 a month, 11 a day."""
+    sign = "-" if time.startswith("-") else ""
+    year, _, rest = time.lstrip("+-").partition("-")
+    month, day = rest[:2], rest[3:5]
+    parts = [f"{int(year):04}", *([month] if precision >= 10 and month > "00" else [])]
+    return sign + "-".join([*parts, *([day] if len(parts) == 2 and precision >= 11 and day > "00" else [])])
+
+
+def _earliest(date: str) -> tuple[int, ...]:
+    return _parts(date, 1, 1)
+
+
+def _latest(date: str) -> tuple[int, ...]:
+    return _parts(date, 12, 31)
+
+
+def _parts(date: str, month: int, day: int) -> tuple[int, ...]:
+    sign = -1 if date.startswith("-") else 1
+    parts = [int(part) for part in date.lstrip("-").split("-")]
+    return (sign * parts[0], *parts[1:], *(month, day)[len(parts) - 1 :])

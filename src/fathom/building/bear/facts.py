@@ -1,0 +1,192 @@
+"""Facts and entities on disk while a probe is built, so that memory does not grow with the dump."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.building.bear.entities import INSTANCE_OF, SUBCLASS_OF, UNKNOWN, Claim, Entity, State
+from fathom.building.bear.numbers import Numbers
+
+_BATCH = 10_000
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -65536;
+CREATE TABLE entity (id INTEGER PRIMARY KEY, label TEXT, aliases TEXT, popularity INTEGER, types TEXT);
+CREATE TABLE fact (property TEXT, subject INTEGER, object INTEGER, valid_from TEXT, valid_until TEXT);
+CREATE TABLE subclass (below INTEGER, above INTEGER);
+"""
+_ROWS = """
+WITH single AS (
+  SELECT subject, object,
+    MIN(valid_from) AS valid_from,
+    CASE WHEN MIN(valid_until) = '' THEN '' ELSE MAX(valid_until) END AS valid_until
+  FROM fact WHERE property = :property GROUP BY subject, object
+), counted AS (
+  SELECT single.*, COUNT(*) OVER (PARTITION BY subject) AS answers, MIN(object) OVER (PARTITION BY subject) AS least,
+    ROW_NUMBER() OVER (PARTITION BY subject ORDER BY COALESCE(popularity, 0) DESC, object) AS place
+  FROM single LEFT JOIN entity ON entity.id = object
+)
+SELECT c.subject, s.label, COALESCE(s.popularity, 0), s.types, c.object, o.label, COALESCE(o.popularity, 0), o.types,
+  o.aliases, c.valid_from, c.valid_until, c.answers, c.least, c.place
+FROM counted c LEFT JOIN entity s ON s.id = c.subject LEFT JOIN entity o ON o.id = c.object
+WHERE c.object != 0 ORDER BY c.object, COALESCE(s.popularity, 0) DESC, c.subject
+"""
+_SUBJECTS = """
+SELECT COUNT(*), SUM(answers > 1)
+FROM (SELECT COUNT(DISTINCT object) AS answers FROM fact WHERE property = ? GROUP BY subject)
+"""
+_BELOW = """
+WITH RECURSIVE below (id) AS (VALUES {} UNION SELECT subclass.below FROM subclass JOIN below ON above = below.id)
+SELECT id FROM below
+"""
+
+
+class Row(NamedTuple):
+    """A fact with what is known of its two ends; a label is None where the entity is not in the data.
+
+    :param types: numbers of the classes it is an instance of, separated by blanks.
+    :param answers: objects that the subject has in all, an unknown one included.
+    :param least: number of the first of them: 0 where one is unknown.
+    :param place: of the object among them by popularity, from 1.
+    """
+
+    subject: int
+    subject_label: str | None
+    subject_popularity: int
+    subject_types: str | None
+    object: int
+    object_label: str | None
+    object_popularity: int
+    object_types: str | None
+    object_aliases: str | None
+    valid_from: str
+    valid_until: str
+    answers: int
+    least: int
+    place: int
+
+
+class FactStore:
+    """:param file: of the database, which must not be there.
+    :param views: popularity by entity, instead of the number of Wikipedias.
+    """
+
+    def __init__(self, file: Path, views: Mapping[int, int] | None = None) -> None:
+        self._base = sqlite3.connect(file, isolation_level=None)
+        self._base.executescript(_SCHEMA)
+        self._views = views
+        self.stored = Numbers()
+        self.needed = Numbers()
+        self.states: Counter[tuple[str, State]] = Counter()
+        self.examples: dict[tuple[str, State], list[str]] = {}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._base.close()
+
+    def fill(self, found: Iterable[Entity], most_examples: int, relations: frozenset[str]) -> None:
+        """Keep entities, their facts and classes.
+
+        :param most_examples: of statements that do not count, of each kind.
+        :param relations: properties whose statements are facts.
+        """
+        batch: list[Entity] = []
+        for entity in found:
+            batch.append(entity)
+            for claim in entity.claims:
+                if claim.property in relations:
+                    self._count(entity, claim, most_examples)
+            if len(batch) >= _BATCH:
+                self._write(batch, relations)
+                batch = []
+        self._write(batch, relations)
+
+    def _count(self, entity: Entity, claim: Claim, most: int) -> None:
+        kind = (claim.property, claim.state)
+        self.states[kind] += 1
+        if claim.state:
+            kept = self.examples.setdefault(kind, [])
+            if len(kept) < most:
+                kept.append(f"{entity.label or f'Q{entity.number}'} → Q{claim.object}")
+        elif claim.object != UNKNOWN:
+            self.needed.add(claim.object)
+
+    def _write(self, batch: list[Entity], relations: frozenset[str]) -> None:
+        counting = [(entity.number, claim) for entity in batch for claim in entity.claims if not claim.state]
+        facts = [
+            (claim.property, number, claim.object, claim.valid_from, claim.valid_until)
+            for number, claim in counting
+            if claim.property in relations
+        ]
+        classes = [(number, claim.object) for number, claim in counting if claim.property == SUBCLASS_OF]
+        self._base.execute("BEGIN")
+        self._base.executemany("INSERT OR REPLACE INTO entity VALUES (?, ?, ?, ?, ?)", map(self._row, batch))
+        self._base.executemany("INSERT INTO fact VALUES (?, ?, ?, ?, ?)", facts)
+        self._base.executemany("INSERT INTO subclass VALUES (?, ?)", classes)
+        self._base.execute("COMMIT")
+
+    def _row(self, entity: Entity) -> tuple[int, str, str, int, str]:
+        self.stored.add(entity.number)
+        of = [claim.object for claim in entity.claims if claim.property == INSTANCE_OF and not claim.state]
+        popularity = entity.links if self._views is None else self._views.get(entity.number, 0)
+        aliases = json.dumps(entity.aliases, ensure_ascii=False) if entity.aliases else ""
+        return entity.number, entity.label, aliases, popularity, " ".join(map(str, of))
+
+    def lacking(self) -> Numbers:
+        """Objects of facts that have not been seen as entities yet."""
+        for (number,) in self._base.execute("SELECT DISTINCT object FROM fact"):
+            if number in self.stored:
+                self.needed.discard(number)
+        return self.needed
+
+    def finish(self) -> None:
+        """Make it quick to ask; call it once all is in."""
+        self._base.execute("CREATE INDEX fact_of ON fact (property, subject, object, valid_from, valid_until)")
+        self._base.execute("CREATE INDEX class_above ON subclass (above, below)")
+        self._base.execute("CREATE INDEX class_below ON subclass (below, above)")
+
+    def rows(self, property_: str) -> Iterator[Row]:
+        """Facts of a relation, by object; of each the most popular subjects first."""
+        return map(Row._make, self._base.execute(_ROWS, {"property": property_}))
+
+    def count(self, property_: str) -> tuple[int, int]:
+        """Facts of a relation, and how many of them have an unknown answer."""
+        asked = "SELECT DISTINCT subject, object FROM fact WHERE property = ?"
+        found = self._base.execute(f"SELECT COUNT(*), SUM(object = 0) FROM ({asked})", (property_,)).fetchone()
+        return int(found[0]), int(found[1] or 0)
+
+    def subjects(self, property_: str) -> tuple[int, int]:
+        """How many there are, and how many of them have several answers."""
+        found = self._base.execute(_SUBJECTS, (property_,)).fetchone()
+        return int(found[0]), int(found[1] or 0)
+
+    def objects(self, property_: str, subject: int) -> set[int]:
+        """All right answers to one question."""
+        asked = "SELECT DISTINCT object FROM fact WHERE property = ? AND subject = ?"
+        return {number for (number,) in self._base.execute(asked, (property_, subject))}
+
+    def below(self, classes: Iterable[int]) -> frozenset[int]:
+        """These classes and all below them."""
+        values = ", ".join(f"({int(number)})" for number in classes)
+        return frozenset(number for (number,) in self._base.execute(_BELOW.format(values))) if values else frozenset()
+
+    def above(self, class_: int) -> list[int]:
+        """The classes right above one."""
+        found = self._base.execute("SELECT DISTINCT above FROM subclass WHERE below = ? ORDER BY above", (class_,))
+        return [number for (number,) in found]
+
+    def label(self, number: int) -> str:
+        """Of an entity; its id where it has none."""
+        found = self._base.execute("SELECT label FROM entity WHERE id = ?", (number,)).fetchone()
+        return found[0] if found and found[0] else f"Q{number}"
+
+    def aliases(self, number: int) -> list[str]:
+        """Other names of an entity."""
+        found = self._base.execute("SELECT aliases FROM entity WHERE id = ?", (number,)).fetchone()
+        return json.loads(found[0]) if found and found[0] else []

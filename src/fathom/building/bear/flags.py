@@ -1,0 +1,61 @@
+"""A chat model's opinion of which answers do not fit the others: it only puts them on the list that a person decides.
+
+The system message is that of figure 11 of Wiland et al. 2024, in ``outliers.txt``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fathom.building.bear.plan import RelationPlan
+from fathom.reading import shown
+
+SYSTEM = (Path(__file__).parent / "outliers.txt").read_text(encoding="utf-8").strip()
+AT_ONCE = 100
+"""Answers in one question: BEAR-big's largest answer space."""
+Ask = Callable[[str, Sequence[str]], Sequence[str]]
+"""Given a system message and questions, the replies; "" where there is none."""
+_TUPLE = re.compile(r"\(\s*\[.*\]\s*,.*\)", re.DOTALL)
+
+
+class ChatFlags:
+    """:param ask: asks a chat model.
+    :param name: of that model.
+    """
+
+    def __init__(self, ask: Ask, name: str) -> None:
+        self._ask, self.name = ask, name
+        self.notes: list[str] = []
+
+    def __call__(self, relation: RelationPlan, answers: Sequence[str]) -> list[str]:
+        """Names that the model says do not fit; what it says of others is passed over, and noted."""
+        parts = [answers[start : start + AT_ONCE] for start in range(0, len(answers), AT_ONCE)]
+        replies = self._ask(SYSTEM, [question(relation, part) for part in parts])
+        found = []
+        for part, reply in zip(parts, replies, strict=True):
+            flagged = read_reply(reply)
+            if flagged is None:
+                self.notes.append(f"{relation.property}: {self.name} gave no list of outliers: {shown(reply)}")
+            else:
+                found += [name for name in flagged if name in part]
+        return found
+
+
+def question(relation: RelationPlan, answers: Sequence[str]) -> str:
+    """What is asked of one relation."""
+    said = {"label": relation.name or relation.property, "description": relation.description or relation.templates[0]}
+    return repr(said | {"answers": list(answers)})
+
+
+def read_reply(reply: str) -> list[str] | None:
+    """The list of a reply such as ``(['Berlin'], 'countries')``; None where it has none."""
+    match = _TUPLE.search(reply.replace("’", "'").replace("‘", "'"))
+    try:
+        value = ast.literal_eval(match[0]) if match else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    names = value[0] if isinstance(value, tuple) and value else None
+    return [str(name) for name in names] if isinstance(names, list) else None

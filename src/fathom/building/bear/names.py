@@ -1,0 +1,89 @@
+"""Names that give an answer away, and names that are part of each other."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from fathom.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from fathom.building.bear.plan import Revealing
+
+_WORD = re.compile(r"\w+")
+_SAY_NOTHING = frozenset(
+    {
+        *("the", "of", "and", "a", "an", "in", "on", "at", "to", "for"),
+        *("de", "la", "le", "les", "el", "los", "las", "der", "die", "das", "des", "du", "di", "da", "do", "von"),
+        *("van", "al", "y", "et", "und", "e", "i"),
+        *("inc", "ltd", "llc", "co", "corp", "gmbh", "ag", "sa", "plc", "company", "corporation"),
+    }
+)
+"""Words that names share without telling of each other: articles, prepositions, legal forms."""
+
+
+@lru_cache(maxsize=1 << 16)
+def words(name: str) -> tuple[str, ...]:
+    """Its words, without case and accents: "São Paulo" → ("sao", "paulo")."""
+    plain = unicodedata.normalize("NFKD", name)
+    return tuple(_WORD.findall("".join(sign for sign in plain if not unicodedata.combining(sign)).casefold()))
+
+
+def telling(name: str) -> frozenset[str]:
+    """Those of its words that tell of what it names; all where none does."""
+    every = frozenset(words(name))
+    return every - _SAY_NOTHING or every
+
+
+def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
+    """Whether some words stand among others, in a row and as a whole."""
+    size = len(shorter)
+    return 0 < size <= len(longer) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
+
+
+def revealing(subject: str, answer: str, aliases: Sequence[str], rules: Revealing) -> str:
+    """Why the subject's name gives the answer away; "" where it does not.
+
+    :raises MissingExtra: RapidFuzz is not installed.
+    """
+    if rules.tokens and (shared := telling(subject) & telling(answer)):
+        return f"shares {', '.join(sorted(shared))}"
+    others = [alias for alias in aliases if len(alias) >= rules.shortest] if rules.aliases else []
+    for name in (*([answer] if rules.tokens else ()), *others):
+        if contains(words(subject), words(name)):
+            return f"holds {name}"
+    if rules.fuzzy <= 100 and min(len(subject), len(answer)) >= rules.shortest:
+        alike = likeness(subject, answer, rules.fuzzy)
+        if alike >= rules.fuzzy:
+            return f"is alike by {alike:.0f} %"
+    return ""
+
+
+def likeness(one: str, other: str, least: float = 0) -> float:
+    """RapidFuzz's ``partial_ratio`` of two names without case and accents, 0 to 100: the best match of the shorter name
+    within the longer; 0 where it is below *least*. :raises MissingExtra: it is not installed."""
+    try:
+        from rapidfuzz.fuzz import partial_ratio
+    except ImportError as error:
+        raise MissingExtra("rapidfuzz", "text") from error
+    return float(partial_ratio(" ".join(words(one)), " ".join(words(other)), score_cutoff=least))
+
+
+def overlapping(names: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Places (shorter, longer) of names of which one is the other or part of it: Guinea and Equatorial Guinea."""
+    split = [words(name) for name in names]
+    by_word: dict[str, list[int]] = defaultdict(list)
+    for place, parts in enumerate(split):
+        for word in dict.fromkeys(parts):
+            by_word[word].append(place)
+    for place, parts in enumerate(split):
+        if parts:
+            rarest = min(parts, key=lambda word: len(by_word[word]))
+            for other in by_word[rarest]:
+                same = split[other] == parts
+                if (other > place if same else other != place) and contains(split[other], parts):
+                    yield place, other

@@ -1,0 +1,236 @@
+"""The plan of a probe: which relations, put into which words, and the constraints that its instances keep."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from fathom.building.bear.entities import date_of
+from fathom.data.templates import ANSWER, SUBJECT
+from fathom.errors import BadInput
+from fathom.options import Seed, nearest, read_yaml, value_fault
+from fathom.reading import Json
+
+TEMPLATES = 3
+"""Of each relation, as in the paper."""
+Several = Literal["filtered", "chosen", "kept"]
+Cardinality = Literal["auto", "1:1", "1:N"]
+_PROPERTY, _ITEM = re.compile(r"P[1-9][0-9]*"), re.compile(r"Q[1-9][0-9]*")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _id(pattern: re.Pattern[str], example: str) -> Any:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise ValueError(f"expected an id such as {example}")
+        return value
+
+    return BeforeValidator(check)
+
+
+Property = Annotated[str, _id(_PROPERTY, "P36")]
+Item = Annotated[str, _id(_ITEM, "Q6256")]
+
+
+def _day(value: Any) -> str:
+    text = value.isoformat() if isinstance(value, date) else str(value)
+    if not re.fullmatch(r"-?\d{1,6}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", text):
+        raise ValueError("expected a date such as 2022, 2022-01 or 2022-01-03")
+    return date_of(text, 9 + text.lstrip("-").count("-"))
+
+
+def _slots(templates: tuple[str, ...]) -> tuple[str, ...]:
+    if faults := list(_slot_faults(templates)):
+        raise ValueError("; ".join(faults))
+    return templates
+
+
+def _slot_faults(templates: Sequence[str]) -> Iterator[str]:
+    for text in templates:
+        for slot in (SUBJECT, ANSWER):
+            if text.count(slot) != 1:
+                yield f"template {text!r} has {slot} {text.count(slot)} times, expected once"
+
+
+Templates = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_slots)]
+
+
+class RelationPlan(_Part):
+    """A relation of the probe."""
+
+    property: Property = Field(description="Wikidata's property, such as P36.")
+    templates: Templates = Field(description="Sentences with [X] and [Y].")
+    name: str = Field("", description="In words, for a chat model that flags answers.")
+    description: str = Field("", description="In a sentence, for the same.")
+    subject_types: tuple[Item, ...] = Field((), description="Classes that a subject must be of; none: any.")
+    object_types: tuple[Item, ...] = Field((), description="Classes that an answer must be of; none: any.")
+    cardinality: Cardinality = Field("auto", description="1:1 for one instance an answer; auto: as the data allow.")
+    several: Several | None = Field(None, description="Instead of the plan's, for this relation.")
+    ended: bool | None = Field(None, description="Instead of the plan's, for this relation.")
+    domains: tuple[str, ...] = Field((), description="To break results down by.")
+
+
+class Limits(_Part):
+    """What a variant of the probe may be like."""
+
+    instances: int = Field(ge=1, description="To aim at, of a 1:N relation.")
+    tolerance: float = Field(0.1, ge=0, lt=1, description="How far from it a relation may be.")
+    least_answers: int = Field(5, ge=2)
+    most_answers: int = Field(ge=2)
+    least_per_answer: int = Field(6, ge=1)
+    most_per_answer: int = Field(ge=1)
+    one_to_one: int = Field(ge=2, description="Answers, and so instances, of a 1:1 relation.")
+    least_popularity: int = Field(0, ge=0, description="Of subjects and answers.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Limits:
+        if self.least_answers > self.most_answers or self.least_per_answer > self.most_per_answer:
+            raise ValueError("the least is greater than the most: exchange them")
+        low = self.least_answers * self.least_per_answer
+        high = self.most_answers * self.most_per_answer
+        if low > self.instances * (1 + self.tolerance) or high < self.instances * (1 - self.tolerance):
+            nearest_ = low if low > self.instances else high
+            raise ValueError(
+                f"no number of answers and instances of each gives about {self.instances}: they give {low:,} to "
+                f"{high:,}; the nearest that can be is instances: {nearest_}"
+            )
+        return self
+
+
+SMALL = Limits(instances=150, most_answers=25, most_per_answer=30, one_to_one=60)
+"""BEAR's (section 4.3 and 4.5)."""
+BIG = Limits(instances=600, most_answers=100, most_per_answer=120, one_to_one=194)
+"""BEAR-big's, as its files have them."""
+
+
+class Revealing(_Part):
+    """When a subject's name gives the answer away (section 4.2)."""
+
+    tokens: bool = Field(True, description="It shares a word with the answer's.")
+    fuzzy: float = Field(
+        95, ge=0, le=101, description="RapidFuzz's partial_ratio from which names are alike; 101: off."
+    )
+    aliases: bool = Field(True, description="It holds another name of the answer as a whole.")
+    shortest: int = Field(4, ge=1, description="Signs that an alias, or the shorter name of a fuzzy match, must have.")
+
+
+class Coherence(_Part):
+    """What is listed for review as an outlier of its answer space."""
+
+    levels: int = Field(2, ge=0, le=10, description="Classes above that of an answer that it counts as.")
+    share: float = Field(0.8, gt=0, le=1, description="Of the answers: what so many are of, the others should be.")
+    diverse: float = Field(0.5, ge=0, le=1, description="Share of subjects with several answers that makes a note.")
+
+
+class Plan(_Part):
+    """All that decides what is in the probe, but for the data."""
+
+    language: str = Field("en", pattern=r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*", description="Of names.")
+    templates_each: int = Field(TEMPLATES, ge=1, description="Templates of each relation.")
+    relations: tuple[RelationPlan, ...] = Field(min_length=1)
+    several: Several = Field("filtered", description="Subjects with several right answers.")
+    ended: bool = Field(False, description="Whether facts that have ended count, too.")
+    as_of: Annotated[str, BeforeValidator(_day)] = Field("", description="A date: what held then counts.")
+    revealing: Revealing = Revealing()
+    overlapping: bool = Field(False, description="Whether answers may be part of each other's names.")
+    coherence: Coherence = Coherence()
+    small: Limits | None = SMALL
+    big: Limits | None = BIG
+    examples: int = Field(20, ge=1, description="Of each kind of what is left out, kept in the log.")
+    seed: Seed = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, given: Any) -> Any:
+        """A variant that names some limits has the paper's others; "as_of" may be left out."""
+        if not isinstance(given, dict):
+            return given
+        filled = dict(given)
+        for name, usual in (("small", SMALL), ("big", BIG)):
+            if isinstance(filled.get(name), dict):
+                filled[name] = usual.model_dump() | filled[name]
+        return filled
+
+    @property
+    def properties(self) -> list[str]:
+        """Of all relations, in order."""
+        return [relation.property for relation in self.relations]
+
+    def variants(self) -> dict[str, Limits]:
+        """From the largest on."""
+        return {name: limits for name, limits in (("big", self.big), ("small", self.small)) if limits is not None}
+
+
+def read_plan(file: Path) -> Plan:
+    """:raises BadInput: the file cannot be read, or all that is wrong in it, each with its place."""
+    content = read_yaml(file)
+    try:
+        plan = Plan(**content)
+    except ValidationError as error:
+        raise BadInput([f"{file}: {_fault(content, one, _kind(one['loc']))}" for one in error.errors()]) from error
+    if faults := [f"{file}: {fault}" for fault in _more_faults(plan)]:
+        raise BadInput(faults)
+    return plan
+
+
+_PARTS: dict[str, type[BaseModel]] = {
+    "relations": RelationPlan,
+    "small": Limits,
+    "big": Limits,
+    "revealing": Revealing,
+    "coherence": Coherence,
+}
+
+
+def _kind(place: Sequence[int | str]) -> type[BaseModel]:
+    return _PARTS.get(str(place[0]), Plan) if len(place) > 1 else Plan
+
+
+def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
+    """One line: where, what was expected, what was found."""
+    where = ".".join(_named(content, fault["loc"])) or "the plan"
+    name = str(fault["loc"][-1]) if fault["loc"] else ""
+    if fault["type"] == "extra_forbidden":
+        return f"{where}: there is no such option: {nearest(name, kind.model_fields)}"
+    if fault["type"] == "missing":
+        said = kind.model_fields[name].description if name in kind.model_fields else ""
+        return f"{where} is missing" + (f": {said}" if said else "")
+    return f"{where}: {value_fault(fault | {'input': _short(fault['input'])})}"
+
+
+def _short(value: Any) -> Any:
+    return "these" if isinstance(value, dict) else value
+
+
+def _named(content: Json, place: Sequence[int | str]) -> Iterator[str]:
+    """Relations by their property, where they have one."""
+    for at, part in enumerate(place):
+        if at == 1 and place[0] == "relations" and isinstance(part, int):
+            row = content["relations"][part]
+            name = row.get("property") if isinstance(row, dict) else None
+            yield str(name) if isinstance(name, str) else str(part + 1)
+        else:
+            yield str(part)
+
+
+def _more_faults(plan: Plan) -> Iterator[str]:
+    for property_, count in Counter(plan.properties).items():
+        if count > 1:
+            yield f"relations.{property_}: stands {count} times: keep one"
+    if plan.small is None and plan.big is None:
+        yield "small and big are both left out: nothing to build; keep one"
+    for relation in plan.relations:
+        if (count := len(relation.templates)) != plan.templates_each:
+            yield (
+                f"relations.{relation.property}.templates: expected {plan.templates_each}, found {count}: write as "
+                f"many, or say templates_each: {count}"
+            )

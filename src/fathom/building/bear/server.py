@@ -1,0 +1,144 @@
+"""Wikidata behind a SPARQL endpoint, asked for just the statements and entities that the plan needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby
+
+from fathom.building.bear.entities import (
+    INSTANCE_OF,
+    SUBCLASS_OF,
+    Claim,
+    Entity,
+    Ranked,
+    Read,
+    State,
+    counted,
+    date_of,
+)
+from fathom.building.bear.numbers import Numbers
+from fathom.building.ontology.sources import Endpoint, Row
+from fathom.progress import Progress, unseen
+
+PREFIXES = """PREFIX wd: <http://www.wikidata.org/entity/>
+PREFIX wdt: <http://www.wikidata.org/prop/direct/>
+PREFIX p: <http://www.wikidata.org/prop/>
+PREFIX ps: <http://www.wikidata.org/prop/statement/>
+PREFIX pq: <http://www.wikidata.org/prop/qualifier/>
+PREFIX wikibase: <http://wikiba.se/ontology#>
+PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
+"""
+STATEMENTS = """SELECT DISTINCT ?statement ?subject ?object ?rank ?from ?until ?at WHERE {{
+  ?subject p:{property} ?statement .
+  ?statement ps:{property} ?object ; wikibase:rank ?rank .
+  OPTIONAL {{ ?statement pq:P580 ?from }} OPTIONAL {{ ?statement pq:P582 ?until }} OPTIONAL {{ ?statement pq:P585 ?at }}
+}} ORDER BY ?subject ?statement ?from ?until ?at ?object"""
+ENTITIES = """SELECT DISTINCT ?item ?label ?language ?alias ?links ?type WHERE {{
+  VALUES ?item {{ {items} }}
+  {{ ?item rdfs:label ?label BIND(LANG(?label) AS ?language) FILTER(?language IN ("{language}", "mul")) }}
+  UNION {{ ?item skos:altLabel ?alias FILTER(LANG(?alias) = "{language}") }}
+  UNION {{ ?item wikibase:sitelinks ?links }} UNION {{ ?item wdt:P31 ?type }}
+}} ORDER BY ?item ?label ?language ?alias ?links ?type"""
+CLASSES = """SELECT DISTINCT ?item ?above WHERE {{ VALUES ?item {{ {items} }} ?item wdt:P279 ?above }}
+ORDER BY ?item ?above"""
+_ENTITY = "http://www.wikidata.org/entity/Q"
+_AT_ONCE = 200
+"""Entities in one query."""
+_RANKS = {"PreferredRank": "preferred", "NormalRank": "normal", "DeprecatedRank": "deprecated"}
+
+
+class Server:
+    """:param progress: called with (relations done, relations)."""
+
+    def __init__(self, endpoint: Endpoint, wanted: Read, progress: Progress = unseen) -> None:
+        self.name, self._endpoint, self._wanted, self._progress = endpoint.name, endpoint, wanted, progress
+        self.notes: list[str] = []
+        self._types: set[int] = set()
+        """Of all that was described, and what is above them."""
+
+    def facts(self) -> Iterator[Entity]:
+        """Items with a statement of a wanted property. :raises BadInput: it does not answer, or with something else."""
+        wanted = sorted(self._wanted.properties - {INSTANCE_OF, SUBCLASS_OF})
+        for done, property_ in enumerate(wanted):
+            self._progress(done, len(wanted))
+            claims = self._claims(property_)
+            for entity in self._described(sorted(claims)):
+                yield entity._replace(claims=(*claims.pop(entity.number), *entity.claims))
+            yield from (Entity(number, "", (), 0, of) for number, of in claims.items())
+        self._progress(len(wanted), len(wanted))
+
+    def named(self, needed: Numbers) -> Iterator[Entity]:
+        """The items of *needed*, and the classes that anything is of, with all that are above them."""
+        yield from self._described(list(needed))
+        waiting, done = set(self._types), set[int]()
+        while waiting:
+            above = self._above(sorted(waiting))
+            for entity in self._described(sorted(waiting)):
+                yield entity._replace(claims=(*entity.claims, *above[entity.number]))
+            done |= waiting
+            waiting = {claim.object for claims in above.values() for claim in claims} - done
+
+    def _claims(self, property_: str) -> dict[int, tuple[Claim, ...]]:
+        """By subject, those that do not count included."""
+        found: dict[int, dict[str, Ranked]] = defaultdict(dict)
+        for row in self._endpoint.rows(PREFIXES + STATEMENTS.format(property=property_)):
+            if number := _number(row["subject"]):
+                found[number].setdefault(row["statement"], _ranked(property_, row))
+        return {number: tuple(counted(claims.values(), self._wanted)) for number, claims in found.items()}
+
+    def _above(self, classes: list[int]) -> dict[int, list[Claim]]:
+        found: dict[int, list[Claim]] = defaultdict(list)
+        for row in self._asked(CLASSES, classes):
+            if above := _number(row["above"]):
+                found[_number(row["item"])].append(Claim(SUBCLASS_OF, above))
+        return found
+
+    def _described(self, wanted: list[int]) -> Iterator[Entity]:
+        """Each with its names, popularity (all its pages in Wikimedia's projects) and classes."""
+        rows = self._asked(ENTITIES, wanted)
+        for number, of in groupby(rows, key=lambda row: _number(row["item"])):
+            labels: dict[str, str] = {}
+            aliases, types, links = [], [], 0
+            for row in of:
+                if "label" in row:
+                    labels[row["language"]] = " ".join(row["label"].split())
+                elif "alias" in row:
+                    aliases.append(row["alias"])
+                elif type_ := _number(row.get("type", "")):
+                    types.append(Claim(INSTANCE_OF, type_))
+                links = int(row.get("links", links))
+            self._types |= {claim.object for claim in types}
+            label = labels.get(self._wanted.language) or labels.get("mul", "")
+            yield Entity(number, label, tuple(aliases), links, tuple(types))
+
+    def _asked(self, query: str, wanted: list[int]) -> Iterator[Row]:
+        """What the server says of some entities, so many at a time."""
+        for start in range(0, len(wanted), _AT_ONCE):
+            items = " ".join(f"wd:Q{number}" for number in wanted[start : start + _AT_ONCE])
+            yield from self._endpoint.rows(PREFIXES + query.format(items=items, language=self._wanted.language))
+
+
+def _number(iri: str) -> int:
+    end = iri.removeprefix(_ENTITY)
+    return int(end) if end != iri and end.isdecimal() and len(end) < 10 else 0
+
+
+def _ranked(property_: str, row: Row) -> Ranked:
+    """A statement as its rank is weighed; dates come without their precision, which their month and day tell."""
+    number = _number(row["object"])
+    unknown = "/.well-known/genid/" in row["object"]
+    state = State.COUNTS if number or unknown else State.NO_ITEM
+    begun, over = (_date(row.get(name, "")) for name in ("from", "until"))
+    claim = Claim(property_, number, begun or _date(row.get("at", "")), over, state)
+    rank = _RANKS.get(row["rank"].rpartition("#")[2], "normal")
+    return Ranked(claim, rank, "until" in row)
+
+
+def _date(time: str) -> str:
+    """The first of January is how a year is written, the first of a month how a month is."""
+    if not time or "genid" in time:
+        return ""
+    whole = date_of(time)
+    return whole.removesuffix("-01-01") if whole.endswith("-01-01") else whole

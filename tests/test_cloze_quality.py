@@ -1,0 +1,218 @@
+"""What ``fathom build cloze`` makes of poor sentences: leaks, boilerplate, odd type, prompts of several answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from fathom.building.cloze.boilerplate import BOILERPLATE
+from fathom.building.cloze.build import build_cloze
+from fathom.building.cloze.counts import DUPLICATE, MERGED
+from fathom.building.cloze.leaks import LEAKS
+from fathom.building.cloze.options import ClozeBuildOptions, Fault
+from fathom.building.cloze.sentences import Selector
+from fathom.errors import BadInput
+from fathom.formats import examine
+from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, facts, medline, names, selected, texts
+
+# Leaks and boilerplate
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "listed"),
+    [
+        ("case", "The TP53 gene is also tp53 in mouse.", ["TP53"]),
+        ("case", "beos vim version of VIM.", ["vim"]),
+        ("case", "Of interleukin-6 many say interleukin 6.", ["interleukin-6"]),
+        ("stem", "Aspirin is the best of aspirins.", ["aspirin"]),
+        ("stem", "One therapy among many therapies.", ["therapy"]),
+        ("stem", "A bacterium lives among bacteria.", ["bacterium"]),
+        ("stem", "Genes are made of one gene each.", ["genes"]),
+        ("stem", "One map of what is mapped.", ["map"]),
+        ("sub-string", "Insulin is cut from proinsulin.", ["insulin"]),
+        ("sub-string", "A GABAergic cell makes GABA.", ["GABA"]),
+        ("sub-string", "Hemoglobin is lost in methemoglobinemia.", ["hemoglobin"]),
+        ("alias", "Aspirin is Acetylsalicylic-Acid.", ["aspirin", "acetylsalicylic acid"]),
+        ("alias", "Aspirin is one of the salicylates.", ["aspirin", "salicylate"]),
+        ("abbreviation", "Tumor necrosis factor (TNF) kills.", ["tumor necrosis factor"]),
+        ("abbreviation", "Tumor necrosis factor alpha (TNF-A; see below) kills.", ["tumor necrosis factor"]),
+        ("abbreviation", "Here tumor necrosis factor (TNF) kills.", ["TNF"]),
+        ("abbreviation", "Much TNF [tumor necrosis factor] kills.", ["TNF"]),
+        ("abbreviation", "Much TNF [tumor necrosis factor] kills.", ["tumor necrosis factor"]),
+    ],
+)
+def test_sentences_that_say_their_answer(kind, text, listed):
+    assert [found[0] for found in selected(text, entity(*listed))] == [LEAKS[kind]]
+    assert [found[0] for found in selected(text, entity(*listed), keep=(kind,))] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("There is no NO.", "NO"),  # a little word
+        ("Co is a co-factor.", "Co"),
+        ("Tin in testing.", "tin"),
+        ("Iron in the environment.", "iron"),  # within a word, and too short to be there on purpose
+        ("The amine was examined.", "amine"),
+        ("CD4 is not CD40.", "CD4"),  # one digit more is another name
+        ("Glucose is not glucagon.", "glucose"),
+        ("Fibrinogen (Figure 2) clots.", "fibrinogen"),
+        ("Aspirin (Bayer) helps.", "aspirin"),
+        ("Aspirin (AFP) helps.", "aspirin"),  # no f
+        ("Aspirin (1999) helps.", "aspirin"),
+        ("Magnesium and tumor necrosis factor (TNF) mix.", "magnesium"),  # of other words
+    ],
+)
+def test_sentences_that_only_seem_to(text, name):
+    assert [found[0] for found in selected(text, entity(name))] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("token", "Aspirin is [MASK] today."),
+        ("token", "Aspirin ends here </s>"),
+        ("token", "Aspirin is <|endoftext|> today."),
+        ("url", "Aspirin is at https://example.org/a today."),
+        ("url", "Aspirin (doi: 10.1000/182) helps."),
+        ("url", "Ask me@example.org for aspirin."),
+        ("table", "Aspirin | 3 | 4"),
+        ("table", "Aspirin 12.5 3.4 <0.01 7 (8)"),
+        ("table", "Aspirin ..... 17"),
+    ],
+)
+def test_boilerplate(kind, text):
+    assert [found[0] for found in selected(text, entity("aspirin"))] == [BOILERPLATE[kind]]
+    assert [found[0] for found in selected(text, entity("aspirin"), keep=(kind,))] == ["kept"]
+
+
+@pytest.mark.parametrize("text", ["Aspirin in 3 of 10 mice.", "Aspirin <s cures> [mask] 5 mg/day... or more."])
+def test_prose_with_numbers_and_brackets(text):
+    assert [found[0] for found in selected(text, entity("aspirin"))] == ["kept"]
+
+
+def test_what_is_left_out_is_counted_with_examples(tmp_path):
+    said = [f"TP53 number {n} is also tp53." for n in range(5)]
+    file = medline(tmp_path / "a.xml", article(1, *said), article(2, "TP53 is at http://a.org.", "TP53 binds."))
+    built = build(tmp_path, [file], "TP53\n")
+    assert dropped(built) == {LEAKS["case"]: 5, BOILERPLATE["url"]: 1}
+    assert texts(built.out) == ["[Y] binds."]
+    assert f"{LEAKS['case']}: 5, such as '[Y] number 0 is also tp53.' (TP53)" in built.notes
+    examples = json.loads((built.out / "manifest.json").read_text(encoding="utf-8"))["examples"]
+    assert [one["sentence"] for one in examples[LEAKS["case"]]] == [f"[Y] number {n} is also tp53." for n in range(3)]
+    assert examples[BOILERPLATE["url"]] == [{"document": "2", "sentence": "[Y] is at http://a.org.", "answer": "TP53"}]
+    kept = build(tmp_path / "kept", [file], "TP53\n", keep="case,url")
+    assert (dropped(kept), len(texts(kept.out))) == ({}, 7)
+
+
+def test_kinds_to_keep_are_those_that_are_looked_for():
+    assert set(get_args(Fault)) == {*BOILERPLATE, *LEAKS}
+
+
+# Typography
+
+
+@pytest.mark.parametrize(
+    ("listed", "printed"),
+    {
+        "D'Arcy force": "D’Arcy force",
+        "beta-alanine": "beta‑alanine",
+        "fluorine": "ﬂuorine",
+        "aspirin": "as\u00adpi\u00adrin",
+        "TP53": "ＴＰ５３",
+    }.items(),
+)
+def test_typography_hides_no_name(listed, printed):
+    """In both directions; the sentence stays as it stood, and so do the offsets."""
+    for name, text in ((listed, printed), (printed, listed)):
+        paragraph = f"So ﬁne. It’s “{text}” here\u00ad. Then more."
+        first, sentence, _ = Selector([entity(name)], OPTIONS, ()).sentences(paragraph)
+        assert (sentence.outcome, sentence.surface, sentence.masked) == ("kept", text, "It’s “[Y]” here\u00ad.")
+        assert paragraph[sentence.offset :].startswith(sentence.text)
+        assert first.outcome == "no entity named"
+
+
+def test_a_soft_hyphen_ends_no_word():
+    assert selected("It is as\u00adpirin\u00adate.", entity("aspirin")) == []
+
+
+def test_an_answer_in_other_type_is_its_own_name(tmp_path):
+    """So that it is asked without --any-surface; what stood there is kept as the mention."""
+    file = Path(names(tmp_path / "a.txt", "The D’Arcy force is weak."))
+    (fact,) = facts(build(tmp_path, [file], "D'Arcy force\n").out)
+    assert (fact["sentences"], fact["answer"]) == (["The [Y] is weak."], "D'Arcy force")
+    assert fact["groups"]["mention"] == "D’Arcy force"
+
+
+# One prompt, several right answers
+
+
+def cities(folder: Path, **options: object):
+    """Three are cities, Berlin twice; Zürich first by another name."""
+    said = ["Zuerich is a city.", "Paris is a city. Berlin is a city.", "Berlin is a City. Paris is old."]
+    file = Path(names(folder / "a.txt", "\n\n".join(said)))
+    return build(folder, [file], "#name\nParis\nBerlin\nZürich\tZuerich\n", **options)
+
+
+def test_one_prompt_is_one_query(tmp_path):
+    built = cities(tmp_path)
+    assert dropped(built) == {DUPLICATE: 1, MERGED: 2}
+    assert [step.left for step in built.steps][-3:] == [5, 4, 2]
+    several, one = facts(built.out)
+    # Paris was masked by its own name, so that the sentence is asked without --any-surface.
+    assert several["answers"] == ["Paris", "Zürich", "Berlin"]
+    assert several["sentences"] == ["[Y] is a city."]
+    assert (several["groups"]["answers"], several["groups"]["mention"]) == ("3", "Paris")
+    assert (one["answer"], one["groups"].get("answers")) == ("Paris", None)
+    assert f"{MERGED}: 2, such as '[Y] is a city.' (Paris, Zürich, Berlin)" in built.notes
+    queryset, faults = examine(built.out)
+    assert faults.found == []
+    assert queryset is not None
+    assert [query.gold for query in queryset.queries] == [("Paris", "Zürich", "Berlin"), ("Paris",)]
+    assert [(f.sentences, f.entities, f.most) for f in built.frequencies] == [(4, 3, 2)]
+    assert "Paris | Zürich | Berlin" in (built.out / "review.csv").read_text(encoding="utf-8")
+
+
+def test_prompts_can_be_left_apart(tmp_path):
+    built = cities(tmp_path, merge=False)
+    assert dropped(built) == {DUPLICATE: 1}
+    assert [fact["answer"] for fact in facts(built.out)] == ["Zürich", "Paris", "Berlin", "Paris"]
+
+
+def test_prompts_of_two_types_stay_two(tmp_path):
+    """Their candidates differ."""
+    lists = [names(tmp_path / "genes.txt", "TP53\n"), names(tmp_path / "drugs.txt", "aspirin\n")]
+    file = Path(names(tmp_path / "a.txt", "TP53 helps. Aspirin helps."))
+    built = build_cloze([file], lists, tmp_path / "out", ClozeBuildOptions())
+    assert sorted(fact["relation"] for fact in facts(built.out)) == ["drugs", "genes"]
+
+
+# Lists of entities
+
+
+@pytest.mark.parametrize("name", ["[MASK]", "acid <mask>", "<|endoftext|>", "</s>", "[Y]", "vitamin [X]"])
+def test_names_that_mark_a_place_are_refused(tmp_path, name):
+    with pytest.raises(BadInput) as error:
+        build(tmp_path, [Path(names(tmp_path / "a.txt", "Aspirin helps."))], f"aspirin\n{name}\n")
+    assert f"chemicals.txt:2: {name!r} holds " in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_that_fold_to_one_text_are_one_entity(tmp_path):
+    file = Path(names(tmp_path / "a.txt", "Beta‑alanine helps. NO acts. No way."))
+    built = build(tmp_path, [file], "beta-alanine\nbeta‐alanine\nNO\nno\n")
+    again = "chemicals.txt: 1 lines name an entity that stands above (the first is line 2: 'beta‐alanine')"
+    case = "1 names differ from another entity's in letter case alone, as 'no' from 'NO': each counts only as written"
+    assert {again, case} <= set(built.notes)
+    assert [fact["groups"]["mention"] for fact in facts(built.out)] == ["Beta‑alanine", "NO", "No"]
+
+
+def test_names_that_are_parts_of_others_are_noted(tmp_path):
+    file = Path(names(tmp_path / "a.txt", "Glucose oxidase works. Glucose heals."))
+    built = build(tmp_path, [file], "#name\nglucose\nglucose oxidase\toxidase\nglucosealcohol\n")
+    note = "1 names hold a shorter one of another entity, as 'glucose oxidase' holds 'glucose': "
+    assert f"{note}where the longer stands, the shorter does not count" in built.notes
+    assert [fact["answer"] for fact in facts(built.out)] == ["glucose oxidase", "glucose"]
