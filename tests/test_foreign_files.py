@@ -60,6 +60,12 @@ DATA = {
             )
         ),
         "relation_info.json": '{"P36": {"domains": ["Geographic"]}}',
+    },
+    "bear-big": {
+        "metadata_relations.json": '{"P36": {"templates": ["[X] has [Y]."]}}',
+        "P36.jsonl": lines(
+            *({"sub_id": s, "sub_label": s, "sub_aliases": [], "obj_id": a, "obj_label": a} for s, a in TOWNS)
+        ),
         "bear_lite_indices.json": '{"P36": [0, 1]}',
     },
     "kamel": {
@@ -88,6 +94,83 @@ DATA = {
             )
         ),
         "templates.jsonl": lines({"source": "wikidata", "relation": "P36", "template": "[X] has [Y] ."}),
+    },
+    "popqa": {
+        "test.tsv": "id\tsubj\tprop\tobj\ts_uri\to_uri\ts_aliases\to_aliases\ts_pop\to_pop\tquestion"
+        + "\tpossible_answers\n"
+        + "".join(f'{s}\t{s}\tcapital\t{a}\tx/{s}\tx/{a}\t[]\t["x"]\t7\t9\tIs {s} large?\t["{a}"]\n' for s, a in TOWNS),
+    },
+    "counterfact": {
+        "counterfact.json": json.dumps(
+            [
+                {
+                    "case_id": n,
+                    "requested_rewrite": {
+                        "prompt": "The capital of {} is",
+                        "relation_id": "P36",
+                        "subject": s,
+                        "target_true": {"str": a, "id": a},
+                        "target_new": {"str": "x", "id": "z"},
+                    },
+                    "paraphrase_prompts": [f"{s} has"],
+                    "neighborhood_prompts": ["x"],
+                }
+                for n, (s, a) in enumerate(TOWNS)
+            ],
+            indent=1,
+        ),
+    },
+    "zsre": {
+        "zsre_mend_eval.json": json.dumps(
+            [
+                {"subject": s, "src": "x", "rephrase": "x", "alt": "z", "answers": ["x"], "loc": "y", "loc_ans": a}
+                for s, a in TOWNS
+            ],
+            indent=1,
+        ),
+    },
+    "tofu": {
+        "forget10_perturbed.json": lines(
+            *(
+                {"question": s, "answer": a, "perturbed_answer": ["x"], "paraphrased_answer": "y"}
+                | {"paraphrased_question": "z"}
+                for s, a in TOWNS
+            )
+        ),
+    },
+    "lre": {
+        "factual/capital.json": json.dumps(
+            {
+                "name": "x",
+                "prompt_templates": ["{} has"],
+                "prompt_templates_zs": ["The capital of {} is"],
+                "properties": {"relation_type": "x"},
+                "samples": [{"subject": s, "object": a} for s, a in TOWNS],
+            },
+            indent=1,
+        ),
+    },
+    "entityquestions": {
+        "relation_query_templates.json": '{"P36": "What is the capital of [X]?"}',
+        "test/P36.test.json": json.dumps(
+            [{"question": f"What is the capital of {s}?", "answers": [a, "x"]} for s, a in TOWNS], indent=1
+        ),
+        "dev/P36.dev.json": '[{"question": "What is the capital of Mali?", "answers": ["x"]}]',
+    },
+    "bmlama": {
+        f"{language}.tsv": "Prompt\tAns\tCandidate Ans\tSubject\n"
+        + "".join(f"<mask> {s}\t{a}\tx, {a}\t{s}\n" for s, a in TOWNS)
+        for language in ("de", "en")
+    },
+    "dyknow": {
+        "grc_generated.json": json.dumps(
+            {
+                "P36": {
+                    s: {"questions": {"generic": "x"}, "answers": [f"{a} |S: +2015-02-03T00:00:00Z"]} for s, a in TOWNS
+                }
+            },
+            indent=1,
+        ),
     },
     "choices": {
         "type.jsonl": lines(

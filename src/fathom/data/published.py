@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fathom.data.graph.cache import cache_root
-from fathom.errors import BadInput, refuse
+from fathom.errors import BadInput, alike, refuse
 from fathom.reading import shown, yaml_file
 from fathom.reading.replies import host_of
 
@@ -99,8 +98,7 @@ def entry_of(name: str, entries: Mapping[str, Entry]) -> Entry:
     """In any case of its letters. :raises BadInput: there is none of that name."""
     found = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
     if found is None:
-        near = get_close_matches(name.casefold(), [key.casefold() for key in entries], 1)
-        meant = next((f"; did you mean {key}?" for key in entries if key.casefold() in near), "")
+        meant = "".join(f"; did you mean {key}?" for key in alike(name, entries, 1))
         raise BadInput(
             f"no data set '{shown(name)[1:-1]}' to fetch{meant}: there is {', '.join(entries)}; or give its address as "
             "--url"

@@ -8,14 +8,34 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.doors import Door
 from fathom.errors import BadInput
-from fathom.formats import bear, biolama, choices, kamel, kg, lama, native, ontoprobe, openke, rdf
+from fathom.formats import (
+    bear,
+    biolama,
+    bmlama,
+    choices,
+    counterfact,
+    dyknow,
+    entityquestions,
+    kamel,
+    kg,
+    lama,
+    lre,
+    native,
+    ontoprobe,
+    openke,
+    popqa,
+    rdf,
+    tofu,
+    zsre,
+)
 from fathom.formats.base import Format
 from fathom.reading import Faults, check_file, stands
 
+_BY_FOLDER = (bear, kamel, ontoprobe, choices, native, biolama, lama)
+_BY_FIELDS = (popqa, counterfact, zsre, tofu, lre, entityquestions, bmlama, dyknow)
+_GRAPHS = (openke, kg, rdf)
 FORMATS: Door[Format] = Door(
-    "format",
-    "fathom.formats",
-    (entry.FORMAT for entry in (bear, kamel, ontoprobe, choices, native, biolama, lama, openke, kg, rdf)),
+    "format", "fathom.formats", (entry.FORMAT for entry in (*_BY_FOLDER, *_BY_FIELDS, *_GRAPHS))
 )
 """In the order in which they are tried: the first that fits reads."""
 EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}

@@ -77,10 +77,10 @@ class Draft:
         """What was added; None where there are faults.
 
         :param graph: makes the graph of the facts; called only where there are no faults.
-        :param nothing: the fault where there is no query.
+        :param nothing: the fault where there is no query and no other fault says why.
         :param about: further fields of the query set: version, licence, subsets.
         """
-        if nothing and not self.queries:
+        if nothing and not self.queries and not self.faults.found:
             self.faults.add(self.path, None, nothing)
         for space in self.candidates.values():
             self._refuse_long(f"a candidate of {space.name!r}", space.names)
@@ -135,7 +135,7 @@ def check_templates(
     return templates
 
 
-def unscored(file: Path, line: int, why: str, faults: Faults, reason: str = "the subject has no name") -> str:
+def unscored(file: Path, line: int | None, why: str, faults: Faults, reason: str = "the subject has no name") -> str:
     """The reason of a query that cannot be asked, which is noted.
 
     :param why: the same in the words of the file.

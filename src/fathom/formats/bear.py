@@ -3,21 +3,24 @@
 ``metadata_relations.json`` holds the templates and, in BEAR, the answer space of each relation; ``P36.jsonl`` one
 instance per line. BEAR-big stores no answer spaces: there it is the set of objects, in order of appearance; and its
 metadata lists a relation without a file, which becomes a note. Cardinality is derived, domains (``relation_info.json``)
-and the lite subset (``bear_lite_indices.json``) are read from the folder or the one above where they are there.
+and the lite subset (``bear_lite_indices.json``) are read from the folder or the one above where they are there. The
+indices count the lines of BEAR-big: the instances that they name are BEAR's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
 from fathom.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored
 from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, shown, stands
+from fathom.store.files import write_json, write_json_lines
 
-METADATA = "metadata_relations.json"
+METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
 
 
@@ -28,7 +31,7 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
         if metadata is not None:
             faults.add(path / METADATA, 1, 'expected {"P36": {"templates": […], …}, …}')
         return None
-    domains = _beside(path, "relation_info.json", faults)
+    domains = _beside(path, DOMAINS, faults)
     draft = Draft(path, faults)
     names: dict[str, str] = {}
     aliases: dict[str, list[str]] = {}
@@ -142,16 +145,80 @@ def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults)
 
 
 def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) -> dict[str, frozenset[str]]:
-    """BEAR-lite: positions of instances within each relation. They count BEAR's lines, not BEAR-big's."""
-    if not all(_has_space(entry) for entry in metadata.values()):
+    """Of BEAR-big: positions, within each relation, of the instances that BEAR has."""
+    if any(_has_space(entry) for entry in metadata.values()):
         return {}
-    indices = _beside(path, "bear_lite_indices.json", faults)
+    indices = _beside(path, LITE, faults)
     if not all(isinstance(positions, list) for positions in indices.values()):
-        faults.note(path, None, "bear_lite_indices.json is not relation → list of positions: no lite subset")
+        faults.note(path, None, f"{LITE} is not relation → list of positions: no lite subset")
         return {}
     chosen = {f"{relation}/{index}" for relation, positions in indices.items() for index in positions}
     chosen &= {query.id for query in queries}
     return {"lite": frozenset(chosen)} if chosen else {}
 
 
-FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), read_bear)
+class BearInstance(NamedTuple):
+    """A line of a relation's file.
+
+    :param more: further fields, such as ``valid_from``.
+    """
+
+    subject_id: str
+    subject: str
+    aliases: Sequence[str]
+    answer: int
+    more: Mapping[str, str] = {}
+
+
+class BearRelation(NamedTuple):
+    """A relation as a folder has it.
+
+    :param answers: (id, name) of each, in order.
+    :param domains: to break results down by.
+    """
+
+    id: str
+    templates: Sequence[str]
+    answers: Sequence[tuple[str, str]]
+    instances: Sequence[BearInstance]
+    domains: Sequence[str] = ()
+
+
+def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = True) -> None:
+    """Write a data set into a folder that exists.
+
+    :param spaces: whether answer spaces are written, as in BEAR and not in BEAR-big, where they are the objects in
+        order of appearance.
+    """
+    metadata = {one.id: _metadata(one, spaces) for one in relations}
+    write_json(folder / METADATA, metadata)
+    for one in relations:
+        write_json_lines(folder / f"{one.id}.jsonl", (_line(row, one, spaces) for row in one.instances))
+
+
+def write_beside(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
+    """Write what BEAR and BEAR-big share: the domains and, where there is any, the lite subset.
+
+    :param lite: positions in BEAR-big of BEAR's instances, by relation.
+    """
+    write_json(folder / DOMAINS, {one.id: {"domains": list(one.domains)} for one in relations})
+    if lite:
+        write_json(folder / LITE, {relation: list(positions) for relation, positions in lite.items()})
+
+
+def _metadata(relation: BearRelation, spaces: bool) -> Json:
+    templates: Json = {"templates": list(relation.templates)}
+    if not spaces:
+        return templates
+    ids, names = zip(*relation.answers, strict=True)
+    return templates | {"answer_space_labels": list(names), "answer_space_ids": list(ids)}
+
+
+def _line(row: BearInstance, relation: BearRelation, spaces: bool) -> Json:
+    answer_id, answer = relation.answers[row.answer]
+    about = {"sub_id": row.subject_id, "sub_label": row.subject, "sub_aliases": list(row.aliases)}
+    index = {"answer_idx": row.answer} if spaces else {}
+    return about | {"obj_id": answer_id, "obj_label": answer} | index | dict(row.more)
+
+
+FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), read_bear, write_bear)

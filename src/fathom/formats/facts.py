@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored
@@ -19,11 +20,14 @@ class RelationEntry(NamedTuple):
     """A relation of a file of templates.
 
     :param type: LAMA's cardinality ("N-1"), "" where it is not given.
+    :param questions: as in :class:`~fathom.data.queries.Relation`.
     """
 
     templates: tuple[Template, ...] = ()
     name: str = ""
     type: str = ""
+    questions: tuple[Template, ...] = ()
+    domains: tuple[str, ...] = ()
 
 
 def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, RelationEntry]:
@@ -160,7 +164,9 @@ def ask(
         if not by_id:
             draft.faults.add(own[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
         cardinality = cardinality_of(answer for gold in golds for answer in gold)
-        relation = Relation(id_, entry.name or id_, entry.templates, cardinality)
+        relation = Relation(
+            id_, entry.name or id_, entry.templates, cardinality, entry.domains, questions=entry.questions
+        )
         queries = _queries(relation, own, golds, groups, taken, draft.faults)
         draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)
 
@@ -217,3 +223,14 @@ def _unscored(fact: Fact, relation: Relation, faults: Faults) -> str | None:
     if not fact.subject.strip() and (relation.templates or not fact.by_sentence):
         return unscored(fact.file, fact.line, "the subject has no name", faults)
     return None
+
+
+def aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph | None:
+    """Of the queries, with all other names of subjects and answers; None where no fact has a known subject."""
+    called = {query.subject_id: query.subject for query in reversed(draft.queries)} | draft.names()
+    aliases: dict[str, dict[str, None]] = defaultdict(dict)
+    for fact in facts:
+        aliases[fact.subject_id].update(dict.fromkeys(fact.subject_aliases))
+        for answer in fact.answers:
+            aliases[names.id_of(answer.id)].update(dict.fromkeys(answer.aliases))
+    return draft.graph(called, aliases)

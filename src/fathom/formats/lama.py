@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, aliased_graph, ask, read_entries
 from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
 
 TEMPLATES = "relations.jsonl"
@@ -74,7 +73,7 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
         _note_left_out(path, left_out, faults)
         names.note(path, faults)
         _note_gaps(path, files, draft, faults)
-    return draft.queryset(path.name.split(".")[0], lambda: _graph(draft, facts, names), licence=_LICENCE)
+    return draft.queryset(path.name.split(".")[0], lambda: aliased_graph(draft, facts, names), licence=_LICENCE)
 
 
 def _files(path: Path) -> list[Path]:
@@ -242,16 +241,6 @@ def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> N
 
 def _few(ids: list[str], shown: int = 10) -> str:
     return ", ".join(ids[:shown]) + (f" and {len(ids) - shown} more" if len(ids) > shown else "")
-
-
-def _graph(draft: Draft, facts: list[Fact], names: AnswerNames) -> KnowledgeGraph | None:
-    """None where no fact has a known subject."""
-    called = {query.subject_id: query.subject for query in reversed(draft.queries)} | draft.names()
-    aliases: dict[str, dict[str, None]] = defaultdict(dict)
-    for fact in facts:
-        for answer in fact.answers:
-            aliases[names.id_of(answer.id)].update(dict.fromkeys(answer.aliases))
-    return draft.graph(called, aliases)
 
 
 FORMAT = Format(
