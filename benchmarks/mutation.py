@@ -64,6 +64,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "leakage knowledge": "results/datasets",
     f"report {KEPT}": "results/answers",
     "build_cloze": "metrics/agreement",
+    "build_bear": "building/bear/balance building/bear/names building/bear/entities building/bear/sampling",
     "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",

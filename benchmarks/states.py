@@ -12,6 +12,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -50,6 +51,23 @@ def main() -> None:
         torch.manual_seed(0)
         model = fathom.wrap_model(make(), tokenizer)
         compare(name, model, trie, given.rounds)
+        write(name, model)
+
+
+def write(name: str, model: Model) -> None:
+    """Eight tokens behind each of four prompts of 70 tokens: from the state, and each token's whole prompt anew."""
+    beginning = "(France, capital, Paris)\n" * 8
+    prompts = [f"{beginning}({country}, capital," for country in ("Peru", "Chad", "Oman", "Laos")]
+    with patch.object(type(model), "refuses_states", lambda _: "not asked"):
+        whole = seconds(lambda: model.generate(prompts, 8))
+    print(f"| {name}, writing | {whole:.2f} | {seconds(lambda: model.generate(prompts, 8)):.2f} | | |")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of the processor."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def statements(data: str, tokenizer: GPT2TokenizerFast, queries: int) -> Iterator[list[int]]:

@@ -2,6 +2,8 @@
 
 The statements become a token trie (:mod:`fathom.scoring.trie`). Its inner nodes run in packed blocks under a mask that
 shows each node its ancestors alone; the head is applied to those nodes only, for the tokens of their children only.
+Behind long shared beginnings, which each block would run again, their keys and values are kept instead
+(:mod:`fathom.scoring.beginnings`).
 Where a model refuses such a mask, or takes it and returns other numbers (its self-check tells), but keeps states to go
 on from (Mamba, hybrids), the trie runs level by level (:mod:`fathom.scoring.levels`). Else distinct sequences run in
 plain batches under the model's own mask; heads and soft-maxes are still shared.
@@ -18,14 +20,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
+from fathom.scoring.beginnings import by_beginnings
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.levels import by_states
-from fathom.scoring.memory import Budget
+from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.trie import Block, Lookup, Trie, blocks_from, build_trie
 
 BLOCK = 128
 """Nodes per packed sequence: large enough to re-run few shared beginnings, small enough for the quadratic mask."""
+AGAIN = 1.25
+"""Keys and values of beginnings are kept where blocks would run so many nodes for each that has to be run."""
 
 
 def causal_log_probs(
@@ -43,13 +48,24 @@ def causal_log_probs(
         return []
     trie = build_trie(sequences)
     with torch.inference_mode():
-        if model.refuses_tree() is None:
+        if model.refuses_tree() is None and _runs_again(trie, budget) > AGAIN and model.refuses_cache() is None:
+            scores = by_beginnings(model, trie, budget, vectors)
+        elif model.refuses_tree() is None:
             scores = _by_packed_blocks(model, trie, budget, vectors)
         elif model.refuses_states() is None:
             scores = by_states(model, trie, budget, vectors)
         else:
             scores = _by_plain_batches(model, trie, budget, vectors)
     return [scores[path[path >= 0]] for path in trie.paths]
+
+
+def _runs_again(trie: Trie, budget: Budget) -> float:
+    """How many nodes packed blocks would run for each that has to be run, padding included."""
+    start = run = 0
+    while start < len(trie.inner):
+        blocks, start = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
+        run += len(blocks) * max(len(block.nodes) for block in blocks)
+    return run / max(1, len(trie.inner))
 
 
 class _Packed(NamedTuple):
@@ -102,20 +118,12 @@ def _run_blocks(
         first[row, :count], last[row, :count] = block.nodes, trie.end[block.nodes]
         wanted[row, block.context : count] = True
 
-    def on_device(array: NDArray[np.int64] | NDArray[np.bool_]) -> Tensor:
-        return torch.from_numpy(array).to(model.device)
-
-    node, end = on_device(first), on_device(last)
+    tokens, place, node, end = (on_device(one, model.device) for one in (ids, positions, first, last))
     visible = (node[:, None, :] <= node[:, :, None]) & (node[:, :, None] < end[:, None, :])
-    inputs = embed_with(model, on_device(ids), vectors)
-    hidden = model.hidden(inputs, on_device(positions), visible)[on_device(wanted)]
-    return _said(model, hidden, on_device(parents), on_device(trie.tokens[nodes]))
-
-
-def _said(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor) -> NDArray[np.float32]:
-    """log p of each token behind its row's state; NaN of what is no token."""
-    found = target_log_probs(model, hidden, rows, tokens.clamp(max=model.vocabulary_size - 1))
-    return found.masked_fill(tokens >= model.vocabulary_size, torch.nan).cpu().numpy()
+    hidden = model.hidden(embed_with(model, tokens, vectors), place, visible).flatten(0, 1)
+    # Places, not booleans: of these only the device would know how many are true.
+    states = hidden[on_device(np.flatnonzero(wanted), model.device)]
+    return target_log_probs(model, states, parents, trie.tokens[nodes]).cpu().numpy()
 
 
 def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
@@ -139,8 +147,8 @@ def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor 
 
 
 def _run_batch(model: Model, trie: Trie, paths: NDArray[np.int64], vectors: Tensor | None) -> NDArray[np.float32]:
-    ids = torch.from_numpy(np.where(paths >= 0, trie.tokens[paths], 0)).to(model.device)
-    has_next = torch.from_numpy(paths[:, 1:] >= 0).to(model.device)
-    hidden = model.hidden(embed_with(model, ids, vectors))[:, :-1][has_next]
-    rows = torch.arange(len(hidden), device=model.device)
-    return _said(model, hidden, rows, ids[:, 1:][has_next])
+    ids = np.where(paths >= 0, trie.tokens[paths], 0)
+    row, place = np.nonzero(paths[:, 1:] >= 0)
+    hidden = model.hidden(embed_with(model, on_device(ids, model.device), vectors))
+    states = hidden[on_device(row, model.device), on_device(place, model.device)]
+    return target_log_probs(model, states, np.arange(len(row)), ids[row, place + 1]).cpu().numpy()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fathom.models.base import LinearHead, Model
 from fathom.models.kernels import linear
+from fathom.scoring.memory import on_device
+from fathom.scoring.trie import Ints
 
 ROWS = 1024
 CPU_LOGITS = 4 * 1024 * 1024
@@ -14,28 +17,34 @@ CPU_LOGITS = 4 * 1024 * 1024
 DEVICE_LOGITS = 256 * 1024 * 1024
 
 
-def target_log_probs(model: Model, hidden: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
+def target_log_probs(model: Model, hidden: Tensor, rows: Ints, tokens: Ints) -> Tensor:
     """log p(token | state) in nats; the soft-max is in float32 whatever the model's precision.
+
+    What is wanted is known here, not on the device, so that nothing waits for the device before the scores are read.
 
     :param hidden: shape (m, d).
     :param rows: the state that each wanted token follows, ascending, shape (wanted,).
     :param tokens: the wanted tokens, shape (wanted,).
-    :returns: float32, shape (wanted,).
+    :returns: float32, shape (wanted,); NaN of ids behind the vocabulary: these are rows of vectors, which a model sees
+        (:func:`fathom.scoring.pseudowords.embed_with`) but cannot say.
     """
+    sayable = tokens < model.vocabulary_size
+    tokens = np.minimum(tokens, model.vocabulary_size - 1)
     room = CPU_LOGITS if hidden.device.type == "cpu" else DEVICE_LOGITS
     head = model.linear_head()
     step = ROWS if head is not None else max(1, room // model.vocabulary_size)
+    starts = range(0, len(hidden), step)
+    bounds = np.searchsorted(rows, [*starts, len(hidden)]).tolist()
+    local, wanted = on_device(rows % step, hidden.device), on_device(tokens, hidden.device)
     out = torch.empty(len(rows), dtype=torch.float32, device=hidden.device)
-    for first in range(0, len(hidden), step):
-        states = hidden[first : first + step]
-        low, high = torch.searchsorted(rows, torch.tensor([first, first + step], device=rows.device)).tolist()
-        local, wanted = rows[low:high] - first, tokens[low:high]
+    for first, low, high in zip(starts, bounds, bounds[1:], strict=False):
+        states, here = hidden[first : first + step], slice(low, high)
         if head is None:
             logits = model.logits(states)
-            out[low:high] = logits[local, wanted] - torch.logsumexp(logits, dim=-1)[local]
+            out[here] = logits[local[here], wanted[here]] - torch.logsumexp(logits, dim=-1)[local[here]]
         else:
-            out[low:high] = _by_vocabulary_slices(head, states, local, wanted, room)
-    return out
+            out[here] = _by_vocabulary_slices(head, states, local[here], wanted[here], room)
+    return out.masked_fill_(on_device(~sayable, hidden.device), torch.nan)
 
 
 def same_token_log_probs(model: Model, hidden: Tensor, tokens: Tensor) -> Tensor:
@@ -63,8 +72,9 @@ def _by_vocabulary_slices(head: LinearHead, states: Tensor, rows: Tensor, tokens
     for low in range(0, len(head.weight), width):
         part = None if head.bias is None else head.bias[low : low + width]
         logits = linear(states, head.weight[low : low + width], part).float()
-        inside = torch.nonzero((tokens >= low) & (tokens < low + width))[:, 0]
-        scores[inside] = logits[rows[inside], tokens[inside] - low]
+        # Every token is looked up in every slice: cheaper than to ask the device which of them lie in it.
+        inside = (tokens >= low) & (tokens < low + width)
+        scores = torch.where(inside, logits[rows, (tokens - low).clamp(0, logits.shape[1] - 1)], scores)
         normaliser = torch.logaddexp(normaliser, _logsumexp_in_place(logits))
     return scores - normaliser[rows]
 

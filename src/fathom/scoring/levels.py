@@ -8,14 +8,13 @@ sequences begin with runs as one sequence. The deepest nodes run first: only one
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
 from fathom.models.states import States
 from fathom.scoring.head import target_log_probs
-from fathom.scoring.memory import Budget
+from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.trie import Ints, Lookup, Trie
 
@@ -44,55 +43,67 @@ class _Levels:
         """What is left to run: states, nodes, and the row of the states that each goes on from."""
 
     def run(self) -> NDArray[np.float32]:
-        roots = np.flatnonzero((self.trie.parent < 0) & self.is_inner)
-        self.stack.append((None, roots, np.zeros(len(roots), dtype=np.int64)))
+        self._begin()
         while self.stack:
             states, nodes, rows = self.stack.pop()
             if len(nodes):
                 self._step(states, nodes, rows)
         return self.scores
 
+    def _begin(self) -> None:
+        """Run what all sequences begin with as one sequence; where there is no such, or no memory for it, begin with
+        the first tokens."""
+        roots = np.flatnonzero((self.trie.parent < 0) & self.is_inner)
+        shared = self._shared(roots)
+        found = self.budget.attempt(lambda: self._advance(None, shared[None])) if len(shared) > 1 else None
+        if found is None:
+            self.stack.append((None, roots, np.zeros(len(roots), dtype=np.int64)))
+        else:
+            self._keep(shared, *found)
+
+    def _shared(self, roots: Ints) -> Ints:
+        """The nodes that all sequences begin with: as long as none branches."""
+        path, below = [], roots
+        while len(below) == 1 and self.is_inner[below[0]]:
+            path.append(below[0])
+            _, below = self.children.of(below)
+        return np.array(path, dtype=np.int64)
+
     def _step(self, states: States | None, nodes: Ints, rows: Ints) -> None:
+        """Run the first of *nodes*, each from its row of *states*, and put the others off."""
         size = self._size(states)
-        now, chain = nodes[:size], self._chain(nodes) if states is None else None
-        found = self.budget.attempt(lambda: self._advance(states, now if chain is None else chain, rows[:size], chain))
+        now = nodes[:size]
+
+        def run() -> tuple[Tensor, States]:
+            past = None if states is None else states.select(on_device(rows[:size], self.model.device))
+            return self._advance(past, now[:, None])
+
+        found = self.budget.attempt(run)
         if found is None:
             self.stack.append((states, nodes, rows))
-            return
-        hidden, grown = found
-        self.stack.append((states, nodes[size:], rows[size:]))
-        ran = now if chain is None else chain
-        parent, child = self.children.of(ran)
-        self.scores[child] = self._said(hidden, parent, child)
-        onward = self.is_inner[child] & (np.isin(parent, len(ran) - 1) if chain is not None else True)
-        row = np.zeros(int(onward.sum()), dtype=np.int64) if chain is not None else parent[onward]
-        self.stack.append((grown, child[onward], row))
+        else:
+            self.stack.append((states, nodes[size:], rows[size:]))
+            self._keep(now, *found)
 
     def _size(self, states: States | None) -> int:
         room = STATE_BYTES // states.bytes_per_row() if states is not None else self.budget.tokens
         return max(1, min(self.budget.tokens // ROWS_SHARE, room))
 
-    def _chain(self, nodes: Ints) -> Ints | None:
-        """Where all sequences begin alike: the first nodes, as long as none branches; they run as one sequence."""
-        if len(nodes) > 1:
-            return None
-        chain = [int(nodes[0])]
-        while True:
-            _, below = self.children.of(np.array(chain[-1:]))
-            if len(below) != 1 or not self.is_inner[below[0]]:
-                return np.array(chain)
-            chain.append(int(below[0]))
-
-    def _advance(self, states: States | None, nodes: Ints, rows: Ints, chain: Ints | None) -> tuple[Tensor, States]:
-        """:returns: the hidden state of each node, shape (nodes, d), and what goes on from the last of each row."""
-        ids = torch.from_numpy(self.trie.tokens[nodes]).to(self.model.device)
-        inputs = embed_with(self.model, ids[None] if chain is not None else ids[:, None], self.vectors)
-        past = None if states is None else states.select(torch.from_numpy(rows).to(self.model.device))
-        hidden, grown = self.model.advance(past, inputs)
+    def _advance(self, past: States | None, nodes: Ints) -> tuple[Tensor, States]:
+        """:param nodes: shape (rows, n).
+        :returns: the hidden state of each node, shape (rows · n, d), and what goes on from the last of each row.
+        """
+        ids = on_device(self.trie.tokens[nodes], self.model.device)
+        hidden, grown = self.model.advance(past, embed_with(self.model, ids, self.vectors))
         return hidden.flatten(0, 1), grown
 
-    def _said(self, hidden: Tensor, parent: Ints, child: Ints) -> NDArray[np.float32]:
-        tokens = torch.from_numpy(self.trie.tokens[child]).to(self.model.device)
-        rows = torch.from_numpy(parent).to(self.model.device)
-        found = target_log_probs(self.model, hidden, rows, tokens.clamp(max=self.model.vocabulary_size - 1))
-        return found.masked_fill(tokens >= self.model.vocabulary_size, torch.nan).cpu().numpy()
+    def _keep(self, ran: Ints, hidden: Tensor, grown: States) -> None:
+        """Score the children of *ran*, and put off those that have children themselves.
+
+        :param grown: of the last ``grown.rows`` of *ran*: of all, or of the one that a shared beginning ends with.
+        """
+        parent, child = self.children.of(ran)
+        self.scores[child] = target_log_probs(self.model, hidden, parent, self.trie.tokens[child]).cpu().numpy()
+        row = parent - (len(ran) - grown.rows)
+        onward = self.is_inner[child] & (row >= 0)
+        self.stack.append((grown, child[onward], row[onward]))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fathom.models.base import Model
 from fathom.scoring.head import target_log_probs
-from fathom.scoring.memory import Budget
+from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.tokens import Role, Tokens
 
 
@@ -113,11 +113,9 @@ def _score(
         """The requests of some distinct sequences, and their scores."""
         asked = slice(*np.searchsorted(request, [some.start, some.stop]).tolist())
         with torch.inference_mode():
-            batch = torch.from_numpy(distinct[some]).to(model.device)
+            batch = on_device(distinct[some], model.device)
             states = model.hidden_at(model.embed(batch[:, :-1]), batch[:, -1:])[:, 0]
-            rows = torch.from_numpy(request[asked] - some.start).to(model.device)
-            wanted = torch.from_numpy(targets[asked]).to(model.device)
-            return asked, target_log_probs(model, states, rows, wanted).cpu().numpy()
+            return asked, target_log_probs(model, states, request[asked] - some.start, targets[asked]).cpu().numpy()
 
     for _, (asked, scores) in budget.batches(len(distinct), pack, run):
         found[asked] = scores

@@ -22,6 +22,15 @@ ROWS = 8192
 """Embeddings held in double precision at a time."""
 
 
+def refuse_ids_alone(model: Model) -> None:
+    """:raises BadInput: a model that is asked by the numbers of its tokens, among which no vector can stand."""
+    if not model.takes_vectors:
+        raise BadInput(
+            f"'{model.identity.name}' takes the numbers of its tokens and no vectors, so it cannot be asked with "
+            "pseudowords or learnt tokens: ask it by words, or another model"
+        )
+
+
 def pseudowords(model: Model, count: int, alpha: float, *seed: object) -> Tensor:
     """Vectors at distance d from a centre c, no nearer than d to each other; directions are drawn evenly. Of masked
     models c is the mask token's embedding and d = α · min‖c − z_t‖, t any other token; of causal models c is the mean
@@ -30,9 +39,10 @@ def pseudowords(model: Model, count: int, alpha: float, *seed: object) -> Tensor
     :param alpha: between 0 and 1.
     :param seed: anything that has a text.
     :returns: float32, shape (count, d), on the CPU; no number of the model changes.
-    :raises BadInput: a token has the mask token's embedding, all tokens have one embedding, or the pseudowords do not
-        fit around the centre.
+    :raises BadInput: a token has the mask token's embedding, all tokens have one embedding, the pseudowords do not fit
+        around the centre, or the model takes no vectors.
     """
+    refuse_ids_alone(model)
     is_causal = model.attention is Attention.CAUSAL
     centre, distance = (_around_the_mean if is_causal else _around_the_mask)(model, alpha)
     generator = torch.Generator().manual_seed(zlib.crc32("|".join(map(str, seed)).encode()))
@@ -57,9 +67,11 @@ def embed_with(model: Model, ids: Tensor, vectors: Tensor | None) -> Tensor:
 
     :param vectors: shape (rows, d); None where no id is behind the vocabulary.
     :returns: shape (…, d).
+    :raises BadInput: *vectors* for a model that takes none.
     """
     if vectors is None:
         return model.embed(ids)
+    refuse_ids_alone(model)
     row = ids - model.vocabulary_size
     own = model.embed(ids.clamp(max=model.vocabulary_size - 1))
     return torch.where((row >= 0)[..., None], vectors[row.clamp(min=0)].to(own.dtype), own)

@@ -22,15 +22,13 @@ from torch import Tensor
 from fathom.models.base import Cache, Model
 from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
-from fathom.scoring.memory import Budget
+from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers, Ints
 from fathom.scoring.walk import Aim, Branches, Floats, Searched, State, Walk, count_run
 
 ALL = -1
 """Instead of a question: what every question sees (the beginning that all prompts share)."""
-PASS_SHARE = 8
-"""A pass runs one part in so many of the token budget: each token also sees some hundreds of cached ones."""
 
 
 class Question(NamedTuple):
@@ -67,6 +65,13 @@ def search(model: Model, answers: Answers, questions: Sequence[Question], plan: 
     :param questions: prompts and longest answers within the model's window.
     :raises RunFailed: out of memory with the smallest pass.
     """
+    return [state.searched() for state in walked(model, answers, questions, plan, budget)]
+
+
+def walked(
+    model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget
+) -> Sequence[State]:
+    """As :func:`search`: what is known of each question once no branch is left."""
     if not questions:
         return []
     with torch.inference_mode():
@@ -76,9 +81,9 @@ def search(model: Model, answers: Answers, questions: Sequence[Question], plan: 
         if begun is None:
             middle = (len(questions) + 1) // 2
             parts = questions[:middle], questions[middle:]
-            return [one for part in parts for one in search(model, answers, part, plan, budget)]
+            return [one for part in parts for one in walked(model, answers, part, plan, budget)]
         Walk(answers, states, reader).run(*begun)
-    return [state.searched() for state in states]
+    return states
 
 
 class _State(State):
@@ -120,7 +125,7 @@ class _Reader:
         self.lengths = np.array([len(state.prompt) for state in states])
 
     def size(self, branches: Branches) -> int:
-        return max(16, self.budget.tokens // PASS_SHARE)
+        return self.budget.tokens_over_cache()
 
     def order(self, branches: Branches) -> Ints:
         """Best first, beside the right answer of each."""
@@ -227,10 +232,8 @@ class _Reader:
         """In nats. :param rows: of *hidden*, one for each token."""
         order = np.argsort(rows, kind="stable")
         found = np.empty(len(rows))
-        found[order] = target_log_probs(
-            self.model, hidden, self._tensor(rows[order]), self._tensor(tokens[order])
-        ).cpu()
+        found[order] = target_log_probs(self.model, hidden, rows[order], tokens[order]).cpu()
         return found
 
     def _tensor(self, array: Ints | NDArray[np.bool_]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.model.device)
+        return on_device(array, self.model.device)

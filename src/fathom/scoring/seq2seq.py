@@ -51,6 +51,11 @@ class Pair(NamedTuple):
     source: tuple[int, ...]
     target: Tokens
 
+    @property
+    def longest(self) -> int:
+        """Tokens of its longer part, which the model's window has to hold."""
+        return max(len(self.source), len(self.target.ids))
+
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]
 """Source and target."""
@@ -98,7 +103,7 @@ def as_pair(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, form: Form) -> P
     if not spans:
         raise BadInput("an encoder-decoder says an answer, and here is none: --perplexity cannot be had of it")
     if form is Form.SPLIT:
-        return _split(tokens, spans[0][0])
+        return _split(tokens, spans[0][0], tokenizer.eos_token_id)
     signs = _signs(tokenizer, len(spans), form)
     source: list[int] = []
     before = 0
@@ -120,9 +125,16 @@ def _signs(tokenizer: PreTrainedTokenizerBase, spans: int, form: Form) -> list[i
     return signs
 
 
-def _split(tokens: Tokens, start: int) -> Pair:
+def _split(tokens: Tokens, start: int, end: int | None) -> Pair:
+    """:param end: id of the sign of an end, which is read where there is nothing else before the answer."""
     ends = np.flatnonzero(tokens.roles != Role.SPECIAL)[-1] + 1
     source = np.append(tokens.ids[:start], tokens.ids[ends:])  # closed as the tokenizer closes any text
+    if not len(source):
+        if end is None:
+            raise BadInput(
+                "--form split: nothing stands before an answer, and the tokenizer has no EOS to read instead"
+            )
+        source = np.array([end])
     said = Tokens(tokens.ids[start:], tokens.roles[start:], tokens.words[start:], tokens.mixed)
     return Pair(tuple(source.tolist()), said)
 
@@ -177,25 +189,28 @@ def stand_in(tokenizer: PreTrainedTokenizerBase, form: Form) -> str:
     return {Form.SENTINEL: "<extra_id_0>", Form.MASK: str(tokenizer.mask_token), Form.SPLIT: "x"}[form]
 
 
-def rows_at_answer(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budget) -> Tensor:
-    """Log-probabilities over the vocabulary of what is said first in the answer's place.
+def tokens_at_answer(model: EncoderDecoder, pairs: Sequence[Pair], tokens: Tensor, budget: Budget) -> Tensor:
+    """Log-probabilities of some tokens as what is said first in the answer's place; rows over the whole vocabulary,
+    of which a multilingual model has a quarter of a million, are held for one pass alone.
 
-    :param pairs: with a :func:`stand_in` for the answer.
-    :returns: float32 in nats, shape (pairs, vocabulary).
+    :param pairs: with a :func:`stand_in` for the answer, none longer than the model's window.
+    :param tokens: shape (t,).
+    :returns: float32 in nats, shape (pairs, t).
     """
+    widest = max((max(len(pair.source), HEADS_SHARE * len(pair.target.ids)) for pair in pairs), default=1)
 
     def pack(start: int) -> tuple[slice, int]:
-        stop = start + max(1, budget.tokens // (HEADS_SHARE * max(len(pair.target.ids) for pair in pairs)))
+        stop = start + max(1, budget.tokens // widest)
         return slice(start, stop), stop
 
     def run(some: slice) -> Tensor:
         own = pairs[some]
         log_probs, _ = _decoded(model, [(pair.source, tuple(pair.target.ids.tolist())) for pair in own])
         at = torch.tensor([int(np.argmax(pair.target.roles == Role.ANSWER)) for pair in own], device=model.device)
-        return log_probs[torch.arange(len(own), device=model.device), at]
+        return log_probs[torch.arange(len(own), device=model.device), at][:, tokens]
 
     found = [rows for _, rows in budget.batches(len(pairs), pack, run)]
-    return torch.cat(found) if found else torch.empty((0, model.vocabulary_size), device=model.device)
+    return torch.cat(found) if found else torch.empty((0, len(tokens)), device=model.device)
 
 
 def slot_pair(

@@ -197,8 +197,16 @@ class Names:
 
     def masks(self, ways: Sequence[Way]) -> list[int]:
         """The numbers of masks that *ways* need the slot to hold."""
-        several = set(self.alike) if any(way.masks is Masks.SEVERAL for way in ways) else set()
-        return sorted(several | ({1} if any(way.masks is Masks.ONE for way in ways) else set()))
+        return list(self.told_by_masks(ways))
+
+    def told_by_masks(self, ways: Sequence[Way]) -> dict[int, NDArray[np.int64]]:
+        """The same, ascending, and which candidates a slot of so many masks tells about."""
+        kinds, found = {way.masks for way in ways}, {}
+        if Masks.SEVERAL in kinds:
+            found = {masks: alike.places for masks, alike in sorted(self.alike.items())}
+        if Masks.ONE in kinds:
+            found = {1: np.flatnonzero(self.lengths)} | {masks: found[masks] for masks in found if masks != 1}
+        return found
 
 
 def slot_scores(
@@ -208,13 +216,21 @@ def slot_scores(
     ways: Sequence[Way],
     budget: Budget,
     learnt: Tensor | None = None,
+    only: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float32]:
     """The score of every candidate in every slot, in nats per token.
 
     :param learnt: the vectors of learnt tokens, shape (rows, d); None where no slot has any.
+    :param only: run no more passes than these need, shape (slots, candidates); None for all.
     :returns: shape (ways, slots, candidates); NaN for candidates without tokens. Equal slots run once.
     """
     distinct = list(dict.fromkeys(slots))
+    row_of = {slot: row for row, slot in enumerate(distinct)}
+    rows = np.array([row_of[slot] for slot in slots])
+    needed = np.ones((len(distinct), len(names)), dtype=bool)
+    if only is not None:
+        needed[:] = False
+        np.logical_or.at(needed, rows, only)
     scores = np.full((len(ways), len(distinct), len(names)), np.nan, dtype=np.float32)
 
     def keep(told: Iterator[Told]) -> None:
@@ -222,9 +238,8 @@ def slot_scores(
             scores[way, rows[:, None], places[None, :]] = values.cpu().numpy()
 
     with torch.inference_mode():
-        in_batches(model, distinct, names, ways, budget, learnt, keep)
-    row_of = {slot: row for row, slot in enumerate(distinct)}
-    return scores[:, [row_of[slot] for slot in slots]]
+        in_batches(model, distinct, names, ways, budget, learnt, keep, needed)
+    return scores[:, rows]
 
 
 def pair_scores(
@@ -279,13 +294,21 @@ def in_batches(
     budget: Budget,
     learnt: Tensor | None,
     use: Callable[[Iterator[Told]], None],
+    needed: NDArray[np.bool_] | None = None,
 ) -> None:
     """Run every slot with every number of masks that *ways* need.
+
+    :param needed: what is to be known, shape (slots, candidates); None for all.
 
     :param use: is handed what each batch tells; with gradients on, it may send them back to *learnt*. What it has done
         with a batch is done again where memory runs out.
     """
-    todo = sorted((slot.tokens(masks), masks, row) for row, slot in enumerate(slots) for masks in names.masks(ways))
+    todo = sorted(
+        (slot.tokens(masks), masks, row)
+        for masks, places in names.told_by_masks(ways).items()
+        for row, slot in enumerate(slots)
+        if needed is None or needed[row, places].any()
+    )
     lengths = [length for length, *_ in todo]
 
     def pack(start: int) -> tuple[Sequence[_Task], int]:

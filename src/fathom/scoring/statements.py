@@ -114,8 +114,7 @@ def score_statements(
 
 def _score_pairs(model: EncoderDecoder, prompts: Sequence[Prompt], budget: Budget, form: Form) -> list[Scored]:
     pairs = [as_pair(model.tokenizer, tokens, form) for tokens in encode_masked(model.tokenizer, prompts)]
-    longest = [max(len(pair.source), len(pair.target.ids)) for pair in pairs]
-    fits = [length <= (model.max_tokens or length) for length in longest]
+    fits = [pair.longest <= (model.max_tokens or pair.longest) for pair in pairs]
     found = iter(seq2seq_log_probs(model, [pair for pair, fit in zip(pairs, fits, strict=True) if fit], budget))
     return [Scored(pair.target, next(found) if fit else None) for pair, fit in zip(pairs, fits, strict=True)]
 

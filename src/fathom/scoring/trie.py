@@ -35,6 +35,13 @@ class Trie:
         """The nodes that have children: the only ones a model has to run."""
         return np.flatnonzero(self.end > np.arange(len(self.end)) + 1)
 
+    def above(self, node: int) -> Ints:
+        """The nodes that stand above *node*, the first token first, shape (depth,)."""
+        found = []
+        while (node := int(self.parent[node])) >= 0:
+            found.append(node)
+        return np.array(found[::-1], dtype=np.int64)
+
     def path(self, sequence: int) -> Ints:
         """The nodes of the input sequence at this place, first token first, shape (length,)."""
         path: Ints = self.paths[sequence]
@@ -142,17 +149,13 @@ def blocks_from(trie: Trie, start: int, size: int, most: int) -> tuple[list[Bloc
     blocks: list[Block] = []
     width = 0
     while start < len(trie.inner):
-        ancestors: list[int] = []
-        above = trie.parent[trie.inner[start]]
-        while above >= 0:
-            ancestors.append(above)
-            above = trie.parent[above]
-        seen = len(ancestors)
+        above = trie.above(trie.inner[start])
+        seen = len(above)
         stop = start + max(1, seen, min(size, most) - seen)
-        nodes = np.concatenate([np.array(ancestors[::-1], dtype=np.int64), trie.inner[start:stop]])
+        nodes = np.concatenate([above, trie.inner[start:stop]])
         width = max(width, len(nodes))
         if blocks and (len(blocks) + 1) * width > most:
             break
-        blocks.append(Block(nodes, len(ancestors)))
+        blocks.append(Block(nodes, seen))
         start = min(stop, len(trie.inner))
     return blocks, start

@@ -13,7 +13,7 @@ each: :mod:`fathom.scoring.search` (causal statements) and :mod:`fathom.links.de
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -36,11 +36,19 @@ class Aim:
     :param top_k: how many of the best answers.
     :param max_rank: stop looking for the rank once so many better answers are met; None for the rank, whatever it is.
     :param prune: without, every answer is scored.
+    :param margin: nats that a score may be off, where a rough copy of a model is asked: every answer is met that could
+        be of interest were the scores right, and only those count as better that are so all the same.
     """
 
     top_k: int = 10
     max_rank: int | None = None
     prune: bool = True
+    margin: float = field(default=0.0, kw_only=True)
+
+    @property
+    def slack(self) -> float:
+        """Nats by which the bound is lowered: the answer and the bound may both be off."""
+        return SLACK + 2 * self.margin
 
 
 class Searched(NamedTuple):
@@ -124,7 +132,7 @@ class State:
 
     def reaches(self, scores: Floats) -> NDArray[np.bool_]:
         """Which scores are of interest; NaN never."""
-        return scores >= self.bound() - SLACK
+        return scores >= self.bound() - self.aim.slack
 
     def meet(self, nodes: Ints, totals: Floats) -> None:
         """Note the answers that end at *nodes*."""
@@ -132,7 +140,7 @@ class State:
             totals = np.where(nodes == self.answers.terminal[place], total, totals)  # one leaf, one score
         index, places = self.answers.ending.of(nodes)
         scores = self.score(totals, self._tokens(nodes))[index]
-        self.better += int((self.is_rival[places] & (scores > self.best)).sum())
+        self.better += int((self.is_rival[places] & (scores > self.best + 2 * self.aim.margin)).sum())
         near = self.reaches(scores)
         places, scores = places[near], scores[near]
         self.places.append(places)
@@ -144,12 +152,16 @@ class State:
         """The outcome, once no branch is left."""
         return Searched(self.found(), self.tokens_run)
 
+    def met(self) -> tuple[Ints, Floats]:
+        """Places and scores of the answers that were of interest when they were met."""
+        return np.concatenate([*self.places, self.gold[:0]]), np.concatenate([*self.scores, np.empty(0)])
+
     def found(self) -> Found:
         """Where the right answers stand; unscored where a score was not a number."""
         gold_scores = self.gold_scores().tolist()
         if not self.is_number:
             return Found(None, gold_scores, [], [], unscored=self.NOT_A_NUMBER)
-        places, scores = np.concatenate([*self.places, self.gold[:0]]), np.concatenate([*self.scores, np.empty(0)])
+        places, scores = self.met()
         best = top(scores, self.answers.ids[places].tolist(), self.aim.top_k)
         found = Found(None, gold_scores, [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
         if self.is_beyond():
@@ -231,7 +243,7 @@ class Walk(Generic[Memory]):
         while self.stack:
             memory, branches = self.stack.pop()
             bounds = np.array([state.bound() for state in self.states])
-            branches = branches.take(branches.promise >= bounds[branches.question] - SLACK)
+            branches = branches.take(branches.promise >= bounds[branches.question] - self.states[0].aim.slack)
             if len(branches):
                 self._step(memory, branches)
 

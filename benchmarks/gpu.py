@@ -1,0 +1,335 @@
+"""One accelerator, filled: five jobs from start to end, and what share of its peak they reach. Under eight minutes.
+
+    python benchmarks/gpu.py                     # all jobs, on the GPU that is there
+    python benchmarks/gpu.py --smoke --device cpu   # the same code on tiny shapes, to see that it runs
+    python benchmarks/gpu.py --jobs bear,harness
+
+Data and tokenizers are looked for in ``FATHOM_DATA`` or ``../shared/data`` (BEAR, WN18RR, the tokenizer of GPT-2). The
+models have random weights of usual shapes: speed does not depend on what they know. Each job runs in a process of its
+own; one that fails says why, and the others go on. Printed are Markdown tables, and kept as JSON with ``--json``.
+
+- ``peak``     matrix products of 8,192² in bfloat16: what the processor can do at best.
+- ``bear``     GPT-2 small, all of BEAR, three templates: ``fathom probe statement`` from start to end.
+- ``harness``  the same statements, some of them, through lm-evaluation-harness at batch 1 (its default) and the best of
+  several, on the same device at the same precision.
+- ``deer``     a 1.3 B shape, ``fathom probe embedding`` on all of WN18RR.
+- ``search``   a 1.3 B shape, ranks among 40,943 entities, with ``max_rank`` 100 and in full, of a sample of the
+  questions, and what that makes for all of them.
+- ``large``    an 8 B shape on BEAR: operations within passes (those of padding among them) against the measured peak.
+- ``screen``   GPT-2 small in float32, and screened in bfloat16.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
+SHAPES = {  # layers, width, width of the feed-forward part, heads, heads of keys and values
+    "small": (12, 768, 3072, 12, 12),
+    "1.3B": (24, 2048, 5632, 32, 32),
+    "8B": (32, 4096, 14336, 32, 8),
+    "tiny": (2, 64, 128, 2, 2),
+}
+LIMITS = {"peak": 30, "bear": 120, "harness": 120, "deer": 120, "search": 150, "large": 120, "screen": 90}
+"""Seconds after which a job is given up."""
+
+
+def folder_of(shape: str, where: Path, dtype: str, device: str) -> str:
+    """A model folder of that shape: GPT-2 where it is small, else Llama; with GPT-2's tokenizer."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast, LlamaConfig, LlamaForCausalLM
+
+    layers, width, inner, heads, shared = SHAPES[shape]
+    torch.manual_seed(0)
+    with torch.device(device):
+        if shape in ("small", "tiny"):
+            network = GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=width, n_inner=inner, n_head=heads))
+        else:
+            torch.set_default_dtype(getattr(torch, dtype))
+            config = LlamaConfig(
+                vocab_size=50257,
+                hidden_size=width,
+                intermediate_size=inner,
+                num_hidden_layers=layers,
+                num_attention_heads=heads,
+                num_key_value_heads=shared,
+                max_position_embeddings=2048,
+                bos_token_id=50256,
+                eos_token_id=50256,
+            )
+            network = LlamaForCausalLM(config)
+            torch.set_default_dtype(torch.float32)
+    folder = where / shape
+    network.to(getattr(torch, dtype)).save_pretrained(folder)
+    GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2").save_pretrained(folder)
+    return str(folder)
+
+
+def command_line(*words: str) -> float:
+    """Seconds of a command, from start to end."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "fathom", *words], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def synchronised(device: str) -> None:
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def peak(given: argparse.Namespace, where: Path) -> dict:
+    """Operations a second of large products."""
+    import torch
+
+    size = 256 if given.smoke else 8192
+    left, right = (torch.randn(size, size, device=given.device, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(3):
+        left @ right
+    synchronised(given.device)
+    began, times = time.perf_counter(), 3 if given.smoke else 50
+    for _ in range(times):
+        left @ right
+    synchronised(given.device)
+    return {"TFLOP/s": 2 * size**3 * times / (time.perf_counter() - began) / 1e12}
+
+
+def bear(given: argparse.Namespace, where: Path) -> dict:
+    """The whole job as a user types it; then, of one relation, how long the device was at work."""
+    folder = folder_of("tiny" if given.smoke else "small", where, "float32", given.device)
+    asked = ["probe", "statement", "--model", folder, "--data", str(DATA / "bear" / "BEAR"), "--templates", "0,1,2"]
+    asked += ["--device", given.device, *(["--limit", "20"] if given.smoke else [])]
+    found: dict = {}
+    for dtype in ("float32", "bfloat16"):
+        found[f"{dtype}, s"] = command_line(*asked, "--dtype", dtype, "--out", str(where / dtype))
+        manifest = json.loads((where / dtype / "manifest.json").read_text())
+        found[f"{dtype}, of these asking, s"] = manifest["circumstances"]["seconds"]
+    found["device at work, share"] = busy(given, folder)
+    return found
+
+
+def busy(given: argparse.Namespace, folder: str) -> float | str:
+    """Share of the time of asking in which a kernel runs, by torch's profiler, over some relations."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    import fathom
+
+    if not given.device.startswith("cuda"):
+        return "no GPU"
+    model, data = (
+        fathom.load_model(folder, device=given.device, dtype="bfloat16"),
+        fathom.read_data(DATA / "bear" / "BEAR"),
+    )
+    options = {"templates": 0, "relations": "P36,P30,P37", "progress": False}
+    fathom.probe("statement", model, data, **options)
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        began = time.perf_counter()
+        fathom.probe("statement", model, data, **options)
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
+    return sum(event.self_device_time_total for event in seen.key_averages()) / 1e6 / seconds
+
+
+def statements(count: int) -> tuple[list, list[str]]:
+    """Queries of BEAR's P36 and their statements in the first template."""
+    from fathom.data.selection.filters import Selection, select
+    from fathom.formats import read
+
+    data = select(read(DATA / "bear" / "BEAR"), Selection(relations=["P36"])).data
+    template, names = data.relations["P36"].templates[0], data.candidates["P36"].names
+    return list(data.queries[:count]), [
+        template.fill(query.subject, name).text for query in data.queries[:count] for name in names
+    ]
+
+
+def harness(given: argparse.Namespace, where: Path) -> dict:
+    """Statements a second, both on statements of the same queries, after a first round that is not counted."""
+    import torch
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    import fathom
+
+    folder = folder_of("tiny" if given.smoke else "small", where, "float32", given.device)
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).to(given.device).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    queries, texts = statements(4 if given.smoke else 60)
+    found: dict = {}
+    for batch, share in ((1, 0.05), (32, 1.0), (128, 1.0), (512, 1.0)):
+        peer = HFLM(pretrained=network, tokenizer=tokenizer, batch_size=batch)
+        some = texts[: max(8, int(share * len(texts)))]
+        requests = [Instance("loglikelihood", {}, ("", text), number) for number, text in enumerate(some)]
+        peer.loglikelihood(requests[:batch], disable_tqdm=True)
+        synchronised(given.device)
+        began = time.perf_counter()
+        peer.loglikelihood(requests, disable_tqdm=True)
+        synchronised(given.device)
+        found[f"harness, batch {batch}, statements/s"] = len(some) / (time.perf_counter() - began)
+    model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
+    asked = {"relations": "P36", "templates": 0, "limit": len(queries), "progress": False}
+    fathom.probe("statement", model, DATA / "bear" / "BEAR", **asked)
+    began = time.perf_counter()
+    fathom.probe("statement", model, DATA / "bear" / "BEAR", **asked)
+    found["Fathom, statements/s, with rows and intervals"] = len(texts) / (time.perf_counter() - began)
+    best = max(value for name, value in found.items() if name.startswith("harness"))
+    found["times its best"] = found["Fathom, statements/s, with rows and intervals"] / best
+    found["times its default"] = (
+        found["Fathom, statements/s, with rows and intervals"] / found["harness, batch 1, statements/s"]
+    )
+    return found
+
+
+def deer(given: argparse.Namespace, where: Path) -> dict:
+    """All entities and all test questions, both directions left as the command has them."""
+    folder = folder_of("tiny" if given.smoke else "1.3B", where, "bfloat16", given.device)
+    asked = ["--model", folder, "--data", str(DATA / "wn18rr"), "--dtype", "bfloat16", "--device", given.device]
+    if given.smoke:
+        asked += ["--limit", "4", "--candidates", "asked"]
+    return {"s": command_line("probe", "embedding", *asked, "--out", str(where / "run"))}
+
+
+def search(given: argparse.Namespace, where: Path) -> dict:
+    """Seconds a question, and of all 3,134 and all 93,003 triples at that rate."""
+    import fathom
+
+    folder = folder_of("tiny" if given.smoke else "1.3B", where, "bfloat16", given.device)
+    model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
+    data = fathom.read_data(DATA / "wn18rr")
+    found: dict = {}
+    for name, said, count in (("max_rank 100", {"max_rank": 100}, 256), ("full ranks", {}, 32)):
+        asked = {"limit": 2, "candidates": "asked"} if given.smoke else {"limit": count}
+        began = time.perf_counter()
+        result = fathom.probe("statement", model, data, where / name.replace(" ", "-"), progress=False, **asked, **said)
+        each = (time.perf_counter() - began) / result.table().num_rows
+        found |= {f"{name}, ms a question": 1000 * each, f"{name}, 3,134 questions, s": 3134 * each}
+        found[f"{name}, 93,003 questions, min"] = 93003 * each / 60
+    return found
+
+
+def large(given: argparse.Namespace, where: Path) -> dict:
+    """Operations of the linear layers over the tokens that passes run, against the measured peak."""
+    import torch
+
+    import fathom
+    from fathom.models.local import LocalModel
+
+    folder = folder_of("tiny" if given.smoke else "8B", where, "bfloat16", given.device)
+    model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
+    noted = {"tokens": 0, "seconds": 0.0}
+    whole = LocalModel.hidden
+
+    def timed(self, vectors, positions=None, visible=None):
+        synchronised(given.device)
+        began = time.perf_counter()
+        hidden = whole(self, vectors, positions, visible)
+        synchronised(given.device)
+        noted["tokens"] += vectors.shape[0] * vectors.shape[1]
+        noted["seconds"] += time.perf_counter() - began
+        return hidden
+
+    options = {"templates": 0, "relations": "P36", "limit": 4 if given.smoke else 60, "progress": False}
+    fathom.probe("statement", model, DATA / "bear" / "BEAR", **options)  # kernels are chosen, memory is had
+    began = time.perf_counter()
+    fathom.probe("statement", model, DATA / "bear" / "BEAR", **options)
+    seconds = time.perf_counter() - began
+    LocalModel.hidden = timed
+    fathom.probe("statement", model, DATA / "bear" / "BEAR", **options)
+    LocalModel.hidden = whole
+    head = model.network.get_output_embeddings()
+    layers = [
+        module for module in model.network.modules() if isinstance(module, torch.nn.Linear) and module is not head
+    ]
+    weights = sum(layer.weight.numel() for layer in layers)
+    reached = 2 * weights * noted["tokens"] / noted["seconds"] / 1e12
+    best = peak(given, where)["TFLOP/s"]
+    return {
+        "s": seconds,
+        "tokens run": noted["tokens"],
+        "TFLOP/s within passes": reached,
+        "peak, TFLOP/s": best,
+        "share": reached / best,
+    }
+
+
+def screen(given: argparse.Namespace, where: Path) -> dict:
+    """In float32, and rough first: seconds of asking, and how much was asked twice."""
+    import fathom
+
+    folder = folder_of("tiny" if given.smoke else "small", where, "float32", given.device)
+    asked = {"templates": 0, "relations": "P36,P30,P37", "progress": False}
+    if given.smoke:
+        asked["limit"] = 4
+    found, ranks = {}, []
+    for name in (None, "bfloat16"):
+        model = fathom.load_model(folder, device=given.device, **({"screen": name} if name else {}))
+        fathom.probe("statement", model, DATA / "bear" / "BEAR", **{**asked, "limit": 4})
+        began = time.perf_counter()
+        result = fathom.probe("statement", model, DATA / "bear" / "BEAR", **asked)
+        found[f"{name or 'float32'}, s"] = time.perf_counter() - began
+        ranks.append(result.table().column("rank").to_pylist())
+    noted = result.folder.manifest["circumstances"]
+    found["scored again, share"] = noted["scored_again"] / noted["screened"]
+    found["ranks that differ"] = sum(one != other for one, other in zip(*ranks, strict=True))
+    return found
+
+
+JOBS = {job.__name__: job for job in (peak, bear, harness, deer, search, large, screen)}
+
+
+def one(given: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(JOBS[given.one](given, Path(folder))))
+
+
+def all_of(given: argparse.Namespace) -> None:
+    began, found = time.perf_counter(), {}
+    words = ["--device", given.device, *(["--smoke"] if given.smoke else [])]
+    for job in given.jobs.split(","):
+        started = time.perf_counter()
+        try:
+            ended = subprocess.run(
+                [sys.executable, __file__, "--one", job, *words],
+                capture_output=True,
+                text=True,
+                timeout=LIMITS[job] * (10 if given.smoke else 1),
+                check=False,
+            )
+            lines = (ended.stdout if ended.returncode == 0 else ended.stderr).strip().splitlines()
+            found[job] = json.loads(lines[-1]) if ended.returncode == 0 else {"failed": lines[-1] if lines else "?"}
+        except subprocess.TimeoutExpired:
+            found[job] = {"failed": f"not done within {LIMITS[job] * (10 if given.smoke else 1)} s"}
+        print(f"\n## {job} ({time.perf_counter() - started:.0f} s)\n\n| what | |\n|---|---:|")
+        for name, value in found[job].items():
+            print(f"| {name} | {value:,.3f} |" if isinstance(value, float) else f"| {name} | {value} |", flush=True)
+    print(f"\n{time.perf_counter() - began:.0f} s in all")
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=2))
+
+
+def main() -> None:
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--one", choices=list(JOBS), help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--smoke", action="store_true", help="tiny shapes and a few questions")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    one(given) if given.one else all_of(given)
+
+
+if __name__ == "__main__":
+    main()
