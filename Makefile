@@ -43,12 +43,13 @@ test: lint
 # minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.
 SCRATCH ?= /tmp/fathom-versions
 CORE = tests/test_cli_help.py tests/test_config.py tests/test_contract.py tests/test_causal.py tests/test_masked.py \
-	tests/test_compare.py tests/test_shown.py
+	tests/test_compare.py tests/test_shown.py tests/test_loading.py tests/test_hub.py tests/test_folders.py
 define test_with
 	rm -rf $(SCRATCH)
 	$(PYTHON) -m venv $(SCRATCH)
 	$(SCRATCH)/bin/python -m pip install -q uv
-	$(SCRATCH)/bin/uv pip compile -q --resolution $(1) --python $(SCRATCH)/bin/python pyproject.toml -o $(SCRATCH)/chosen.txt
+	$(SCRATCH)/bin/uv pip compile -q --extra peft --extra quantize --resolution $(1) --python $(SCRATCH)/bin/python pyproject.toml -o $(SCRATCH)/chosen.txt
+	@$(SCRATCH)/bin/python --version; awk '/^[a-z]/ {chosen = $$1} /fathom-lm/ {print chosen}' $(SCRATCH)/chosen.txt
 	$(SCRATCH)/bin/uv pip install -q --python $(SCRATCH)/bin/python -r $(SCRATCH)/chosen.txt pytest hypothesis
 	PYTHONPATH=src $(SCRATCH)/bin/python -m pytest $(CORE) $(2); status=$$?; rm -rf $(SCRATCH); exit $$status
 endef
@@ -63,6 +64,8 @@ test-highest:
 test-wheel:
 	rm -rf $(SCRATCH)
 	$(PYTHON) -m pip wheel -q --no-deps -w $(SCRATCH)/wheel .
+	$(PYTHON) -m zipfile -l $(SCRATCH)/wheel/*.whl | awk '/^fathom\// {print "src/" $$1}' | sort > $(SCRATCH)/packed
+	git ls-files src | sort | diff - $(SCRATCH)/packed
 	$(PYTHON) -m venv $(SCRATCH)/venv
 	$(SCRATCH)/venv/bin/python -m pip install -q torch==2.13.0
 	$(SCRATCH)/venv/bin/python -m pip install -q $(SCRATCH)/wheel/*.whl

@@ -8,9 +8,10 @@ import math
 import random
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -91,15 +92,17 @@ def answered(
     reading: str = BY_TEMPLATE,
     probe: str = "cloze",
     perplexity: float | None = None,
+    options: Mapping[str, object] = MappingProxyType({}),
 ) -> RunFolder:
     """The finished run of an answerer: every query of *data* by every template.
 
     :param perplexity: of every prompt; None for a run that does not tell.
+    :param options: of the probe, besides the reading.
     """
     run = RunFolder(folder)
     identity = {
         "probe": probe,
-        "options": {"reading": reading},
+        "options": {"reading": reading, **options},
         "model": {"name": f"models/{model}", "content_hash": model},
         "data": {"name": data.name, "content_hash": "1"},
     }

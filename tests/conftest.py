@@ -156,6 +156,14 @@ def write_graph_folder(
 
 
 @pytest.fixture
+def quiz(tmp_path: Path) -> Path:
+    """A folder of multiple choice questions."""
+    from tests.quiz import make_quiz
+
+    return make_quiz(tmp_path / "quiz")
+
+
+@pytest.fixture
 def serve(monkeypatch):
     """Makes scripted servers on loopback and closes them."""
     pytest.importorskip("openai", reason="needs the extra api")

@@ -109,6 +109,7 @@ PLAIN: dict[str, tuple[str, dict]] = {
     "bloom": ("BloomForCausalLM", {"hidden_size": 48, "n_layer": 2, "n_head": 4}),
     "mpt": ("MptForCausalLM", {"d_model": 48, "n_layers": 2, "n_heads": 4, "max_seq_len": 256}),
     "mamba": ("MambaForCausalLM", {"hidden_size": 48, "num_hidden_layers": 2, "state_size": 4}),
+    "lfm2": ("Lfm2ForCausalLM", LLAMA | {"layer_types": ["conv", "full_attention"]}),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2 | {"n_positions": 256}),
     # Their local layers look back by places in the packed sequence, not by positions: no trouble as long as a block is
     # shorter than the window (TREES), wrong scores when it is longer, even where the statements are not.

@@ -11,7 +11,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Span, Template
 from fathom.errors import BadInput
 from fathom.models.base import Reply
-from fathom.models.chat import ChatTemplate
+from fathom.models.chat import ChatTemplate, ShuffledChat
 from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
@@ -20,6 +20,7 @@ from fathom.results.numbers import recipe
 from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal
+from fathom.studies import wording
 from tests.conftest import build, load_gpt2, make_local
 from tests.test_server import completion
 
@@ -110,6 +111,39 @@ def test_white_space_before_the_assistants_words_is_given(tokenizer):
         "{{ m.content }}", "{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}"
     )
     assert ChatTemplate(tokenizer).before_reply("Where?").endswith("<|im_start|>assistant\n")
+
+
+@pytest.mark.parametrize("system", ["", "You know geography."])
+def test_the_control_has_the_same_tokens_in_another_order(tokenizer, system):
+    """But for the order of what stands around the user's words, all is alike; what is said begins as in a chat."""
+    chat, control = ChatTemplate(tokenizer, system), ShuffledChat(tokenizer, system, 3)
+    asked = "Where is Lima?"
+    before, shuffled = chat.before_reply(asked), control.before_reply(asked)
+    ids, other = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, shuffled))
+    assert ids != other
+    assert sorted(ids) == sorted(other)
+    assert ids[-1] == other[-1]
+    assert shuffled.endswith(f"{asked}\n")
+    # Whatever is asked stands behind the same tokens, also in another process; another seed draws another order.
+    around = shuffled.removesuffix(f"{asked}\n")
+    assert control.turn("And Oslo?") == f"{around}And Oslo?\n"
+    assert ShuffledChat(tokenizer, system, 3).turn(asked) == shuffled
+    assert ShuffledChat(tokenizer, system, 4).turn(asked) != shuffled
+    assert len({chat.digest, control.digest, ShuffledChat(tokenizer, system, 4).digest}) == 3
+
+
+def test_the_control_leaves_bos_in_front_and_white_space_behind(tokenizer):
+    tokenizer.chat_template = LLAMA
+    shuffled = ShuffledChat(tokenizer).before_reply("Where?")
+    assert shuffled.startswith("<|endoftext|>")
+    assert shuffled.endswith(("Where? ", "Where?] "))
+    assert sorted(shuffled) == sorted("<|endoftext|>[INST] Where? [/INST] ")
+
+
+def test_a_template_of_one_token_has_no_control(tokenizer):
+    tokenizer.chat_template = "{{ messages[0].content }}!"
+    with pytest.raises(BadInput, match="too few tokens to be put into another order"):
+        ShuffledChat(tokenizer)
 
 
 @pytest.mark.parametrize(("template", "system", "said"), [
@@ -205,6 +239,7 @@ def test_plain_wording_stays_the_default(model, data, tmp_path):
 
 @pytest.mark.parametrize(("more", "said"), [
     ({"system": "x"}, "--system: plain wording has no system message; type --chat, too"),
+    ({"shuffle_chat": True}, "--shuffle-chat: plain wording has no chat template to shuffle; type --chat, too"),
     ({"chat": True, "bos": "add"}, "--bos add: the chat template says what stands first"),
 ])  # fmt: skip
 @pytest.mark.parametrize("probe", ["statement", "choice", "generation"])
@@ -345,3 +380,19 @@ def test_generation_behind_a_server(fathom, serve, data, tmp_path):
     assert identity["resolved"]["attention"] == "chat"
     assert (noted["reasoning_cut"], noted["reasoning_unfinished"], noted["calls_failed"]) == (1, 1, 0)
     assert noted["journal"]["answers"] == 4
+
+
+@pytest.mark.parametrize("probe", ["statement", "choice", "generation"])
+def test_a_model_is_asked_plainly_in_its_chat_and_in_the_shuffled_one(probe, model, data, tmp_path):
+    more = {"statement": {}, "choice": {"options": 3}, "generation": {"shots": 0, "max_new_tokens": 2}}[probe]
+    wordings = {"plain": {}, "chat": {"chat": True}, "shuffled": {"chat": True, "shuffle_chat": True}}
+    runs = []
+    for name, own in wordings.items():
+        options = PROBES[probe].options(**own, **more)
+        runs.append(run(probe, model, data, options, tmp_path / name))
+    [found] = wording.ask(runs)
+    assert list(found.accuracies) == ["plain", "chat", "shuffled chat"]
+    assert found.facts == 4
+    chat, shuffled = ([row["prompt"] for row in one.predictions().to_pylist()] for one in runs[1:])
+    assert all(one != other and len(one) == len(other) for one, other in zip(chat, shuffled, strict=True))
+    assert len({str(one.manifest["identity"]["resolved"].get("chat_template")) for one in runs}) == 3

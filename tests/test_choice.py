@@ -34,6 +34,7 @@ from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, Choi
 from fathom.studies.choice import ask as choice
 from fathom.studies.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
+from tests.quiz import write
 
 NAMES = ("work", "sports league", "bank", "Robot")
 
@@ -201,12 +202,6 @@ def test_built_questions_are_the_published_ones(shared_data, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def write(file, *rows):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
-
-
 def test_faults_of_files(tmp_path):
     good = {"prompt": "Which? (a) x, (b) y", "gold": "(b) y"}
     file = write(
@@ -282,30 +277,6 @@ def test_a_reply_that_could_mean_two_options():
 openai = pytest.importorskip("openai", reason="needs the extra api")
 
 from tests.test_server import cached_chat_model, completion, transformers_serve  # noqa: E402, F401
-
-
-@pytest.fixture
-def quiz(tmp_path):
-    """Memorising: four sub-classes; reasoning after rdfs9, P1 given and not."""
-    options = {
-        "ant": ("insect", ("insect", "boat", "ants")),
-        "oak": ("tree", ("boat", "tree", "oaks")),
-        "cod": ("fish", ("fish", "tree", "boat", "cods")),
-        "elm": ("tree", ("boat", "tree", "elms")),
-    }
-
-    def lines(question):
-        return [
-            {"prompt": shown(question.format(name=name, kind=kind), names), "gold": kind}
-            for name, (kind, names) in options.items()
-        ]
-
-    folder = tmp_path / "quiz"
-    write(folder / "memorizing" / "subClassOf.jsonl", *lines("What is the superclass of {name}?"))
-    write(folder / "reasoning" / "rdfs9-02.jsonl", *lines("X is a {name}. Therefore, What is the type of X?"))
-    given = "{name} is a {kind}. X is a {name}. Therefore, What is the type of X?"
-    write(folder / "reasoning" / "rdfs9-22.jsonl", *lines(given))
-    return folder
 
 
 def asked_of(body):

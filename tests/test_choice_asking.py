@@ -22,7 +22,8 @@ from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_r
 from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
 from tests.choosers import ontology
 from tests.conftest import build, load_gpt2, make_local
-from tests.test_choice import NAMES, ask, asked_of, knows, quiz, rows_of, write  # noqa: F401
+from tests.quiz import write
+from tests.test_choice import NAMES, ask, asked_of, knows, rows_of
 from tests.test_server import completion
 
 # --- replies
@@ -77,7 +78,7 @@ def test_a_name_that_begins_another():
     assert read_reply("(b) n10 is it", names).place is None
 
 
-def test_what_was_read_how_is_counted(serve, quiz, tmp_path):  # noqa: F811
+def test_what_was_read_how_is_counted(serve, quiz, tmp_path):
     said = {"ant": r"\boxed{a}", "oak": "(a) or (b)", "cod": "(a) fish, which swims", "elm": "(b)"}
 
     def reply(body):
@@ -105,7 +106,7 @@ def test_what_was_read_how_is_counted(serve, quiz, tmp_path):  # noqa: F811
 # --- orders
 
 
-def test_each_option_stands_at_each_letter_alike(quiz):  # noqa: F811
+def test_each_option_stands_at_each_letter_alike(quiz):
     data = read(quiz)
     for query in data.queries:
         size = len(data.candidates[query.candidates])
@@ -120,7 +121,7 @@ def test_each_option_stands_at_each_letter_alike(quiz):  # noqa: F811
     assert len(drawn) == 6, "three options have six orders"
 
 
-def test_a_server_is_asked_in_each_order(serve, quiz, tmp_path):  # noqa: F811
+def test_a_server_is_asked_in_each_order(serve, quiz, tmp_path):
     """Always "(b)": of two orders of four names, each has the right one there at most once."""
     server = serve(each=lambda body: completion("(b)"))
     result = ask(server, quiz / "memorizing", tmp_path / "run", orders=2)
@@ -138,7 +139,7 @@ def test_a_server_is_asked_in_each_order(serve, quiz, tmp_path):  # noqa: F811
         ask(server, quiz / "memorizing", tmp_path / "run", orders=3)
 
 
-def test_an_order_without_an_option_is_left_out_of_the_mean(serve, quiz, tmp_path):  # noqa: F811
+def test_an_order_without_an_option_is_left_out_of_the_mean(serve, quiz, tmp_path):
     replies = iter(["(a)", "hm", "hm", "hm"])
     server = serve(each=lambda body: completion(next(replies)))
     file = write(
@@ -151,7 +152,7 @@ def test_an_order_without_an_option_is_left_out_of_the_mean(serve, quiz, tmp_pat
     assert (row["correct"], row["unscored"]) == (None, UNPARSED)
 
 
-def test_likelihoods_are_means_over_orders(shared_data, quiz, tmp_path):  # noqa: F811
+def test_likelihoods_are_means_over_orders(shared_data, quiz, tmp_path):
     tokenizer = load_gpt2(shared_data)
     network = build("GPT2LMHeadModel", n_layer=2, n_head=2, n_embd=32, vocab_size=len(tokenizer), n_positions=128)
     model, data = make_local(network, tokenizer), read(quiz)
@@ -178,7 +179,7 @@ def test_likelihoods_are_means_over_orders(shared_data, quiz, tmp_path):  # noqa
         assert rows[query.id, "letter"]["letters"] == best
 
 
-def test_a_masked_model_is_shown_no_options(quiz, tmp_path):  # noqa: F811
+def test_a_masked_model_is_shown_no_options(quiz, tmp_path):
     with pytest.raises(BadInput, match="--orders 2: a masked model is shown no options, leave --orders out"):
         fathom.probe("choice", ScriptedModel(["x"], {}, masked=True), quiz, tmp_path / "run", orders=2)
 
@@ -203,7 +204,7 @@ def test_on_the_command_line(fathom, tmp_path):
         assert not (tmp_path / "run").exists()
 
 
-def test_a_run_without_these_options_has_them_not_in_its_identity(serve, quiz, tmp_path):  # noqa: F811
+def test_a_run_without_these_options_has_them_not_in_its_identity(serve, quiz, tmp_path):
     made = ask(serve(each=knows), quiz, tmp_path / "run", orders=1, replies="named").folder.manifest["identity"][
         "options"
     ]

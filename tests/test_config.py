@@ -103,11 +103,12 @@ def test_what_is_missing_is_named(fathom, tmp_path):
     [
         ("limt", "did you mean limit?"),
         ("Max-Rank", "did you mean max_rank?"),
-        ("quux", "there is device, limit, max_rank"),
+        ("QREL", "did you mean qReL?"),
+        ("quux", "there is device, limit, max_rank, qReL"),
     ],
 )
 def test_the_nearest_name(typed, expected):
-    assert nearest(typed, ["max_rank", "limit", "device"]) == expected
+    assert nearest(typed, ["max_rank", "limit", "device", "qReL"]) == expected
 
 
 def test_a_mistyped_option_in_python_is_one_line():

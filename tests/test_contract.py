@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -350,7 +351,8 @@ def test_surroundings_are_circumstances(model, data, tmp_path, monkeypatch):
     folder = run("statement", model, data, options("statement"), tmp_path / "r")
     noted = folder.manifest["circumstances"]
     assert noted["versions"]["torch"] == version("torch")
-    assert noted["versions"].keys() == {"fathom", "python", "torch", "transformers", "tokenizers", "numpy"}
+    extra = {name for name in ("peft", "bitsandbytes") if find_spec(name) is not None}
+    assert noted["versions"].keys() == {"fathom", "python", "torch", "transformers", "tokenizers", "numpy"} | extra
     assert datetime.fromisoformat(noted["begun"]).utcoffset() == timedelta(0)
     assert "resumed" not in noted
     next((tmp_path / "r" / "predictions").iterdir()).unlink()
@@ -418,10 +420,31 @@ def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
     assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
 
 
+def test_a_device_that_vanishes_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
+    """As a GPU that falls off its bus: torch raises the same for whatever is asked of it next."""
+    from fathom.probes.statement import Probe
+
+    real, asked = Probe.ask, []
+
+    def ask(self, shard):
+        asked.append(shard)
+        if len(asked) == 2:
+            raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA")
+        return real(self, shard)
+
+    monkeypatch.setattr(Probe, "ask", ask)
+    with pytest.raises(RunFailed, match=r"cpu failed \(CUDA error: unspecified launch failure\); .* the same command"):
+        run("statement", model, data, options("statement"), tmp_path / "r")
+    monkeypatch.setattr(Probe, "ask", real)
+    assert RunFolder.open(tmp_path / "r").finished() == {"00000"}
+    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+
+
 OTHER = {
     "tokenizer": "elsewhere",
     "kind": "masked",
     "quantize": "8bit",
+    "screen": "bfloat16",
     "form": "split",
     "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
     "allow_pickle": True, "relations": ("P1",), "split": "dev", "subset": "lite", "exclude_tails": ("Q1",),
@@ -436,6 +459,7 @@ OTHER = {
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
     "retries": 1, "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
+    "shuffle_chat": True,
     "cut_reasoning": "think",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,

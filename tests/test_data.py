@@ -67,7 +67,6 @@ def test_bear_first_tenth_and_last(shared_data):
     assert (first.id, first.fact_id, first.subject) == ("P6/0", "Q1519|P6|Q1059948", "Abu Dhabi")
     assert (tenth.id, last.id) == ("P6/9", f"P7959/{sum(q.relation == 'P7959' for q in data.queries) - 1}")
     assert data.relations["P6"].domains == ("Political", "Biographical", "Historical")
-    assert len(data.subsets["lite"]) == 1803
     assert data.graph is not None
     assert len(data.graph) == 7731
 

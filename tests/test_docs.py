@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -22,11 +23,14 @@ def desk(tmp_path_factory):
     """A folder in which "gpt2", "path/to/BEAR" and "my-facts" are there, small."""
     from fathom.formats import EMBEDDED
     from tests.test_build_cloze import texts_to_build_from
+    from tests.test_chat import dressed
     from tests.test_cli import gpt2, save
     from tests.test_data import bear_folder, instance
 
     folder = tmp_path_factory.mktemp("desk")
     save(folder / "gpt2", gpt2())
+    chat = save(folder / "my-chat-model", gpt2())
+    dressed(AutoTokenizer.from_pretrained(chat)).save_pretrained(chat)
     (folder / "path" / "to").mkdir(parents=True)
     bear_folder(folder / "path" / "to" / "BEAR", [instance(), instance(sub_label="Oman"), instance(sub_label="Laos")])
     facts = (EMBEDDED["geography"] / "facts.jsonl").read_text(encoding="utf-8").splitlines()[:8]

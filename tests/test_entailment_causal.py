@@ -185,7 +185,7 @@ def test_pseudowords_around_the_mean():
     table = torch.tensor([[0.0, 1.0], [4.0, 1.0], [2.0, 1.0], [2.0, 3.0], [2.0, -1.0]])
     flat = SimpleNamespace(
         tokenizer=range(5), attention=Attention.CAUSAL, embed=lambda ids: table[ids], vocabulary_size=5,
-        device=table.device, identity=SimpleNamespace(name="flat"),
+        takes_vectors=True, device=table.device, identity=SimpleNamespace(name="flat"),
     )  # fmt: skip
     found = pseudowords(flat, 3, 0.5, 0)
     np.testing.assert_allclose((found - torch.tensor([2.0, 1.0])).norm(dim=1), 1.0, rtol=1e-6)

@@ -22,7 +22,7 @@ from fathom.formats.kamel import read_kamel
 from fathom.metrics.generation import harmonic_mean, set_score
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
-from fathom.models.generation import generate_greedily
+from fathom.models.generation import generate_greedily, until
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.generation import Probe, _said_on_line
 from fathom.probes.writing_options import GenerationOptions
@@ -31,6 +31,7 @@ from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local
+from tests.test_levels import SHAPES
 
 # --- when two answers are the same
 
@@ -195,7 +196,18 @@ FAMILIES = {
     "LlamaForCausalLM": LLAMA,
     "MistralForCausalLM": LLAMA | {"sliding_window": 6},
     "BloomForCausalLM": {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": TINY_VOCABULARY},
+    "MambaForCausalLM": {**SHAPES["MambaForCausalLM"], "vocab_size": TINY_VOCABULARY},
+    "JambaForCausalLM": {**SHAPES["JambaForCausalLM"], "vocab_size": TINY_VOCABULARY},
+    "OpenAIGPTLMHeadModel": {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 128,
+        "vocab_size": TINY_VOCABULARY,
+    },
 }
+ALONE = {"BloomForCausalLM": True, "MambaForCausalLM": True, "JambaForCausalLM": True, "OpenAIGPTLMHeadModel": False}
+"""Those that refuse packed branches: whether they go on from a state."""
 
 
 def prompts(*, shared: int = 9, count: int = 8, seed: int = 0) -> list[str]:
@@ -211,11 +223,11 @@ def prompts(*, shared: int = 9, count: int = 8, seed: int = 0) -> list[str]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_writes_what_transformers_writes_of_each_prompt(family):
-    """Against ``transformers``' own ``generate``, one prompt at a time; BLOOM refuses packed branches."""
+    """Against ``transformers``' own ``generate``, one prompt at a time."""
     network = build(family, **FAMILIES[family], **SPECIAL)
     reference = copy.deepcopy(network)
     model = make_local(network)
-    assert (model.refuses_cache() is None) == (family != "BloomForCausalLM")
+    assert (model.refuses_cache() is None) == (family not in ALONE)
     expected = []
     for prompt in prompts():
         ids = torch.tensor([[0, *model.tokenizer(prompt, add_special_tokens=False)["input_ids"]]])
@@ -227,6 +239,19 @@ def test_a_batch_writes_what_transformers_writes_of_each_prompt(family):
     assert [reply.text for reply in model.generate(prompts()[:8], 10, bos=0)] == expected[:8]  # all share a beginning
 
 
+@pytest.mark.parametrize("family", ALONE)
+def test_what_goes_on_from_a_state_runs_each_token_once(family, monkeypatch):
+    """A prompt of nine tokens, four written behind it: 9 + 3 tokens, or 9 + 10 + 11 + 12 anew."""
+    model = make_local(build(family, **FAMILIES[family], **SPECIAL))
+    assert model.refuses_cache() is not None  # asked of it once
+    assert (model.refuses_states() is None) == ALONE[family]
+    ran, embed = [], type(model).embed
+    monkeypatch.setattr(type(model), "embed", lambda self, ids: ran.append(ids.numel()) or embed(self, ids))
+    [reply] = generate_greedily(model, ["w4 w5 w6 w7 w8 w9 w10 w11 w12"], 4)
+    assert reply.tokens == 4
+    assert ran == ([9, 1, 1, 1] if ALONE[family] else [9, 10, 11, 12])
+
+
 def test_a_reply_ends_at_a_stop_sign_at_the_end_token_or_at_its_length():
     follow = {"a": "b", "b": "c", "c": "%", "d": "e", "e": "</s>", "f": "f"}
     weights = {word: {after: 9.0} for word, after in follow.items()}
@@ -234,6 +259,12 @@ def test_a_reply_ends_at_a_stop_sign_at_the_end_token_or_at_its_length():
     end = model.tokenizer.convert_tokens_to_ids("</s>")
     replies = generate_greedily(model, ["a", "d", "f"], 4, ["%"], ends=[end])
     assert [(reply.text.strip(), reply.tokens) for reply in replies] == [("b c", 3), ("e", 1), ("f f f f", 4)]
+
+
+def test_a_text_ends_before_the_first_sign():
+    assert until("Paris) and\nso on", (")\n", "\n", ") ")) == "Paris"
+    assert until("Paris)", (")\n", "\n")) == "Paris)"
+    assert until("Paris", ()) == "Paris"
 
 
 def test_what_does_not_fit_and_what_is_no_number_is_said():

@@ -294,6 +294,7 @@ def test_seeds_of_the_command_stand_for_those_of_the_plan(plan_file, tmp_path):
     assert "validation curves of seed 3" in (out / "correlations.md").read_text()
     for words, said in (
         ("3,x", "seeds.1: Input should be a valid integer"),
+        ("3,7,03", "seeds: given twice: 3;"),
         ("-1", "seeds.0: Input should be greater"),
     ):
         wrong = CliRunner().invoke(make_app(), [*typed, words])
@@ -331,6 +332,7 @@ LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
         (("knows: 0.0", "asking: {knows: 0.0}"), "other: asking: a reader model can be asked with nothing"),
         (("knows: 0.0, random_from: reader", "random_from: other"), "random_from: other has no random cells"),
         (("line: blind", "seeds: [0, -1]"), r"seeds\.1: Input should be greater than or equal to 0, found '-1'"),
+        (("line: blind", "seeds: [0, 3, 0]"), r"seeds: given twice: 0; name each once, .*, found '\[0, 3, 0\]'"),
         (("line: blind", "seeds: some"), r"seeds\.0: Input should be a valid integer"),
         (
             (LINE_TO_READER, f"seeds: 1\nmodels:\n{READER}, seed: 5"),

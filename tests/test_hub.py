@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,6 +134,51 @@ def test_an_adapter_as_the_model(tmp_path: Path) -> None:
     assert alone.identity.content_hash == beside.identity.content_hash
 
 
+def cached(cache: Path, name: str, revision: str, folder: str) -> None:
+    """Lay *folder* into the cache of the hub as that revision of the repository *name*."""
+    repository = cache / "hub" / f"models--{name.replace('/', '--')}"
+    commit = hashlib.sha1(f"{name} {revision}".encode()).hexdigest()
+    shutil.copytree(folder, repository / "snapshots" / commit)
+    (repository / "refs").mkdir(exist_ok=True)
+    (repository / "refs" / revision).write_text(commit)
+
+
+LOADED = """
+import json, sys
+from fathom.models.checks import token_log_probs
+from fathom.models.loading import load
+model = load("we/adapter", revision="v2", tokenizer="we/words")
+other = load("we/base", revision="v1", tokenizer="we/words", adapter="we/adapter")
+print(json.dumps([token_log_probs(one, json.loads(sys.argv[1]))[1:].tolist() for one in (model, other)]))
+"""
+
+
+def test_a_revision_is_of_what_is_named_alone(tmp_path: Path) -> None:
+    """Neither another tokenizer, nor the model of an adapter, nor what is put on top has a revision of that name."""
+    base, cache = llama(tmp_path / "base"), tmp_path / "cache"
+    adapters = {"main": lora(base, tmp_path / "old", "q_proj"), "v2": lora(base, tmp_path / "new", "up_proj")}
+    for revision, folder in adapters.items():
+        configuration = Path(folder) / "adapter_config.json"
+        content = json.loads(configuration.read_text()) | {"base_model_name_or_path": "we/base"}
+        configuration.write_text(json.dumps(content))
+        cached(cache, "we/adapter", revision, folder)
+    cached(cache, "we/words", "main", base)
+    for revision in ("main", "v1"):
+        cached(cache, "we/base", revision, base)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, json.dumps(IDS)],
+        env={**os.environ, "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for found, adapter in zip(json.loads(done.stdout), (adapters["v2"], adapters["main"]), strict=True):
+        expected = token_log_probs(load(base, adapter=adapter), IDS)[1:].tolist()
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_an_adapter_of_a_model_that_is_not_here(tmp_path: Path) -> None:
     adapter = lora(llama(tmp_path / "base"), tmp_path / "adapter", "q_proj")
     (tmp_path / "base").rename(tmp_path / "moved")
@@ -139,6 +186,7 @@ def test_an_adapter_of_a_model_that_is_not_here(tmp_path: Path) -> None:
         load(adapter)
 
 
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config`")  # peft 0.18, of the reference below
 def test_several_adapters_add_up(tmp_path: Path) -> None:
     import torch
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 import fathom
+from fathom.errors import BadInput
 from fathom.models.checks import token_log_probs
 from fathom.models.loading import wrap
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
@@ -64,6 +67,22 @@ def test_the_network_keeps_layers_mode_gradients_and_random_state() -> None:
     assert all(weight.requires_grad for weight in network.parameters())
     assert network.training
     assert network.config.to_dict() == config
+
+
+@pytest.mark.parametrize(("network", "tokenizer", "said"), [
+    ("gpt2", None, "expected a model of transformers in memory, found a str: load_model"),
+    (torch.nn.Linear(2, 2), None, "found a Linear: load_model"),
+    (None, "gpt2", "expected the network's tokenizer, found a str: AutoTokenizer"),
+])  # fmt: skip
+def test_what_cannot_be_wrapped_is_said_in_one_line(network: Any, tokenizer: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        fathom.wrap_model(gpt2() if network is None else network, tiny_tokenizer() if tokenizer is None else tokenizer)
+
+
+def test_a_processor_holds_the_tokenizer_that_is_meant() -> None:
+    """As a training of a model that also sees has it."""
+    own = tiny_tokenizer()
+    assert fathom.wrap_model(gpt2(), SimpleNamespace(tokenizer=own)).tokenizer is own  # type: ignore[arg-type]
 
 
 def test_weights_are_shared_and_followed() -> None:

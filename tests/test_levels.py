@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 
+from fathom.errors import BadInput
 from fathom.models.loading import wrap
 from fathom.models.local import LocalModel
 from fathom.models.states import States
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
+from fathom.scoring.pseudowords import pseudowords
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
+from tests.zoo import built
 
 SHAPES: dict[str, dict[str, Any]] = {
     "MambaForCausalLM": {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
@@ -94,6 +98,49 @@ def test_memory_for_one_branch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (budget.halvings, budget.tokens) == (2, 16)
 
 
+def test_memory_for_one_token_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared beginning that is too long to run as one sequence runs token by token."""
+    model = model_of("MambaForCausalLM")
+    assert model.refuses_states() is None
+    expected = [own_log_probs(model.network, ids) for ids in STATEMENTS]
+    advance = LocalModel.advance
+
+    def limited(self: LocalModel, past: States | None, vectors: torch.Tensor) -> tuple[torch.Tensor, States]:
+        if vectors.shape[1] > 1:
+            raise torch.OutOfMemoryError
+        return advance(self, past, vectors)
+
+    monkeypatch.setattr(LocalModel, "advance", limited)
+    budget = Budget(64, model.device)
+    for own, exact in zip(causal_log_probs(model, STATEMENTS, budget), expected, strict=True):
+        np.testing.assert_allclose(own[1:], exact.numpy(), atol=1e-5)
+    assert budget.halvings == 1
+
+
+def test_what_is_no_token_is_seen_and_not_said() -> None:
+    """An id behind the vocabulary is a row of vectors: here that of token 10, so that all else scores alike."""
+    model = model_of("MambaForCausalLM")
+    vectors = model.embed(torch.tensor([10]))
+    own = TINY_VOCABULARY
+    budget = Budget(2048, model.device)
+    [plain, other] = causal_log_probs(model, [[0, 9, 10, 11, 12], [0, 9, 10, 16]], budget)
+    [found, beside] = causal_log_probs(model, [[0, 9, own, 11, 12], [0, 9, own, 16]], budget, vectors)
+    for exact, seen in ((plain, found), (other, beside)):
+        assert np.isnan(seen[2])
+        np.testing.assert_allclose(np.delete(seen, 2), np.delete(exact, 2), atol=1e-5)
+
+
+def test_a_model_asked_by_ids_takes_no_vectors() -> None:
+    """Its experts are chosen by the tokens themselves: a vector among their numbers would be read as some token's."""
+    model = wrap(built("deepseek_v4", "DeepseekV4ForCausalLM"), tiny_tokenizer())
+    assert not model.takes_vectors
+    budget = Budget(2048, model.device)
+    with pytest.raises(BadInput, match="takes the numbers of its tokens and no vectors"):
+        causal_log_probs(model, [[0, 9, TINY_VOCABULARY, 11]], budget, model.embed(torch.tensor([10])))
+    with pytest.raises(BadInput, match="cannot be asked with pseudowords or learnt tokens"):
+        pseudowords(model, 2, 0.5, 0)
+
+
 def test_several_first_tokens() -> None:
     """Without a token that begins every text, each first token starts a state of its own."""
     model = model_of("MambaForCausalLM")
@@ -113,7 +160,40 @@ def test_a_model_that_forgets_its_state_is_caught(monkeypatch: pytest.MonkeyPatc
     assert "branches from a kept state are off by" in refusal
 
 
+def test_a_model_that_forgets_a_short_beginning_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mamba of transformers 5.1 goes on wrongly from fewer tokens than its convolution looks back at."""
+    model = model_of("MambaForCausalLM")
+    advance = LocalModel.advance
+
+    def forgetful(self: LocalModel, past: States | None, vectors: torch.Tensor) -> tuple[torch.Tensor, States]:
+        hidden, states = advance(self, past, vectors)
+        if states.length < 3:
+            _, states = advance(self, past, torch.zeros_like(vectors))
+        return hidden, states
+
+    monkeypatch.setattr(LocalModel, "advance", forgetful)
+    assert "branches from a kept state are off by" in str(model.refuses_states())
+
+
 def test_transformers_that_keep_no_states() -> None:
     """A plain transformer needs none: it takes the tree."""
     network = build("GPT2LMHeadModel", n_embd=16, n_layer=1, n_head=2, n_positions=64, vocab_size=TINY_VOCABULARY)
     assert wrap(network, tiny_tokenizer()).refuses_tree() is None
+
+
+def test_branches_that_see_each_other_a_little_are_no_tree():
+    """LFM2's convolution reads packed neighbours. With the small weights that training begins with this moves a score
+    by less than 1e-4, which is no rounding: what an attention mask hides is hidden to the last bit."""
+    from fathom.models.checks import check_tree
+
+    torch.manual_seed(0)
+    shape = {"vocab_size": TINY_VOCABULARY, **SHAPES["Lfm2ForCausalLM"]}
+    small = wrap(transformers.Lfm2ForCausalLM(transformers.Lfm2Config(**shape)), tiny_tokenizer())
+    assert "branches see each other through the mask" in (check_tree(small) or "")
+    assert small.refuses_states() is None
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=TINY_VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2
+    )
+    plain = wrap(transformers.LlamaForCausalLM(config), tiny_tokenizer())
+    assert check_tree(plain) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -381,3 +382,12 @@ def test_a_missing_library_is_said_with_its_command(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[kgc\]'"):
         importlib.import_module("fathom.links.embedding")
+
+
+def test_it_stands_beside_libraries_with_optimizers_of_the_same_names():
+    """As bitsandbytes brings them, in a process that has loaded quantised weights."""
+    pytest.importorskip("bitsandbytes")
+    code = "import bitsandbytes.optim; from fathom.links.embedding import optimizer_resolver as table; "
+    code += "print(table.lookup('adam').__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "torch.optim.adam\n", done.stderr

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, MissingExtra
 from fathom.models.checks import token_log_probs
 from fathom.models.kernels import FastLinear
 from fathom.models.loading import load
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
+from tests.test_cli import gpt2 as gpt2_of_words
+from tests.test_cli import save as save_words
 
 IDS = [0, 9, 10, 11, 12, 9, 13]
 
@@ -54,6 +59,7 @@ def test_sharded_safetensors_in_bfloat16(tmp_path: Path) -> None:
     assert (token_log_probs(half, IDS)[1:] - exact).abs().max() < 0.2
 
 
+@pytest.mark.filterwarnings("ignore:Could not find a config file")  # peft 0.18, of a model in memory
 def test_an_adapter_changes_the_scores_as_peft_says(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     name = save(llama(), tmp_path / "model")
@@ -64,7 +70,9 @@ def test_an_adapter_changes_the_scores_as_peft_says(tmp_path: Path) -> None:
                 value.copy_(torch.randn_like(value))
     adapted.save_pretrained(tmp_path / "adapter")
     expected, bare = own_log_probs(adapted, IDS), load(name)
-    model = load(name, adapter=str(tmp_path / "adapter"))
+    with warnings.catch_warnings():  # nothing for a user to read
+        warnings.simplefilter("error")
+        model = load(name, adapter=str(tmp_path / "adapter"))
     torch.testing.assert_close(token_log_probs(model, IDS)[1:], expected, atol=1e-5, rtol=0)
     assert (token_log_probs(bare, IDS)[1:] - expected).abs().max() > 0.1
     assert model.identity.content_hash != bare.identity.content_hash
@@ -89,3 +97,126 @@ def test_quantised_weights_stay_quantised(tmp_path: Path, quantised: dict[str, b
     [found] = causal_log_probs(model, [torch.tensor(IDS).numpy()], Budget(None, model.device))
     torch.testing.assert_close(torch.from_numpy(found)[1:], expected, atol=1e-4, rtol=0)
     assert (own_log_probs(llama(), IDS) - expected).abs().max() > 1e-3
+
+
+def test_an_adapter_given_as_the_model_says_on_what_it_stands(tmp_path):
+    from peft import LoraConfig, get_peft_model
+
+    import fathom as package
+
+    base = save_words(tmp_path / "base", gpt2_of_words())
+    get_peft_model(
+        AutoModelForCausalLM.from_pretrained(base), LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)
+    ).save_pretrained(tmp_path / "adapter")
+    asked = {"data": "geography", "templates": 0, "limit": 2, "progress": False}
+    found = package.probe("statement", str(tmp_path / "adapter"), out=tmp_path / "run", **asked)
+    about = found.folder.manifest["circumstances"]["model"]
+    assert about["made_of"] == [str(base), str(tmp_path / "adapter")]
+    assert f"weights:{base}" in found.summary().to_text()
+    plain = package.probe("statement", str(base), out=tmp_path / "plain", **asked)
+    assert "made_of" not in plain.folder.manifest["circumstances"]["model"]
+    assert "weights:" not in plain.summary().to_text()
+
+
+def test_quantised_weights_name_what_loads_them(tmp_path, monkeypatch):
+    folder = Path(save(llama(), tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("fathom.models.loading.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="'accelerate' is not installed"):
+        load(str(folder))
+
+
+def test_weights_that_do_not_fit_the_device(tmp_path, monkeypatch):
+    folder = save(llama(), tmp_path / "model")
+
+    def full(self, device):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB.")
+
+    monkeypatch.setattr(PreTrainedModel, "to", full)
+    with pytest.raises(BadInput, match=r"take 0.0 GiB, more than is free on cpu: try --dtype bfloat16, --quantize"):
+        load(folder)
+
+
+CONFIGURATION = """
+from transformers import PretrainedConfig
+
+class MineConfig(PretrainedConfig):
+    model_type = "mine"
+
+    def __init__(self, vocab_size=64, width=16, **more):
+        self.vocab_size, self.width = vocab_size, width
+        super().__init__(**more)
+"""
+MODEL = """
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutput
+from .configuration_mine import MineConfig
+
+class Body(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.embed = nn.Embedding(config.vocab_size, config.width)
+        self.mix = nn.GRU(config.width, config.width, batch_first=True)
+
+    def forward(self, input_ids=None, **more):
+        return (self.mix(self.embed(input_ids))[0],)
+
+class Mine(PreTrainedModel):
+    config_class = MineConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = Body(config)
+        self.head = nn.Linear(config.width, config.vocab_size)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.model.embed
+
+    def forward(self, input_ids=None, **more):
+        return CausalLMOutput(logits=self.head(self.model(input_ids=input_ids)[0]))
+"""
+
+
+def own_class(folder: Path, code: str) -> tuple[str, PreTrainedModel]:
+    """A folder with code of its own, and its network."""
+    folder.mkdir()
+    (folder / "configuration_mine.py").write_text(CONFIGURATION, encoding="utf-8")
+    (folder / "modeling_mine.py").write_text(code, encoding="utf-8")
+    classes = {"AutoConfig": "configuration_mine.MineConfig", "AutoModelForCausalLM": "modeling_mine.Mine"}
+    config = {"model_type": "mine", "vocab_size": TINY_VOCABULARY, "auto_map": classes}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    tiny_tokenizer().save_pretrained(folder)
+    torch.manual_seed(0)
+    made = AutoModelForCausalLM.from_config(
+        AutoConfig.from_pretrained(folder, trust_remote_code=True), trust_remote_code=True
+    )
+    save_file(made.state_dict(), folder / "model.safetensors", metadata={"format": "pt"})
+    return str(folder), made.eval()
+
+
+def test_a_class_of_ones_own_is_asked(tmp_path: Path) -> None:
+    """It comes with the model, its configuration tells in auto_map alone what it is, its body takes token ids alone."""
+    name, network = own_class(tmp_path / "own", MODEL)
+    with pytest.raises(BadInput, match="code of its own; --trust-remote-code runs it"):
+        load(name)
+    with pytest.raises(BadInput, match="there is no AutoModelForSeq2SeqLM for its MineConfig, in transformers or"):
+        load(name, trust_remote_code=True, kind="seq2seq")
+    model = load(name, trust_remote_code=True)
+    expected = own_log_probs(network, IDS)
+    torch.testing.assert_close(token_log_probs(model, IDS)[1:], expected, atol=1e-5, rtol=0)
+    [found] = causal_log_probs(model, [IDS], Budget(64, model.device))
+    torch.testing.assert_close(torch.from_numpy(found[1:]), expected, atol=1e-5, rtol=0)
+
+
+def test_a_class_whose_states_cannot_be_had_is_told_what_it_lacks(tmp_path: Path) -> None:
+    """It has a body, and goes round it: what Fathom would put in its place, the head would not see."""
+    nowhere = MODEL.replace("self.model(input_ids=input_ids)[0]", "self.model.mix(self.model.embed(input_ids))[0]")
+    name, _ = own_class(tmp_path / "round", nowhere)
+    with pytest.raises(
+        BadInput, match=r"a Mine cannot be asked: .*in a class of your own, let a module self\.model take"
+    ):
+        load(name, trust_remote_code=True, kind="causal")

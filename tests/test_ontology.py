@@ -359,6 +359,12 @@ class TestInput:
         with pytest.raises(BadInput, match="is causal: learnt templates need masks, so ask it by words: fathom"):
             run("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True), tmp_path / "r")
 
+    def test_soft_templates_need_vectors(self, model, tmp_path, monkeypatch):
+        monkeypatch.setattr(model, "takes_vectors", False)
+        with pytest.raises(BadInput, match="takes the numbers of its tokens and no vectors"):
+            run("ontology", model, town(), OntologyOptions(soft=True), tmp_path / "r")
+        assert not (tmp_path / "r").exists()
+
     def test_a_task_without_items_to_learn_from(self, model, tmp_path):
         data = town()
         data = QuerySet(

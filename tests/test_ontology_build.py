@@ -470,6 +470,15 @@ def test_cycles_are_named_and_cut(tmp_path):
     assert "class 3" not in third["xxx"]
 
 
+def test_things_of_classes_above_each_other_are_asked_of_both(tmp_path):
+    """As where a reasoner has written an equivalence down: neither class is the finer one."""
+    file = turtle(tmp_path, ":C3 r:subClassOf :C2 . :Ada a :C2 , :C3 . :Bo a :C1 , :C2 .")
+    build_ontology([file], [], tmp_path / "out")
+    asked = {row["uuu"]: row["xxx"][:2] for row in lines_of(tmp_path / "out", "type")}
+    assert asked["Ada"] == ["class 2", "class 3"]
+    assert asked["Bo"] == ["class 1", "class 2"]  # class 1 is below class 2, which does not hold of them the other way
+
+
 def test_what_is_above_itself_is_counted(tmp_path):
     """As files have it that were reasoned over: there every class is a sub-class of itself."""
     classes = " ".join(f":C{n} r:subClassOf :C{n} ." for n in range(6))

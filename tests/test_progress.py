@@ -16,7 +16,7 @@ import pytest
 
 import fathom
 from fathom import progress
-from fathom.progress import Lines, how_far, line, log, shown, unseen
+from fathom.progress import Lines, how_far, line, log, shown, starting, unseen
 from tests.test_cli import ASK, gpt2, save
 
 
@@ -109,11 +109,33 @@ def test_ones_own_callback_is_told_instead(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_gets_a_bar(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_a_terminal_sees_at_once_that_something_is_loaded(monkeypatch, capsys, logger):
+    screen = Terminal()
+    with starting("loading x"):
+        assert capsys.readouterr().err == ""  # no terminal: nothing
+        monkeypatch.setattr(sys, "stderr", screen)
+        with starting("loading \x1b[31my"), starting("never", progress=False):
+            assert screen.getvalue() == "\rloading �[31my …\x1b[K"
+        assert screen.getvalue().endswith("\r\x1b[K")  # wiped
+    logger.setLevel(logging.WARNING)
+    before = screen.getvalue()
+    with starting("quiet"):
+        assert screen.getvalue() == before
+
+
+def test_what_asks_loads_nothing_that_draws():
+    """Half a second of scipy.stats and the report's libraries, which only who draws or correlates has to wait for."""
+    late = ("scipy.stats", "altair", "matplotlib", "fathom.report")
+    code = f"import sys, fathom.api, fathom.probes.statement; print([name for name in {late} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")

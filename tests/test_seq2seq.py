@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,17 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.data.templates import Prompt, Span
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Prompt, Span, Template
 from fathom.errors import BadInput
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.generation import NOT_A_NUMBER
 from fathom.models.loading import wrap
+from fathom.probes.writing_options import VocabularyOptions
+from fathom.run import run
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.seq2seq import Form, as_pair, resolve_form, rows_at_answer, stand_in
+from fathom.scoring.seq2seq import Form, as_pair, resolve_form, stand_in, tokens_at_answer
 from fathom.scoring.slots import Masks, Names, Pooling, Way, encode_slots, pair_scores
 from fathom.scoring.statements import Score, counted_tokens, score_statements
 from fathom.scoring.tokens import encode_masked
@@ -53,9 +58,9 @@ def tokenizer() -> PreTrainedTokenizerBase:
     )
 
 
-def network(kind: str) -> PreTrainedModel:
+def network(kind: str, **own: int) -> PreTrainedModel:
     special = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "bos_token_id": 0}
-    return build(kind, vocab_size=len(WORDS), **special, **SHAPES[kind])
+    return build(kind, vocab_size=len(WORDS), **special, **SHAPES[kind] | own)
 
 
 def prompt(text: str, *answers: tuple[int, int]) -> Prompt:
@@ -83,6 +88,19 @@ def test_a_statement_in_two_parts(form: Form, source: str, target: str, counted:
     assert pair.target.ids[counted_tokens(pair.target, Score.FULL, EncoderDecoder.attention)].tolist() == ids(counted)
     answer = pair.target.ids[counted_tokens(pair.target, Score.ANSWER, EncoderDecoder.attention)]
     assert answer.tolist() == ids("c d")
+
+
+def test_where_nothing_stands_before_the_answer_the_sign_of_an_end_is_read() -> None:
+    """As a tokenizer that closes its texts by itself would have it."""
+    own = tokenizer()
+    [closed] = encode_masked(own, [prompt("c d e", (0, 3))])
+    own.backend_tokenizer.post_processor = TemplateProcessing(single="$A", special_tokens=[])
+    [bare] = encode_masked(own, [prompt("c d e", (0, 3))])
+    assert list(as_pair(own, closed, Form.SPLIT).source) == list(as_pair(own, bare, Form.SPLIT).source) == ids("</s>")
+    assert as_pair(own, bare, Form.SPLIT).target.ids.tolist() == ids("c d e")
+    own.eos_token = None
+    with pytest.raises(BadInput, match="--form split: nothing stands before an answer, and the tokenizer has no EOS"):
+        as_pair(own, bare, Form.SPLIT)
 
 
 def test_several_places_of_the_answer() -> None:
@@ -160,20 +178,22 @@ def test_a_candidate_in_a_slot(kind: str, form: Form) -> None:
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("form", Form)
 def test_the_first_token_in_the_answers_place(kind: str, form: Form) -> None:
-    """The vocabulary probe's row gives each token what the statement probe gives it as an answer."""
+    """The vocabulary probe gives each token what the statement probe gives it as an answer."""
     model = wrap(network(kind), tokenizer())
     assert isinstance(model, EncoderDecoder)
     budget = Budget(64, model.device)
     sign = stand_in(model.tokenizer, form)
     asked = [prompt(f"{first} b {sign} e", (4, 4 + len(sign))) for first in "aj"]
     pairs = [as_pair(model.tokenizer, tokens, form) for tokens in encode_masked(model.tokenizer, asked)]
-    rows = rows_at_answer(model, pairs, budget)
+    rows = tokens_at_answer(model, pairs, torch.tensor(ids("c d f")), budget)
+    assert rows.shape == (2, 3)
     for row, first in zip(rows, "aj", strict=True):
         texts = [prompt(f"{first} b {answer} e", (4, 5)) for answer in "cdf"]
-        for answer, one in zip("cdf", score_statements(model, texts, None, Pll.ORIGINAL, budget, form), strict=True):
+        scored = score_statements(model, texts, None, Pll.ORIGINAL, budget, form)
+        for said, one in zip(row.tolist(), scored, strict=True):
             assert one.log_probs is not None
             own = one.log_probs[counted_tokens(one.tokens, Score.ANSWER, model.attention)]
-            assert float(row[ID[answer]]) == pytest.approx(float(own[0]), abs=1e-5)
+            assert said == pytest.approx(float(own[0]), abs=1e-5)
 
 
 def test_greedy_replies_are_generates_own() -> None:
@@ -186,6 +206,15 @@ def test_greedy_replies_are_generates_own() -> None:
     assert other == model.generate(["d"], 5)[0]
 
 
+def test_scores_that_are_no_numbers_are_a_fault() -> None:
+    """As with models of one row: a reply picked by them would be counted as the model's answer."""
+    model = wrap(network("T5ForConditionalGeneration"), tokenizer())
+    assert [reply.fault for reply in model.generate(["a b c"], 5)] == [None]
+    with torch.no_grad():
+        next(weight for name, weight in model.network.named_parameters() if name.startswith("decoder.block.1"))[0] = nan
+    assert [reply.fault for reply in model.generate(["a b c", "d"], 5)] == [NOT_A_NUMBER] * 2
+
+
 @pytest.mark.parametrize("probe", ["vocabulary", "cloze", "generation"])
 def test_other_probes(probe: str, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]) -> None:
     network("T5ForConditionalGeneration").save_pretrained(tmp_path / "model")
@@ -193,3 +222,23 @@ def test_other_probes(probe: str, tmp_path: Path, fathom: Callable[..., tuple[in
     asked = ("probe", probe, "--model", tmp_path / "model", "--data", "geography", "--limit", "4")
     code, _, err = fathom(*asked, "--out", tmp_path / "run")
     assert code == 0, err
+
+
+def test_vocabulary_prompts_that_are_too_long(tmp_path: Path) -> None:
+    """BART has positions for so many tokens and no more: longer prompts are unscored, and the others are asked."""
+    own = network("BartForConditionalGeneration", max_position_embeddings=6)
+    model = wrap(own, tokenizer())
+    long = Query("q1", "r", "a b c d", None, ("c",), "all")
+    short = Query("q0", "r", "a", None, ("c",), "all")
+    letters = tuple("bcd")
+    relations = {"r": Relation("r", "kind of", (Template("[X] e [Y] f"),), "1:1")}
+    source = QuerySet("letters", (long, short), {"all": CandidateSet("all", letters, letters)}, relations)
+    options = VocabularyOptions(form="mask", capitalize=False)
+    rows = run("vocabulary", model, source, options, tmp_path / "run").predictions().to_pylist()
+    asked, refused = sorted(rows, key=lambda row: row["query_id"])
+    with torch.no_grad():
+        logits = own(input_ids=torch.tensor([ids("a e <mask> f </s>")]), labels=torch.tensor([ids("a e c")])).logits
+    expected = torch.log_softmax(logits[0, 2], dim=-1)[ids("b c d")]
+    assert asked["scores"] == pytest.approx(expected.tolist(), abs=1e-5)
+    assert refused["rank"] is None
+    assert refused["unscored"] == "a prompt of 8 tokens is longer than the model's window of 6"

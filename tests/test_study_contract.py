@@ -79,7 +79,7 @@ class Desk:
         space = {"set": ["all"] * pool, "position": list(range(pool)), "id": list(IDS[:pool]), "name": names}
         identity = {
             "probe": more.get("probe", "cloze"),
-            "options": {"reading": reading},
+            "options": {"reading": reading} | {name: True for name in ("chat", "shuffle_chat") if more.get(name)},
             "resolved": {"attention": "bidirectional"} | ({"asking": {}} if more.get("probe") == "link" else {}),
             "model": {"name": f"models/{model}", "content_hash": model},
             "data": {"name": more.get("data", "D"), "content_hash": "1"},
@@ -158,6 +158,12 @@ CASES = {
     "length-bias": Case(lambda desk: [desk.run("m")], STOPPED, "1 facts without a rank are left out", ("facts", 4)),
     "templates": Case(lambda desk: [desk.run("m")], STOPPED, '"prompts": 1', None),
     "readings": Case(lambda desk: [desk.run("m"), desk.run("m", "template-free")], STOPPED, '"facts": 3', ("facts", 4)),
+    "wording": Case(
+        lambda desk: [desk.run("m"), desk.run("m", chat=True), desk.run("m", chat=True, shuffle_chat=True)],
+        '"accuracy": 0.25',  # a stopped search is a miss
+        '"facts": 3',
+        ("facts", 4),
+    ),
     "pools": Case(lambda desk: [desk.run("m"), desk.run("m", pool=15)], STOPPED, '"facts": 3', ("facts", 4)),
     "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),
     "rankings": Case(lambda desk: [desk.run("a"), desk.run("b")], STOPPED, LEFT_OUT, None),

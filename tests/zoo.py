@@ -2,16 +2,18 @@
 
     python -m tests.zoo [FAMILY ...]
 
-prints a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused, or that it could not be
-built here. Configurations come from the classes' own defaults, made small by :data:`SMALL`.
+prints a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused or could not be built
+here; then the lists that stand in docs/howto/models.md. Configurations come from the classes' own defaults, made small
+by :data:`SMALL`.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import warnings
-from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,20 +55,23 @@ MULTIMODAL = {
     "mistral3 (with images)": "Mistral3ForConditionalGeneration",
     "llava (with images)": "LlavaForConditionalGeneration",
 }
-LARGE = {
-    "blt": "its smallest patcher takes minutes to build",
-    "emu3": "its image tokenizer takes minutes to build",
-    "fuyu": "its default text model takes minutes to build",
-    "gemma3n": "needs timm",
-    "gemma4_assistant": "drafts for another model",
-    "gemma4_unified_assistant": "drafts for another model",
-    "got_ocr2": "its image encoder takes minutes to build",
-    "modernvbert (masked)": "its image encoder takes minutes to build",
-    "moss_transcribe_diarize": "its audio encoder takes minutes to build",
-    "ultravbert (masked)": "its image encoder takes minutes to build",
-    "whisper": "its decoder is asked with audio",
+UNBUILT = {
+    "gemma3n": "its image encoder needs timm (its text model is gemma3n_text)",
+    "gemma4_assistant": "it drafts for another model, whose keys and values it reads",
+    "gemma4_unified_assistant": "it drafts for another model, whose keys and values it reads",
 }
 """Not built here, and why."""
+TITLES = {
+    "tree": "Tree",
+    "states": "States",
+    "plain": "Plain batches",
+    "masked": "Masked",
+    "pairs": "Encoder-decoders",
+    "refused": "Refused",
+    "not built": "Not built",
+}
+SAID = ("refused", "not built")
+"""With the reason."""
 HEADS, WIDTH = 4, 32
 SMALL: dict[str, Any] = {
     **dict.fromkeys(
@@ -104,53 +109,125 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), TINY_VOCABULARY),
     "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "mask_token_id": 3, "decoder_start_token_id": 2,
 }  # fmt: skip
+SIZES: dict[str, Any] = {
+    "hidden_size": WIDTH,
+    "intermediate_size": WIDTH,
+    "num_hidden_layers": 2,
+    "num_attention_heads": HEADS,
+}
+TEXT: dict[str, Any] = {
+    **SIZES,
+    "vocab_size": TINY_VOCABULARY,
+    "initializer_range": 0.2,
+    "max_position_embeddings": 160,
+}
+IMAGES: dict[str, Any] = {**SIZES, "num_hidden_layers": 1, "image_size": 16, "patch_size": 4}
+SPECIAL = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "cls_token_id": 0, "sep_token_id": 2}
 TEXT_AND_IMAGES: dict[str, Any] = {
-    "text_config": {
-        "model_type": "llama",
-        "hidden_size": WIDTH,
-        "intermediate_size": WIDTH,
-        "num_hidden_layers": 2,
-        "num_attention_heads": HEADS,
-        "num_key_value_heads": 2,
-        "vocab_size": TINY_VOCABULARY,
-        "initializer_range": 0.2,
-        "max_position_embeddings": 160,
-    },
-    "vision_config": {
-        "model_type": "clip_vision_model",
-        "hidden_size": WIDTH,
-        "intermediate_size": WIDTH,
-        "num_hidden_layers": 1,
-        "num_attention_heads": HEADS,
-        "image_size": 8,
-        "patch_size": 4,
-        "projection_dim": WIDTH,
-    },
+    "text_config": {"model_type": "llama", "num_key_value_heads": 2, **TEXT},
+    "vision_config": {"model_type": "clip_vision_model", "projection_dim": WIDTH, **IMAGES},
 }
 """Of wrappers whose parts may be any model: by default they are of full size."""
+MROPE: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+"""Positions of time, height and width share the sizes of a head."""
+LINEAR_AND_FULL = ["linear_attention", "full_attention"] * 2
+AXIAL: dict[str, Any] = {
+    "attn_layers": ["local", "lsh"] * 2,
+    "axial_pos_shape": (8, 20),
+    "axial_pos_embds_dim": (8, 24),
+    "attention_head_size": 8,
+}
+INDEXED: dict[str, Any] = {
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 8,
+    "indexer_budget": 8,
+    "indexer_compress_ratio": 2,
+    "hc_lowrank": 8,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
 OWN: dict[str, dict[str, Any]] = {
     "llava (with images)": TEXT_AND_IMAGES,
     "mistral3 (with images)": {
-        **TEXT_AND_IMAGES,
+        **TEXT_AND_IMAGES, "vision_config": {"model_type": "pixtral", "head_dim": 8, **IMAGES},
+    },
+    "qwen2_5_vl (with images)": {
+        "text_config": {**TEXT, "num_key_value_heads": 2, "rope_parameters": MROPE},
+        "vision_config": {"out_hidden_size": WIDTH, "depth": 1, "num_heads": HEADS, **SIZES},
+    },
+    "fuyu": {"text_config": {"model_type": "persimmon", **TEXT}},
+    "got_ocr2": {
+        "text_config": {"model_type": "qwen2", "num_key_value_heads": 2, **TEXT},
         "vision_config": {
-            "model_type": "pixtral", "hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": 1,
-            "num_attention_heads": HEADS, "head_dim": 8, "image_size": 8, "patch_size": 4,
+            **IMAGES, "output_channels": 8, "mlp_dim": WIDTH, "global_attn_indexes": [0], "window_size": 2,
         },
     },
-    "mamba2": {"head_dim": 16, "expand": 2, "n_groups": 1},
-    "reformer": {
-        "is_decoder": True, "attn_layers": ["local", "lsh"], "axial_pos_shape": (8, 20), "axial_pos_embds_dim": (8, 24),
-        "attention_head_size": 8,
+    "moss_transcribe_diarize": {
+        "text_config": {"model_type": "qwen3", "head_dim": 8, "num_key_value_heads": 2, **TEXT},
+        "audio_config": {**SIZES, "max_source_positions": 16, "num_mel_bins": 8},
     },
+    "modernvbert (masked)": {
+        "text_config": {"model_type": "modernbert", **TEXT, **SPECIAL},
+        "vision_config": {"model_type": "siglip_vision_model", **IMAGES},
+        "image_token_id": 9, "pixel_shuffle_factor": 2,
+    },
+    "ultravbert (masked)": {"text_config": {**TEXT, **SPECIAL}, "vision_config": IMAGES, "image_token_id": 9},
+    "moshi": {
+        "audio_vocab_size": 16,
+        "audio_encoder_config": {
+            **SIZES, "model_type": "mimi", "num_filters": 2, "codebook_size": 16, "codebook_dim": 8,
+            "vector_quantization_hidden_dimension": 8,
+        },
+    },
+    "musicgen": {"num_codebooks": 1},
+    "musicgen_melody": {"num_codebooks": 1},
+    "whisper": {"max_target_positions": 160, "max_source_positions": 8, "num_mel_bins": 8},
+    "blt": {
+        "patcher_config": TEXT, "global_config": TEXT,
+        "encoder_config": {**TEXT, "hidden_size_global": WIDTH},
+        "decoder_config": {**TEXT, "hidden_size_global": WIDTH},
+        "encoder_hash_byte_group_vocab": 50, "encoder_hash_byte_group_size": [3, 4],
+        "use_cache": False,  # its cache asks for a number of layers, which its configuration has none of
+    },
+    "bailing_hybrid": {"layer_group_size": 2},
+    "kimi_linear": {"layer_types": LINEAR_AND_FULL, "linear_head_dim": 8, "linear_num_heads": HEADS},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "rope_parameters": {"sliding_attention": MROPE, "full_attention": MROPE},
+    },
+    "dbrx": {
+        "attn_config": {"rope_theta": 1e4, "kv_n_heads": 2, "clip_qkv": 8.0},
+        "ffn_config": {"hidden_size": WIDTH, "ffn_hidden_size": WIDTH, "moe_num_experts": HEADS, "moe_top_k": 2},
+    },
+    "dots1": {"n_shared_experts": 1, "n_routed_experts": HEADS, "num_experts_per_tok": 2},
+    "longcat_flash": {
+        "head_dim": 4, "num_layers": 2, "moe_topk": 2, "zero_expert_num": 2, "ffn_hidden_size": WIDTH,
+        "expert_ffn_hidden_size": WIDTH,
+    },
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "qwen4_exp": INDEXED,
+    "qwen4_exp_text": INDEXED,
+    "xlstm": {"hidden_size": 128},  # half of it is a multiple of 64
+    "zamba": {"attn_layer_period": 1, "attn_layer_offset": 0},
+    "zamba2": {"layers_block_type": ["linear_attention", "hybrid"] * 2, "initializer_range": 0.1},
+    "zaya": {"num_experts_per_tok": 1},
+    "mamba2": {"head_dim": 16, "expand": 2, "n_groups": 1},
+    "reformer": {"is_decoder": True, **AXIAL},
+    "reformer (masked)": AXIAL,
     "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False},
     "bamba": {"attn_layer_indices": [1, 3]},
     "granitemoehybrid": {"layer_types": ["mamba", "attention", "mamba", "attention"]},
-    "xmod": {"default_language": "en_XX"},
+    "xmod": {"is_decoder": True, "default_language": "en_XX"},
     "xmod (masked)": {"default_language": "en_XX"},
     **{
         type_: {"is_decoder": True}
-        for type_ in ("bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "xmod",
+        for type_ in ("bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie",
                       "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer",
                       "xlm-roberta", "xlm-roberta-xl", "prophetnet")
     },
@@ -215,8 +292,8 @@ def _decoder_too(network: PreTrainedModel) -> dict[str, Any]:
 
 def seen(name: str, architecture: str) -> Seen:
     """What Fathom makes of the family."""
-    if name in LARGE:
-        return Seen("not built", LARGE[name])
+    if name in UNBUILT:
+        return Seen("not built", UNBUILT[name])
     try:
         network = built(name, architecture)
     except Exception as error:  # the zoo cannot have every animal
@@ -281,17 +358,29 @@ def _tokens(ids: list[int]) -> Tokens:
     return Tokens(np.array(ids), roles, np.arange(len(ids)), 0)
 
 
+def lists(found: Mapping[str, Seen]) -> list[str]:
+    """What docs/howto/models.md says of them."""
+    lines = []
+    for how, title in TITLES.items():
+        own = [
+            f"{name}: {one.why}" if how in SAID else re.sub(r" \((?:pairs|masked)\)", "", name)
+            for name, one in found.items()
+            if one.how == how
+        ]
+        lines.append(f"- **{title}** ({len(own)}): {('; ' if how in SAID else ', ').join(own)}.")
+    return lines
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     wanted = sys.argv[1:]
-    counts: Counter[str] = Counter()
+    every: dict[str, Seen] = {}
     for name, architecture in {**FAMILIES, **MULTIMODAL}.items():
         if not wanted or name in wanted:
-            found = seen(name, architecture)
-            counts[found.how] += 1
+            every[name] = found = seen(name, architecture)
             print(f"| {name} | {found.how} | {found.off:.0e} | {found.why} |", flush=True)  # noqa: T201
-    print(dict(counts))  # noqa: T201
+    print("", *lists(every), sep="\n")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ the entry itself; a script or a test by :meth:`Door.add`. See docs/howto/extend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, TypeVar
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, alike
 
 
 class Named(Protocol):
@@ -57,7 +56,7 @@ class Door(Mapping[str, Entry]):
     def find(self, name: str) -> Entry:
         """:raises BadInput: no such entry; all that there are get named."""
         if name not in self:
-            like = get_close_matches(name.lower(), list(self), n=1)
+            like = alike(name, self, 1)
             meant = f"did you mean {like[0]}? " if like else ""
             raise BadInput([f"no {self.kind} '{name}': {meant}there is {', '.join(self)}", *self.faults])
         return self[name]

@@ -11,6 +11,7 @@ FathomError
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -49,6 +50,15 @@ def all_of(*steps: Callable[[], Any]) -> list[Any]:
             faults += error.faults
     refuse(faults)
     return found
+
+
+def alike(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Those of the *known* names that *name* may be a misspelling of, in any case of its letters, the likeliest first.
+
+    :param cutoff: how much of the letters agrees at least, from 0 to 1 (:func:`difflib.get_close_matches`).
+    """
+    names = {one.casefold(): one for one in known}
+    return [names[one] for one in get_close_matches(name.casefold(), names, most, cutoff)]
 
 
 class RunFailed(FathomError):

@@ -15,7 +15,7 @@ class AskingOptions(TypedDict, total=False):
     split: str | None
     limit: int | None
     seed: int
-    batch_tokens: int | None
+    batch_tokens: int | str | None
     cluster: str
 
 
@@ -54,11 +54,18 @@ class FewShotOptions(ProbeOptions, total=False):
     bos: Literal["auto", "add", "none"]
 
 
+class ScreenedOptions(TypedDict, total=False):
+    """Options of probes that can ask a rough copy of the model first (:mod:`fathom.scoring.screening`)."""
+
+    screen: Literal["bfloat16", "float16"] | None
+
+
 class ChatOptions(TypedDict, total=False):
     """Whether a model is asked as its chat template has it."""
 
     chat: bool
     system: str
+    shuffle_chat: bool
 
 
 class SpokenOptions(ChatOptions, total=False):
@@ -67,7 +74,7 @@ class SpokenOptions(ChatOptions, total=False):
     chat_user: str
 
 
-class StatementOptions(SpokenOptions, FewShotOptions, total=False):
+class StatementOptions(SpokenOptions, ScreenedOptions, FewShotOptions, total=False):
     """Options of the statement probe (BEAR)."""
 
     templates: int | Sequence[int] | str
@@ -99,8 +106,8 @@ class VocabularyOptions(FewShotOptions, total=False):
     form: Literal["auto", "sentinel", "mask", "split"]
 
 
-class ClozeOptions(ProbeOptions, total=False):
-    """Options of the cloze probe (entity ranking)."""
+class SlotOptions(ProbeOptions, total=False):
+    """Options of probes that fill a slot of a sentence."""
 
     templates: int | Sequence[int] | str
     capitalize: bool
@@ -110,7 +117,11 @@ class ClozeOptions(ProbeOptions, total=False):
     perplexity: bool
 
 
-class OntologyOptions(ClozeOptions, total=False):
+class ClozeOptions(ScreenedOptions, SlotOptions, total=False):
+    """Options of the cloze probe (entity ranking)."""
+
+
+class OntologyOptions(SlotOptions, total=False):
     """Options of the ontology probe (OntoProbe): the cloze probe's, with learnt templates besides."""
 
     own_templates: str | Path | None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from annotated_types import Interval
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, alike
 from fathom.reading import shown, yaml_file
 
 if TYPE_CHECKING:  # not needed for fathom --help
@@ -95,13 +94,19 @@ def identity_of(options: BaseModel) -> Given:
     return options.model_dump(mode="json", exclude=marked(kind, "circumstance") | unsaid)
 
 
-def separated(value: Any) -> Any:
-    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists. Twice is once."""
+def listed(value: Any) -> Any:
+    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, int):
         value = [value]
-    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else value
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def separated(value: Any) -> Any:
+    """:func:`listed`, and twice is once."""
+    value = listed(value)
+    return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
 
 
 def parse_options(kind: type[Options], given: Given) -> Options:
@@ -156,7 +161,7 @@ def choices_of(annotation: Any) -> list[str]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """What somebody may have meant who typed *name*; all there is where nothing is like it."""
     names = sorted(known)
-    like = get_close_matches(name.replace("-", "_").lower(), names, n=3, cutoff=0.6)
+    like = alike(name.replace("-", "_"), names)
     return f"did you mean {' or '.join(like)}?" if like else f"there is {', '.join(names)}"
 
 

@@ -68,6 +68,27 @@ def line(text: str) -> Progress:
     return tell
 
 
+@contextmanager
+def starting(text: str, progress: Shown = None) -> Iterator[None]:
+    """A sign of life while libraries, data and models are loaded, which takes seconds: a line on a terminal, wiped when
+    that is done. Elsewhere nothing, unless somebody has asked for all there is to tell.
+
+    :param progress: as for :func:`shown`; whoever looks after it themselves is shown nothing.
+    """
+    drawn = progress is None and sys.stderr.isatty() and not is_quiet() and not is_verbose()
+    if drawn:
+        sys.stderr.write(f"\r{printable(text)} …\x1b[K")
+        sys.stderr.flush()
+    else:
+        detail(text)
+    try:
+        yield
+    finally:
+        if drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
 def is_quiet() -> bool:
     """Whether somebody has said so: the level that the logger only inherits is not meant for it."""
     return LOG.level > logging.INFO

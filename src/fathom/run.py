@@ -14,16 +14,21 @@ import pyarrow as pa
 import fathom
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
+from fathom.errors import RunFailed
 from fathom.models.base import Model
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import AskingOptions
 from fathom.progress import Progress, log, unseen
 from fathom.results.samples import check_key
+from fathom.scoring.rows import Columns
 from fathom.scoring.tokens import token_counter
 from fathom.store.files import alone_in
 from fathom.store.folder import RunFolder
 from fathom.store.surroundings import surroundings
+
+LOST = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "CUBLAS", "MPS backend")
+"""How torch begins to tell that a device does not answer any more."""
 
 
 def run(
@@ -73,8 +78,11 @@ def run(
 
 
 def _about(model: Any) -> dict[str, Any]:
-    """What of a model is no part of its identity."""
-    return {name: getattr(model, name, None) for name in ("parameters", "attention_kernel")}
+    """What of a model is no part of its identity; also what it is put together from, where that is more than one
+    thing."""
+    made_of = getattr(model, "made_of", ())
+    about = {name: getattr(model, name, None) for name in ("parameters", "attention_kernel")}
+    return about | ({"made_of": list(made_of)} if len(made_of) > 1 else {})
 
 
 def _idle(asked: Probe, options: AskingOptions) -> Collection[str]:
@@ -100,8 +108,22 @@ def _ask(asked: Probe, shards: Sequence[str], folder: RunFolder, report: Progres
     total = len(asked.plan())
     for number, shard in enumerate(shards, start=total - len(shards)):
         report(number, total)
-        folder.add_shard(shard, asked.ask(shard))
+        folder.add_shard(shard, _asked(asked, shard, folder))
         note()
+
+
+def _asked(asked: Probe, shard: str, folder: RunFolder) -> list[Columns]:
+    """:raises RunFailed: the device is gone; what is finished is kept."""
+    try:
+        return asked.ask(shard)
+    except RuntimeError as error:
+        told = str(error)
+        if not told.startswith(LOST):
+            raise
+        raise RunFailed(
+            f"{asked.model.device} failed ({told.splitlines()[0]}); {folder.path} keeps what is finished: "
+            "the same command goes on, with --device cpu, too"
+        ) from error
 
 
 class _Notes:
@@ -169,8 +191,14 @@ def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
         "further": list(entry.further),
         "by": list(entry.by),
         "usual": entry.options().identity(),
-        **({"told": dict(told)} if (told := getattr(asked, "told", None)) else {}),
+        **({"told": told} if (told := {**getattr(asked, "told", {}), **_weights(asked.model)}) else {}),
     }
+
+
+def _weights(model: Any) -> dict[str, str]:
+    """For the recipe: of an adapter that was given as the model, on what it stands."""
+    made_of = getattr(model, "made_of", ())
+    return {"weights": made_of[0]} if made_of and made_of[0] != model.identity.name else {}
 
 
 def _pool(data: QuerySet) -> str:

@@ -15,6 +15,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+from tests.wikidata import Said, item, write_dump
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 # ------------------------------------------------------------------------------------------------------------- data
@@ -109,6 +111,31 @@ def make_graph(folder: Path) -> None:
         lines(folder / f"{split}.tsv", ("\t".join(triple.split()) for triple in triples))
     lines(folder / "entity2text.txt", (f"{id_}\t{name}\t{said}" for id_, (name, said) in ENTITIES.items()))
     lines(folder / "relation2text.txt", (f"{id_}\t{name}" for id_, name in RELATIONS.items()))
+
+
+def make_wikidata(folder: Path) -> None:
+    """What ``fathom build bear`` reads: lands with their capitals and continents, and what must not come of them."""
+    folder.mkdir()
+    ids = {name: 100 + place for place, name in enumerate([*CAPITALS.values(), *CONTINENTS.values(), "La Paz"])}
+    items = [item(number, name, links=number % 50) for name, number in ids.items()]
+    for place, land in enumerate(CAPITALS):
+        said = [Said("P36", ids[CAPITALS[land]], begun="1950"), Said("P30", ids[CONTINENTS[land]])]
+        items.append(item(200 + place, land, said, links=40 - place))
+    items.append(item(300, "Egypt", [Said("P30", ids["Africa"], over="1900")], links=50))
+    items.append(item(301, "Japan", [Said("P30", ids["Africa"]), Said("P30", ids["Europe"])], links=50))
+    items.append(item(302, "Cairo in Africa", [Said("P30", ids["Africa"])], links=50))
+    write_dump(folder / "dump.json", items)
+    relations = [
+        {"property": p, "templates": TEMPLATES[of][:2]} for p, of in (("P36", "capital"), ("P30", "continent"))
+    ]
+    few = {"instances": 6, "least_answers": 2, "most_answers": 3, "least_per_answer": 2, "most_per_answer": 3}
+    plan = {
+        "relations": relations,
+        "templates_each": 2,
+        "small": few | {"one_to_one": 4},
+        "big": few | {"one_to_one": 7},
+    }
+    (folder / "plan.yaml").write_text(json.dumps(plan), encoding="utf-8")
 
 
 def make_texts(folder: Path) -> None:
@@ -291,6 +318,7 @@ def make_desk(folder: Path) -> None:
     make_lands(folder / "data" / "lands")
     make_graph(folder / "data" / "graph")
     make_texts(folder / "texts")
+    make_wikidata(folder / "wikidata")
     shutil.copytree(Path(__file__).parent / "earlier", folder / "data" / "earlier")
     for name in ("town.ttl", "town-patterns.tsv"):
         (folder / "texts" / name).write_bytes((EXAMPLES / name).read_bytes())

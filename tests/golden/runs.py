@@ -349,6 +349,15 @@ case(
     extras="ahocorasick_rs sentencex",
 )
 
+case(
+    "build-bear",
+    f"build bear --input wikidata/dump.json --plan wikidata/plan.yaml --out data/bear {JSON}",
+    f"data info data/bear {JSON}",
+    f"probe statement {CAUSAL} --data data/bear --out runs/built-bear",
+    f"probe statement {CAUSAL} --data data/bear/big --subset lite --out runs/built-bear-lite",
+    extras="rapidfuzz",
+)
+
 # ------------------------------------------------------------------------------------------- runs of an earlier version
 
 OLD = {

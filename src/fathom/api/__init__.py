@@ -14,9 +14,7 @@ from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import parse_options, separated
 from fathom.probes import PROBES
 from fathom.probes.options import ProbeOptions
-from fathom.progress import Shown, detail, shown
-from fathom.report import charts, page
-from fathom.report.page import Report
+from fathom.progress import Shown, detail, shown, starting
 from fathom.results.changed import Change
 from fathom.results.changed import diff as diff_folders
 from fathom.results.compared import COMPARED, Comparison
@@ -26,6 +24,7 @@ from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom import keywords
+    from fathom.report.page import Report
 
 __all__ = [
     "Result",
@@ -131,11 +130,12 @@ def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Show
         raise BadInput(f"the {entry.name} probe asks a {entry.asks}: fathom kgc evaluate, or fathom.evaluate_links")
     faults: list[str] = []
     chosen = _collect(faults, lambda: parse_options(kind, options))
-    queryset = _collect(faults, lambda: read_source(data))
-    if queryset is not None and chosen is not None:
-        _collect(faults, lambda: check(queryset, chosen.of(queryset).selection()))
-    here = chosen is not None or "server" not in options  # else the name is not of a model to load
-    local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
+    with starting(f"{entry.name} probe: opening data and model", progress):
+        queryset = _collect(faults, lambda: read_source(data))
+        if queryset is not None and chosen is not None:
+            _collect(faults, lambda: check(queryset, chosen.of(queryset).selection()))
+        here = chosen is not None or "server" not in options  # else the name is not of a model to load
+        local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
@@ -206,7 +206,9 @@ def plots(runs: Sequence[str | Path | Result]) -> dict[str, Any]:
     :raises BadInput: what is wrong with any of the runs, at once.
     :raises MissingExtra: Altair is not installed.
     """
-    return charts.plots(folders_of(runs))
+    from fathom.report.charts import plots
+
+    return plots(folders_of(runs))
 
 
 def write_report(
@@ -227,7 +229,9 @@ def write_report(
     :raises BadInput: none of the runs can be shown.
     :raises MissingExtra: a library that the page needs is not installed.
     """
-    return page.report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title, groups)
+    from fathom.report.page import report
+
+    return report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title, groups)
 
 
 def _model(model: Asked, options: ProbeOptions) -> Any:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra, all_of
 from fathom.formats import read
-from fathom.report import charts
 from fathom.results.summary import RunNumbers, Summary
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
@@ -74,7 +73,9 @@ class Result:
 
     def plots(self) -> dict[str, Any]:
         """Charts of this run, see :func:`fathom.plots`."""
-        return charts.plots([self.folder])
+        from fathom.report.charts import plots
+
+        return plots([self.folder])
 
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """Accuracy, ranks and confidence with intervals.

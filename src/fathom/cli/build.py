@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,17 +13,20 @@ import typer
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.cli.config import merge
 from fathom.cli.data import graph_at
-from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, Seed
+from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, Seed, token_counter_of
 from fathom.cli.formats import TableFormat, notes, say, show
 from fathom.cli.options import add_command, new_group, option, stoppable, with_flags
+from fathom.models.options import ServerOptions
 from fathom.options import Group, parse_options
 from fathom.progress import shown
 
 if TYPE_CHECKING:
+    from fathom.building.bear.flags import ChatFlags
     from fathom.building.worlds import Reader
     from fathom.results.tables import Table
 
 CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"
+BEAR = "fathom build bear --input latest-all.json.gz --plan plan.yaml --out my-bear"
 STOPPED = "stopped; nothing was written"
 
 
@@ -32,6 +36,7 @@ def make(does: str) -> typer.Typer:
     add_command(app, "cloze", with_flags(cloze, ClozeBuildOptions), CLOZE)
     add_command(app, "review", review, "fathom build review my-cloze/review.csv")
     add_command(app, "ontology", ontology, "fathom build ontology --input town.ttl --out my-ontology")
+    add_command(app, "bear", with_flags(bear, ServerOptions), BEAR)
     add_command(app, "choices", choices, "fathom build choices --data my-ontology --out my-choices")
     add_command(app, "worlds", worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e")
     add_command(app, "audit", audit, "fathom build audit worlds")
@@ -41,7 +46,9 @@ def make(does: str) -> typer.Typer:
 def cloze(
     out: NewFolder,
     inputs: list[Path] = option(
-        Group.DATA, "PubMed XML, .txt or .jsonl, plain or .gz, or a folder of these; may be repeated.", "--input"
+        Group.DATA,
+        "PubMed or JATS XML, .txt, .md, .html, .jsonl, plain or .gz, or a folder of these; may be repeated.",
+        "--input",
     ),
     entities: list[str] = option(
         Group.DATA, "A list of entities, TYPE=FILE or a FILE named after its type; may be repeated."
@@ -99,6 +106,9 @@ NamesFromIris = Annotated[
     ),
 ]
 
+EndpointTimeout = Annotated[float, option(Group.SERVER, "Seconds to wait for an endpoint's answer.", min=1.0)]
+PageSize = Annotated[int, option(Group.SERVER, "Solutions to request from an endpoint at a time.", min=1)]
+
 
 def ontology(
     out: NewFolder,
@@ -125,8 +135,8 @@ def ontology(
     names_from_iris: NamesFromIris = False,
     instances: int = option(Group.SELECTION, "Sample at most this many instances of each class.", default=20, min=0),
     seed: Seed = 0,
-    timeout: float = option(Group.SERVER, "Seconds to wait for an endpoint's answer.", default=120.0, min=1.0),
-    page: int = option(Group.SERVER, "Solutions to request from an endpoint at a time.", default=10_000, min=1),
+    timeout: EndpointTimeout = 120.0,
+    page: PageSize = 10_000,
     format: Printed = TableFormat.TEXT,
 ) -> None:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
@@ -141,6 +151,94 @@ def ontology(
     if format == TableFormat.TEXT:
         ask = f"fathom probe ontology --data {shlex.quote(str(out))} --model … --out …"
         say(f"\nwritten to {out}; to ask it: {ask}")
+
+
+DUMPS = "Wikidata's JSON dump, or truthy N-Triples (.nt), plain, .gz or .bz2; may be repeated."
+WIKIDATA = "Address of a SPARQL endpoint that holds Wikidata; may be repeated."
+PlanFile = Annotated[
+    Path, option(Group.SELECTION, "YAML file of relations, their templates, and the constraints.", "--plan")
+]
+PageViews = Annotated[
+    Path | None,
+    option(Group.SELECTION, "Page views (Q42, a tab, a number) as popularity, instead of the number of Wikipedias."),
+]
+Reviewed = Annotated[
+    Path | None,
+    option(Group.SELECTION, "The review.csv of an earlier build, with keep or drop in its column decision."),
+]
+Partial = Annotated[bool, option(Group.DATA, "Take a dump that breaks off as far as it goes.", "--partial")]
+FlagModel = Annotated[
+    str | None,
+    option(
+        Group.MODEL,
+        "Chat model behind --server that names answers unlike the others; they are put on the list for review.",
+    ),
+]
+Tokenizer = Annotated[
+    str | None, option(Group.MODEL, "Model whose tokenizer counts the share of answers that are one token.")
+]
+
+
+def bear(
+    out: NewFolder,
+    plan: PlanFile,
+    inputs: list[Path] = option(Group.DATA, DUMPS, "--input", default=[]),
+    endpoints: list[str] = option(Group.DATA, WIKIDATA, "--endpoint", default=[]),
+    views: PageViews = None,
+    review: Reviewed = None,
+    partial: Partial = False,
+    tokenizer: Tokenizer = None,
+    flag_model: FlagModel = None,
+    timeout: EndpointTimeout = 120.0,
+    page: PageSize = 10_000,
+    config: Config = None,
+    format: Printed = TableFormat.TEXT,
+    **given: Any,
+) -> None:
+    """Make a balanced probe from Wikidata, as BEAR was made: as many instances of every answer, none that names it."""
+    from fathom.building.bear import build_bear
+    from fathom.building.ontology import Endpoint
+
+    flags = _flags(flag_model, parse_options(ServerOptions, merge(config, given)), out)
+    servers = [Endpoint(address, page, timeout) for address in endpoints]
+    with stoppable(STOPPED), shown("bytes of each pass") as progress:
+        count = token_counter_of(tokenizer)
+        built = build_bear(
+            inputs,
+            plan,
+            out,
+            servers,
+            review,
+            views,
+            partial,
+            progress,
+            flags,
+            count,
+            tokenizer or "",
+        )
+    notes(built.notes)
+    show(built.tables, format)
+    if format == TableFormat.TEXT:
+        ask = f"fathom probe statement --data {shlex.quote(str(out))} --model … --out …"
+        say(f"\nwritten to {out}; to ask it: {ask}")
+
+
+def _flags(model: str | None, server: ServerOptions, out: Path) -> ChatFlags | None:
+    """What asks the chat model, if one is named; its answers are kept beside *out*."""
+    if model is None:
+        return None
+    from fathom.building.bear.flags import ChatFlags
+    from fathom.models.server import ChatRequest
+    from fathom.store.journal import Journal
+
+    connected = server.connect(model)
+    connected.journal = Journal(out.with_name(f"{out.name}.answers.jsonl"))
+
+    def ask(system: str, questions: Sequence[str]) -> list[str]:
+        replies = connected.ask([ChatRequest(question, system, max_tokens=4096) for question in questions])
+        return [reply.texts[0] if reply.texts else "" for reply in replies]
+
+    return ChatFlags(ask, f"{model} at {connected.base_url}")
 
 
 def choices(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed
+from fathom.cli.flags import GraphArgument, NewFolder, Printed, Seed, token_counter_of
 from fathom.cli.formats import TableFormat, notes, say, show
 from fathom.cli.options import add_command, new_group, option, stoppable
 from fathom.errors import BadInput
@@ -72,13 +72,8 @@ def info(
     from fathom.formats import read
     from fathom.results.datasets import data_tables
 
-    data, count_tokens = read(path), None
-    if tokenizer is not None:
-        from fathom.models.loading import load_tokenizer
-        from fathom.scoring.tokens import token_counter
-
-        count_tokens = token_counter(load_tokenizer(tokenizer))
-    show(data_tables(data, count_tokens), format)
+    data = read(path)
+    show(data_tables(data, token_counter_of(tokenizer)), format)
 
 
 def leakage(path: GraphArgument, format: Printed = TableFormat.TEXT) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from fathom.cli.config import said_in
 from fathom.cli.formats import TableFormat
 from fathom.cli.options import option
 from fathom.options import LARGEST_SEED, Group
+
+if TYPE_CHECKING:
+    from fathom.data.statistics import CountTokens
 
 Model = Annotated[str, option(Group.MODEL, "Name or folder of a transformers model.")]
 Data = Annotated[str, option(Group.DATA, "Data folder, or the name of an embedded data set (geography).")]
@@ -30,3 +33,13 @@ TablesFolder = Annotated[
     Path | None, option(Group.OUTPUT, "Folder in which the tables are kept as JSON, CSV and Markdown.", "--out")
 ]
 Printed = Annotated[TableFormat, option(Group.OUTPUT, "Format of the tables.", "--format")]
+
+
+def token_counter_of(tokenizer: str | None) -> CountTokens | None:
+    """What counts the tokens of texts, if ``--tokenizer`` names a model."""
+    if tokenizer is None:
+        return None
+    from fathom.models.loading import load_tokenizer
+    from fathom.scoring.tokens import token_counter
+
+    return token_counter(load_tokenizer(tokenizer))

@@ -26,7 +26,7 @@ from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.links.presets import PRESETS
 from fathom.options import Group
-from fathom.progress import shown
+from fathom.progress import shown, starting
 from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
 
@@ -96,7 +96,8 @@ def train(model: str, data: Graph, out: RunFolder, config: Config = None, **give
 
     Defaults are those of the original papers: see docs/methods/link-prediction.md.
     """
-    from fathom.api import train_links
+    with starting("loading libraries"):
+        from fathom.api import train_links
 
     manifest = train_links(model, data, out, **merge(config, given))
     for note in manifest["notes"]:
@@ -115,7 +116,8 @@ def evaluate(
 ) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals, in all, evenly
     over relations and answers, and by which halves of the triple were seen in training."""
-    from fathom.api import evaluate_links
+    with starting("loading libraries"):
+        from fathom.api import evaluate_links
     from fathom.data.queries import SEEN
     from fathom.links.folder import read_manifest
 

@@ -184,7 +184,7 @@ def _type(field: FieldInfo) -> Any:
     """Lists are typed as one text with commas; the options model splits and checks them."""
     kinds = [field.annotation, *typing.get_args(field.annotation)]
     for plain in (bool, int, float):
-        if plain in kinds:
+        if plain in kinds and str not in kinds:
             return plain
     return str
 

@@ -10,6 +10,7 @@ from fathom.cli.config import merge
 from fathom.cli.flags import Config, Data, NewFolder
 from fathom.cli.formats import say
 from fathom.cli.options import alone, with_flags
+from fathom.progress import starting
 from fathom.training.options import PlantOptions
 
 
@@ -22,7 +23,9 @@ def plant(out: NewFolder, data: Data = "geography", config: Config = None, **giv
     """Train a small model on some of the facts and record which."""
     from fathom.formats import read
     from fathom.options import parse_options
-    from fathom.training.planting import plant as planted
+
+    with starting("loading libraries"):
+        from fathom.training.planting import plant as planted
 
     options = parse_options(PlantOptions, merge(config, given))
     planted(read(data), options, out)

@@ -13,6 +13,7 @@ from fathom.cli.formats import say
 from fathom.cli.options import add_command, new_group, option, with_flags
 from fathom.options import Group
 from fathom.probes import PROBES, Entry
+from fathom.progress import starting
 
 
 def make(does: str) -> typer.Typer:
@@ -32,8 +33,8 @@ def _command(entry: Entry) -> Callable[..., None]:
         config: Config = None,
         **given: Any,
     ) -> None:
-        from fathom.api import probe
-
+        with starting(f"{entry.name} probe: loading libraries"):
+            from fathom.api import probe
         result = probe(entry.name, model, data, out, **merge(config, given))
         found = result.summary()
         say(found.to_text())

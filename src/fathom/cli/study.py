@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from fathom.cli.formats import TableFormat, say, tell
 from fathom.cli.options import add_command, new_group, option, with_flags
 from fathom.errors import all_of
 from fathom.options import Group, parse_options, separated
-from fathom.progress import line
+from fathom.progress import line, starting
 from fathom.studies import STUDIES, Study
 
 Models = Annotated[str, option(Group.MODEL, "Names or folders of models, separated by commas.", "--models", "--model")]
@@ -58,8 +59,9 @@ def _command(study: Study) -> Callable[..., None]:
         from fathom.formats import read
 
         options = _options(study, config, given)
-        [(_, load)] = _loaders([model], options)
-        _tell(study, study.ask(load(), read(data), options, out, announced), format, out)
+        with starting(f"{study.name} study: opening data and model"):
+            opened = options.open_model(model), read(data)
+        _tell(study, study.ask(*opened, options, out, announced), format, out)
 
     def of_models(
         models: Models,
@@ -70,7 +72,10 @@ def _command(study: Study) -> Callable[..., None]:
         **given: Any,
     ) -> None:
         options = _options(study, config, given)
-        asked = study.ask(_loaders(separated(models), options), data, options, out, announced)
+        with starting(f"{study.name} study: loading libraries"):
+            import_module(study.module)
+        loaders = [(name, partial(options.open_model, name)) for name in separated(models)]
+        asked = study.ask(loaders, data, options, out, announced)
         _tell(study, asked, format, out)
 
     takes: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_a_model, "models": of_models}
@@ -79,11 +84,6 @@ def _command(study: Study) -> Callable[..., None]:
 
 def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
     return parse_options(study.options, merge(config, given))
-
-
-def _loaders(models: Sequence[str], options: Any) -> list[tuple[str, Callable[[], Any]]]:
-    """Names, and what loads them."""
-    return [(name, partial(options.open_model, name)) for name in models]
 
 
 def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> None:

@@ -27,7 +27,7 @@ from fathom.links.options import LinkTraining
 from fathom.links.ranking import blocks
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import Identity
-from fathom.models.hub import from_pretrained
+from fathom.models.hub import Part, from_pretrained
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import json_value
@@ -97,7 +97,7 @@ class Predictor(ABC):
         """What can be told of options without a graph, and quickly. :raises BadInput: no such language model, …"""
         weights = getattr(options, "weights", None)
         if weights is not None and getattr(options, "server", None) is None:
-            from_pretrained(AutoConfig, weights, {})
+            from_pretrained(AutoConfig, Part(weights), {})
 
     def prepare(self, progress: Progress) -> None:  # noqa: B027
         """Make what all questions share (entity vectors, …). Called again whenever the weights have changed."""

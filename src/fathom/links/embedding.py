@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from torch import Tensor
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.errors import BadInput, MissingExtra, RunFailed, all_of
+from fathom.errors import BadInput, MissingExtra, RunFailed, alike, all_of
 from fathom.links import base, named
 from fathom.links.base import Course, Line
 from fathom.links.options import Embedding
@@ -40,7 +39,18 @@ from fathom.training.loop import NotANumber
 from fathom.training.saving import State, random_state, set_random_state
 
 try:
+    from class_resolver import api
+    from class_resolver.utils import get_subclasses, same_module
+
+    resolvers: Any = api
+    # Optimizers of other libraries (bitsandbytes, once quantised weights were loaded) bear the names of torch's own,
+    # which the table of optimizers that is made here does not stand.
+    resolvers.get_subclasses = lambda kind, **said: (
+        found for found in get_subclasses(kind, **said) if same_module(kind, found)
+    )
     from class_resolver.contrib.torch import optimizer_resolver
+
+    resolvers.get_subclasses = get_subclasses
     from pykeen.losses import loss_resolver
     from pykeen.models import Model, model_resolver
     from pykeen.sampling import negative_sampler_resolver
@@ -227,10 +237,10 @@ def _class(options: Embedding, field: str) -> Any:
     try:
         return resolver.lookup(name)
     except (KeyError, ValueError) as error:
-        names = {kind.__name__.lower(): kind.__name__ for kind in resolver}
-        ours = {kind.name: kind.name for kind in named()} if option == "--model" else {}
-        near = [(names | ours)[one] for one in get_close_matches(name.lower(), names | ours, n=4, cutoff=0.5)]
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(sorted(names.values()))}"
+        names = sorted(kind.__name__ for kind in resolver)
+        ours = [kind.name for kind in named()] if option == "--model" else []
+        near = alike(name, [*names, *ours], 4, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names)}"
         raise BadInput(f"{option}: PyKEEN has no '{name}'; {hint}") from error
 
 

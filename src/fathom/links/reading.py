@@ -15,7 +15,7 @@ from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.options import TextTraining
 from fathom.models.base import Identity
-from fathom.models.hub import from_pretrained
+from fathom.models.hub import Part, from_pretrained
 from fathom.models.loading import check_weights, content_hash, load_tokenizer
 
 NETWORK = "network"
@@ -37,7 +37,7 @@ class TextPredictor(Predictor):
         super().__init__(graph, options, source, device)
         self.language, self.tokenizer = language_model(self.AUTO, options, source, device, self.NEW)
         if source is None:
-            hashed = content_hash([options.weights], self.language)
+            hashed = content_hash([options.weights], self.language.config)
             self.identity = Identity(options.weights, None, "float32", hashed)
         self.texts = GraphTexts(graph, options.descriptions)
 
@@ -68,12 +68,12 @@ def language_model(
     torch.manual_seed(options.seed)  # what the weights lack is drawn by it
     if source is None and options.init == "pretrained":
         network, loaded = from_pretrained(
-            auto, name, {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
+            auto, Part(name), {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
         )
         # BERT's pooler is used by kg-bert alone, which learns one.
         check_weights(network, [key for key in loaded["missing_keys"] if not _names_any(key, new)], name)
     else:
-        config = from_pretrained(AutoConfig, name, {})
+        config = from_pretrained(AutoConfig, Part(name), {})
         try:
             network = auto.from_config(config, dtype=torch.float32)
         except ValueError as error:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, interval
 
@@ -41,7 +40,9 @@ def correlate(
     if n < 3 or any(np.ptp(side) == 0 for side in sides):
         return Interval(nan, None, None, n, nan, "fewer than three points, or points that do not vary, have no r")
     if n == 3 or (clusters is None and within is None):
-        plain = stats.pearsonr(*sides)
+        from scipy.stats import pearsonr  # as all of scipy.stats, slow to load
+
+        plain = pearsonr(*sides)
         r, p_value = float(plain.statistic), float(plain.pvalue)
         if n == 3:
             return Interval(r, None, None, n, p_value, "three points have no interval")
@@ -133,7 +134,9 @@ def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Spearman's rho along the last axis (tied values share their mean rank), as :func:`kendall`."""
-    first, second = (stats.rankdata(side, axis=-1) for side in (x, y))
+    from scipy.stats import rankdata
+
+    first, second = (rankdata(side, axis=-1) for side in (x, y))
     first, second = (side - side.mean(axis=-1, keepdims=True) for side in (first, second))
     return _ratio(*(product.sum(axis=-1) for product in (first * second, first**2, second**2)))
 
@@ -150,7 +153,9 @@ def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> FittedLine:
     first, second = np.asarray(x, float), np.asarray(y, float)
     if len(first) < 3 or np.ptp(first) == 0:
         raise ValueError("a line with an error needs three points of more than one x")
-    found = stats.linregress(first, second)
+    from scipy.stats import linregress
+
+    found = linregress(first, second)
     return FittedLine(
         float(found.slope), float(found.intercept), float(found.stderr), float(found.rvalue) ** 2, len(first)
     )

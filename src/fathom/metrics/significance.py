@@ -4,11 +4,11 @@ and how small a difference could have been shown at all."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special
 
 from fathom.metrics.uncertainty import CONFIDENCE, Floats
 
@@ -28,7 +28,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     :returns: 1 where there are none.
     """
     differing = only_first + only_second
-    return float(stats.binomtest(only_first, differing).pvalue) if differing else 1.0
+    return min(1.0, 2 * float(special.bdtr(min(only_first, only_second), differing, 0.5))) if differing else 1.0
 
 
 def holm(p_values: Sequence[float]) -> Floats:
@@ -71,7 +71,7 @@ def smallest_unseen(facts: int, power: float = POWER, level: float = LEVEL) -> f
     needed = math.ceil(1 - math.log2(level))
     if facts < needed:
         return float("nan")
-    return float(optimize.brentq(lambda share: stats.binom.sf(needed - 1, facts, share) - power, 0, 1))
+    return _root(lambda share: float(special.bdtrc(needed - 1, facts, share)) - power, 0, 1)
 
 
 @lru_cache(maxsize=4096)
@@ -87,4 +87,10 @@ def _noncentrality(degrees: float, power: float, level: float) -> float:
             below, other = (special.nctdtr(degrees, shift, end) for end in (critical, -critical))
         return float(power - (1 - below) - np.nan_to_num(other))
 
-    return float(optimize.brentq(lacking, critical / 2, 2 * critical + 1, xtol=1e-7))
+    return _root(lacking, critical / 2, 2 * critical + 1, within=1e-7)
+
+
+def _root(function: Callable[[float], float], low: float, high: float, within: float = 2e-12) -> float:
+    from scipy.optimize import brentq  # slow to load, and not everyone needs it
+
+    return float(brentq(function, low, high, xtol=within))

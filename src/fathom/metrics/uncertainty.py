@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ FEWEST = 3
 RARE = 10
 """So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
 CONFIDENCE = 0.95
-_Z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
+_Z = float(special.ndtri((1 + CONFIDENCE) / 2))
 _ROUNDING = 1e-12  # of the largest value: what differs by less is equal
 NO_SPREAD = "no value differs, and nothing limits what others could be: no interval"
 ALIKE = "no value differs: Wilson's interval"
@@ -327,7 +327,7 @@ def _between(found: Spread, limits: tuple[float, float]) -> Interval:
         return Interval(found.estimate, None, None, found.units, np.nan, "cannot be told without each of its values")
     if found.variance <= _ROUNDING**2:
         return _alike(found, limits)
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, found.degrees))
+    quantile = float(special.stdtrit(found.degrees, (1 + CONFIDENCE) / 2))
     error = float(np.sqrt(found.variance))
     low, high = limits
     if np.isfinite(limits).all():
@@ -338,7 +338,7 @@ def _between(found: Spread, limits: tuple[float, float]) -> Interval:
     else:
         ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
         statistic = found.estimate / error
-    p_value = float(2 * stats.t.sf(abs(statistic), found.degrees))
+    p_value = float(2 * special.stdtr(found.degrees, -abs(statistic)))
     return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
 from fathom.errors import BadInput, MissingExtra
-from fathom.models.hub import check_folder
+from fathom.models.folders import check_folder
+from fathom.models.hub import Part, quiet, said
 from fathom.reading import Faults, read_json, shapes_in
 
 CONFIGURATION = "adapter_config.json"
+WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 TOKENIZER = "tokenizer_config.json"
 
 
@@ -54,38 +57,51 @@ def has_tokenizer(adapter: str) -> bool:
 
 
 def with_adapters(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[str]
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[Part]
 ) -> PreTrainedModel:
     """The network with each adapter merged into what it changes, one after the other.
 
     :raises BadInput: one cannot be loaded, or learns prompts instead of changing layers.
     :raises MissingExtra: peft is not installed.
     """
-    for number, adapter in enumerate(adapters):
-        network = _with_adapter(network, tokenizer, adapter, merge=number + 1 < len(adapters))
+    for number, part in enumerate(adapters):
+        network = _with_adapter(network, tokenizer, part, merge=number + 1 < len(adapters))
     return network
 
 
 def _with_adapter(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str, *, merge: bool
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: Part, *, merge: bool
 ) -> PreTrainedModel:
     try:
         from peft import PeftModel
     except ImportError as error:
         raise MissingExtra("peft", "peft") from error
+    adapter = part.name
     check_folder(Path(adapter))
+    _check_files(adapter)
     _make_room(network, tokenizer, adapter)
     try:
-        adapted = PeftModel.from_pretrained(network, adapter)
+        with quiet():
+            # What the adapter's file lacks would stay as it was before the training.
+            warnings.filterwarnings("error", message=".*missing adapter keys")
+            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of one that is merged
+            adapted = PeftModel.from_pretrained(network, adapter, revision=part.revision)
     except Exception as error:  # whatever a stranger's file makes the library raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        said = lines[0] if len(lines) == 1 or not lines[0].endswith(":") else f"{lines[0]} {lines[1]}"
-        raise BadInput(f"cannot load the adapter '{adapter}': {said}") from error
+        raise BadInput(f"cannot load the adapter '{adapter}': {said(error)}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
     # What several adapters change is added up by merging all but the last, which stays beside the weights.
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()
     return plain
+
+
+def _check_files(adapter: str) -> None:
+    """:raises BadInput: a folder that holds no adapter, or none of its weights."""
+    if not os.path.isdir(adapter):
+        return
+    for names in ((CONFIGURATION,), WEIGHTS):
+        if not any(os.path.isfile(os.path.join(adapter, name)) for name in names):
+            raise BadInput(f"cannot load the adapter '{adapter}': the folder holds no {names[0]}")
 
 
 def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str) -> None:
@@ -105,7 +121,7 @@ def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ada
 
 def _embeddings_of(adapter: str) -> int | None:
     """How many input embeddings the adapter's file holds, None where it holds none."""
-    file = os.path.join(adapter, "adapter_model.safetensors")
+    file = os.path.join(adapter, WEIGHTS[0])
     if not os.path.isfile(file):
         return None
     shapes = shapes_in(Path(file), "save the adapter again")

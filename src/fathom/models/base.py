@@ -88,6 +88,8 @@ class Model(Protocol):
     vocabulary_size: int
     parameters: int
     """How many weights it has."""
+    takes_vectors: bool
+    """Whether vectors of no token can stand among those of tokens; some models have to see the tokens' numbers."""
 
     def embed(self, ids: Tensor) -> Tensor:
         """Input embeddings.

@@ -72,8 +72,8 @@ def find_body(network: PreTrainedModel, attention: Attention) -> tuple[nn.Module
                 if found is not None and same(found, expected):
                     return body, takes_vectors
     raise BadInput(
-        f"a {type(network).__name__} cannot be asked: no part of it gives the states that its head takes "
-        "(the head sees more than hidden states)"
+        f"a {type(network).__name__} cannot be asked: no part of it gives the states that its head takes, and nothing "
+        "else (in a class of your own, let a module self.model take input_ids and return these states first)"
     )
 
 
@@ -115,7 +115,8 @@ def _check_causal(network: PreTrainedModel, ids: Tensor, whole: Tensor) -> None:
     least = 0.1 if getattr(network.config, "quantization_config", None) is not None else 1e-3
     rounding = max(least, 8 * torch.finfo(whole.dtype).eps)
     if (beginning - whole[:, :3].float()).abs().max() > rounding * max(1.0, float(beginning.abs().max())):
-        decoder = "; set is_decoder in its config.json" if hasattr(network.config, "is_decoder") else ""
+        undecided = getattr(network.config, "is_decoder", None) is False
+        decoder = "; set is_decoder in its config.json" if undecided else ""
         raise BadInput(
             f"a {type(network).__name__} looks at later tokens, as no causal model does: its likelihoods would be "
             f"those of nothing{decoder}"
@@ -146,12 +147,16 @@ def _candidates(network: PreTrainedModel) -> Iterator[nn.Module]:
 
 
 def _through(network: PreTrainedModel, body: nn.Module, ids: Tensor, takes_vectors: bool) -> Tensor | None:
-    """The network's logits where *body* is asked by itself, and its states put in its place; None where it cannot."""
+    """The network's logits where *body* is asked by itself, and its states put in its place; None where it cannot, or
+    where the network goes round it: its logits are then the same whatever is put there."""
     try:
         inputs = {"inputs_embeds": network.get_input_embeddings()(ids)} if takes_vectors else {"input_ids": ids}
         hidden = body(**inputs)[0]
         with returns_hidden(body, hidden):
             found = network(input_ids=ids).logits
+        with returns_hidden(body, torch.zeros_like(hidden)):
+            if torch.equal(network(input_ids=ids).logits, found):
+                return None
     except NOT_THIS_WAY:
         return None
     return found if isinstance(found, Tensor) and found.shape[:2] == ids.shape else None

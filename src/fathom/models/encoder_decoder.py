@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.body import NOT_THIS_WAY, StatesAlone, embeddings, same, some_tokens
+from fathom.models.generation import NOT_A_NUMBER, until
 from fathom.models.states import States
 
 WHY_NOT = "an encoder-decoder reads its statements in two parts"
@@ -30,8 +31,10 @@ class EncoderDecoder:
     """
 
     attention = Attention.SEQ2SEQ
+    takes_vectors = False
 
     def __init__(self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, identity: Identity) -> None:
+        self.made_of: tuple[str, ...] = ()
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self.identity = tokenizer, identity
         self.device = network.device
@@ -106,12 +109,20 @@ class EncoderDecoder:
             fault = f"a prompt of {source.shape[1]} tokens is longer than the model's window of {self.max_tokens}"
             return Reply("", 0, fault)
         with torch.inference_mode():
-            written = self.network.generate(
-                source, max_new_tokens=max_new_tokens, min_length=0, do_sample=False, num_beams=1
-            )[0, 1:]
+            found = self.network.generate(
+                source,
+                max_new_tokens=max_new_tokens,
+                min_length=0,
+                do_sample=False,
+                num_beams=1,
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+        if any(scores.isnan().any() for scores in found.logits):
+            return Reply("", 0, NOT_A_NUMBER)
+        written = found.sequences[0, 1:]
         text = self.tokenizer.decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        places = [place for sign in stop if (place := text.find(sign)) >= 0]
-        return Reply(text[: min(places, default=len(text))], len(written), None)
+        return Reply(until(text, stop), len(written), None)
 
     def refuses_tree(self) -> str | None:
         """Always."""
@@ -149,11 +160,7 @@ class EncoderDecoder:
         raise self._unable()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The states that it is asked for are rows of :meth:`decode`, and log-probabilities are logits.
-
-        :param hidden: shape (m, vocabulary).
-        """
-        return hidden
+        raise self._unable()
 
     def _unable(self) -> BadInput:
         return BadInput(f"'{self.identity.name}' is an encoder-decoder: use the statement or the generation probe")

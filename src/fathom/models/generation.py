@@ -3,7 +3,8 @@
 The prompts stand in one packed sequence: what all of them begin with runs once and is remembered once, the rest of
 each is a branch that sees that beginning and itself, by its mask and positions. So nothing is padded, prompts of any
 lengths go together, and a branch that has come to its end is forgotten. Where a model refuses such masks
-(:meth:`fathom.models.base.Model.refuses_cache`), each prompt runs alone and whole.
+(:meth:`fathom.models.base.Model.refuses_cache`), each prompt runs alone: token by token from the state that a recurrent
+or hybrid model keeps, else whole for each token.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from fathom.models.base import Model, Reply
+
+NOT_A_NUMBER = "the model gave the next token a score that is not a number"
+
+
+def until(text: str, stop: Sequence[str]) -> str:
+    """What stands before the first of the texts *stop*; all where none does."""
+    return text[: min((place for sign in stop if (place := text.find(sign)) >= 0), default=len(text))]
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], bos: int | None) -> list[list[int]]:
@@ -76,16 +84,14 @@ class _Writer:
     def write(self, row: _Row, score: float, token: int) -> bool:
         """Whether the row goes on."""
         if math.isnan(score):
-            row.fault = "the model gave the next token a score that is not a number"
+            row.fault = NOT_A_NUMBER
             return False
         if token in self.ends:
             return False
         row.written.append(token)
-        row.text = self.tokenizer.decode(row.written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        places = [place for sign in self.stop if (place := row.text.find(sign)) >= 0]
-        if places:
-            row.text = row.text[: min(places)]
-        return not places and len(row.written) < self.max_new_tokens
+        text = self.tokenizer.decode(row.written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        row.text = until(text, self.stop)
+        return row.text == text and len(row.written) < self.max_new_tokens
 
 
 def _misfit(prompt: list[int], max_new_tokens: int, window: int | None) -> str | None:
@@ -100,11 +106,16 @@ def _misfit(prompt: list[int], max_new_tokens: int, window: int | None) -> str |
 
 
 def _alone(model: Model, row: _Row, writer: _Writer) -> None:
-    """The plain path: the whole sequence anew for each token."""
-    going = True
+    """Each token from the state behind the one before it, or by the plain path: the whole sequence anew."""
+    states, keeps, going = None, model.refuses_states() is None, True
     while going:
-        ids = torch.tensor([row.prompt + row.written], device=model.device)
-        best, token = model.logits(model.hidden(model.embed(ids))[0, -1:])[0].max(dim=-1)
+        said = row.prompt + row.written
+        vectors = model.embed(torch.tensor([said if states is None else said[-1:]], device=model.device))
+        if keeps:
+            hidden, states = model.advance(states, vectors)
+        else:
+            hidden = model.hidden(vectors)
+        best, token = model.logits(hidden[0, -1:])[0].max(dim=-1)
         going = writer.write(row, float(best), int(token))
 
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from huggingface_hub import constants
 from huggingface_hub import errors as hub
+from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
-from fathom.reading import Faults, read_json, shown
+from fathom.models.folders import check_all, check_folder, lacks_configuration, lacks_tokenizer, lacks_weights
+from fathom.reading.replies import words_of
 
-HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
-"""Endings of what makes a model folder: configuration, weights, tokenizer, code."""
-CONFIGURATIONS = {
-    "config.json",
-    "generation_config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "adapter_config.json",
-}
-"""Small files that are checked before the libraries read them."""
-
+_NO_SUCH_CLASS = re.compile(r"Unrecognized configuration class .*?(\w+)'> for this kind of AutoModel: (\w+)")
 ANSWERS = {
     hub.HFValidationError: "no such folder here, and no name that a model on the hub can have",
     hub.GatedRepoError: "the model is gated: accept its licence on its page on the hub, then type: hf auth login",
@@ -35,44 +29,73 @@ ANSWERS = {
     "(for a private one, type: hf auth login)",
 }
 """What the hub's answers mean, and what to type; the narrower class first."""
+LONGEST = 400
+"""Signs of what a library says."""
 
 
-def from_pretrained(kind: Any, name: str, options: dict[str, Any]) -> Any:
-    """``kind.from_pretrained(name, **options)``.
+class Part(NamedTuple):
+    """One of what a model is put together from: weights, an adapter, a tokenizer.
+
+    :param name: on the hub, or a folder.
+    :param revision: of this part on the hub; None for its newest.
+    """
+
+    name: str
+    revision: str | None = None
+
+
+def from_pretrained(kind: Any, part: Part, options: Mapping[str, Any]) -> Any:
+    """``kind.from_pretrained(name, **options)``, of the part's revision.
 
     :raises BadInput: in one line, whatever goes wrong in it, with what to type instead.
     """
+    name = part.name
     check_folder(Path(name))
+    if os.path.isdir(name) and (lacking := _lacking(kind, Path(name))) is not None:
+        raise BadInput(f"cannot load '{words_of(name)}': {lacking}")
     try:
-        with _quiet():
-            return kind.from_pretrained(name, **options)
+        with quiet():
+            return kind.from_pretrained(name, revision=part.revision, **options)
     except Exception as error:  # whatever a stranger's file makes a library raise
-        raise BadInput(f"cannot load '{name}': {_reason(name, error)}") from error
+        if os.path.isdir(name):
+            check_all(Path(name))
+        whose = "the tokenizer of " if kind is AutoTokenizer else ""
+        raise BadInput(f"cannot load {whose}'{words_of(name)}': {_reason(name, options, error)}") from error
 
 
-def check_folder(folder: Path) -> None:
-    """:raises BadInput: what stands in a file's place is none (a named pipe would be waited for), or a configuration is
-    no object of JSON."""
-    if not os.path.isdir(folder):  # Path.is_dir raises for a name of thousands of letters
-        return
-    faults = Faults()
-    for file in sorted(folder.iterdir()):
-        if file.suffix in HASHED and faults.there(file) and file.name in CONFIGURATIONS:
-            content = read_json(file, faults)
-            if not isinstance(content, dict | None):
-                faults.add(file, 1, f"expected an object {{…}}, found {shown(content)}")
-    faults.stop_if_any()
+def _lacking(kind: Any, folder: Path) -> str | None:
+    """Asked before loading, as `transformers` 5.1 makes up an empty tokenizer where there is none."""
+    if kind is AutoConfig:
+        return lacks_configuration(folder)
+    return lacks_tokenizer(folder) if kind is AutoTokenizer else None
 
 
-def _reason(name: str, error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What a library's error says, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        lines[0] += f" {lines[1]}"
+    if not lines or " " not in lines[0]:  # a KeyError, say, holds a bare key
+        return f"a file of it is not what its name says ({' '.join([type(error).__name__, *lines[:1]])})"
+    return words_of(lines[0], LONGEST)
+
+
+def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:
     """What went wrong, and what to type."""
     if "trust_remote_code" in str(error):
         return "it comes with code of its own; --trust-remote-code runs it, if you trust who wrote it"
-    told = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    if os.path.exists(name):
-        hint = " (only safetensors weights are read; --allow-pickle reads .bin files you trust)"
-        return told + (hint if "safetensors" in str(error) else "")
-    return _hub_reason(name, _causes(error)) or f"{told} (no such folder here, and not found by that name on the hub)"
+    if wanted := _NO_SUCH_CLASS.search(str(error)):
+        return (
+            f"there is no {wanted[2]} for its {wanted[1]}, in transformers or by the auto_map of its config.json: it "
+            "reads or writes something else than text, is of another --kind, or its auto_map must name its class under "
+            f"{wanted[2]}"
+        )
+    if os.path.isdir(name) and "use_safetensors" in options:  # weights were to be loaded
+        return lacks_weights(Path(name), allow_pickle=not options["use_safetensors"]) or said(error)
+    if os.path.isdir(name):
+        return said(error)
+    reason = _hub_reason(name, _causes(error))
+    return reason or f"{said(error)} (no such folder here, and not found by that name on the hub)"
 
 
 def _hub_reason(name: str, causes: list[BaseException]) -> str | None:
@@ -101,13 +124,16 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """No reports of `transformers` (what they say is checked here, in one line), and no bars but in a terminal."""
+def quiet() -> Iterator[None]:
+    """No reports of `transformers` (what they say is checked here, in one line), nothing of what will change in later
+    versions, and no bars but in a terminal."""
     before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     if not sys.stderr.isatty():
         transformers_logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
     finally:
         transformers_logging.set_verbosity(before)

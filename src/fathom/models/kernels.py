@@ -3,7 +3,8 @@
 Two things cost a float32 transformer on a CPU more than they should. ``torch.nn.functional.linear`` takes MKL, which
 leaves the AVX-512 units of many processors idle; oneDNN, which torch ships as well, does not. And GELU passes over
 memory once more (eight times in the GPT-2 family), which oneDNN does while the product is still in the cache. Both are
-exchanged here, for inference only: with gradients on, the layers run torch's own path.
+exchanged here, for inference only: with gradients on, the layers run torch's own path. With AVX2 alone MKL is the
+faster one of the two (``python benchmarks/products.py``), and products of many rows in float32 are left to it.
 """
 
 from __future__ import annotations
@@ -36,13 +37,20 @@ def _onednn_works(dtype: torch.dtype) -> bool:
     return torch.allclose(found, functional.linear(inputs, weight), atol=8 * torch.finfo(dtype).eps)
 
 
+def _takes_onednn(inputs: Tensor, weight: Tensor) -> bool:
+    if weight.device.type != "cpu" or weight.dtype not in ONEDNN or torch.is_grad_enabled():
+        return False
+    few = MKL_ROWS is None or inputs.numel() < MKL_ROWS * inputs.shape[-1]
+    return few or weight.dtype != torch.float32
+
+
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
     """``inputs @ weight.T + bias`` by the fastest exact kernel at hand.
 
     :param inputs: shape (…, in).
     :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
     """
-    if weight.device.type == "cpu" and weight.dtype in ONEDNN and not torch.is_grad_enabled():
+    if _takes_onednn(inputs, weight):
         return _onednn_linear(inputs, weight, bias, gelu)
     product = functional.linear(inputs, weight, bias)
     return product if gelu is None else functional.gelu(product, approximate=gelu)
@@ -79,7 +87,7 @@ def use_fast_kernels(model: nn.Module) -> None:
     """Exchange the layers of *model* in place where a faster equal one is known. No-op off the CPU.
 
     Float16 keeps its linear layers. Tied weights stay tied. Quantised and adapter layers are sub-classes and
-    are left alone.
+    are left alone. The weights of GPT-2's kind of linear layers are copied, the others are taken over.
     """
     first = next(model.parameters())
     if first.device.type != "cpu":
@@ -92,7 +100,8 @@ def use_fast_kernels(model: nn.Module) -> None:
                 continue
             elif type(child) is nn.Linear:
                 setattr(parent, name, FastLinear.taking_over(child.weight, child.bias))
-            elif type(child) is Conv1D:  # GPT-2 keeps its weights transposed
+            elif type(child) is Conv1D:
+                # GPT-2 keeps its weights transposed; a view of them takes 1.6 times as long (768 × 3072).
                 conv: Any = child
                 weight = nn.Parameter(conv.weight.detach().t().contiguous(), requires_grad=False)
                 setattr(parent, name, FastLinear.taking_over(weight, conv.bias))
@@ -124,3 +133,8 @@ def _gelu_kind(activation: object) -> str | None:
 
 ONEDNN = {dtype for dtype in FAST_DTYPES if _onednn_works(dtype)}
 """Precisions at which it does."""
+MKL_ROWS = 64 if torch.backends.cpu.get_cpu_capability() == "AVX2" and torch.backends.mkl.is_available() else None  # type: ignore[no-untyped-call]
+"""From so many rows on float32 is left to MKL; None for never. With AVX2 alone MKL has every unit of the processor at
+work, and torch's own GELU is faster than the one that oneDNN puts behind its product. Of a few rows MKL sums in other
+ways than of many, so that scores would depend on the batch more than they have to. Told by the processor, not by a
+race: the same machine takes the same way in every session."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
+import warnings
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from transformers import AutoConfig, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 
 from fathom.errors import BadInput, MissingExtra
 from fathom.models.adapters import base_of, check_base, has_tokenizer, with_adapters
@@ -20,9 +25,11 @@ from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.models.hub import HASHED, from_pretrained
+from fathom.models.folders import HASHED
+from fathom.models.hub import Part, from_pretrained
 from fathom.models.local import LocalModel
 from fathom.models.shadow import shadow
+from fathom.progress import LOG
 from fathom.reading import opened
 
 SIZES = {
@@ -47,6 +54,7 @@ def load(
     tokenizer: str | None = None,
     kind: str | None = None,
     quantize: str | None = None,
+    screen: str | None = None,
     adapter: str | Sequence[str] | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
@@ -54,11 +62,13 @@ def load(
     """A language model of `transformers`, by name or local folder, ready to be probed.
 
     :param name: of the model, or of a PEFT adapter, which names its model itself.
+    :param revision: of what *name* is on the hub, not of another tokenizer or of what is put on top.
     :param dtype: "float32", "bfloat16", "float16", or "auto" for the precision in which the weights were saved.
     :param device: e.g. "cpu", "cuda:1"; None takes a GPU where there is one.
     :param tokenizer: name or folder of another tokenizer than the model's own.
     :param kind: "causal", "masked" or "seq2seq" where the configuration does not tell.
     :param quantize: "4bit" or "8bit": the linear layers are quantised while they are loaded, by bitsandbytes.
+    :param screen: "bfloat16" or "float16": keep a copy of that precision beside it as its ``rough``.
     :param adapter: folders or names of PEFT adapters to put on top, what they change is added up.
     :param trust_remote_code: run code that comes with the model.
     :param allow_pickle: read ``.bin`` weights too.
@@ -67,52 +77,75 @@ def load(
     """
     chosen = device_of(device)
     parts = _parts(name, [adapter] if isinstance(adapter, str) else adapter or (), tokenizer, revision)
-    options: dict[str, Any] = {"revision": parts.revision, "trust_remote_code": trust_remote_code}
-    config = from_pretrained(AutoConfig, parts.weights, options)
-    _check_sizes(config, parts.weights)
-    attention = attention_of(config, parts.weights, kind)
+    weights = parts.weights.name
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    config = _config(parts, name, options)
+    _check_sizes(config, weights)
+    attention = attention_of(config, weights, kind)
+    hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    _check_tokenizer(encoder, attention, parts.tokenizer)
+    _check_tokenizer(encoder, attention, parts.tokenizer.name)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
+    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # _check_loaded says which, and refuses
     if quantize is not None:
-        options["quantization_config"] = _quantisation(quantize, config, parts.weights)
-    quantised = quantize is not None or getattr(config, "quantization_config", None) is not None
+        options["quantization_config"] = _quantisation(quantize, config, weights)
+    quantised = quantize is not None or _is_quantised(config, weights)
     if quantised:
-        logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # else a line for each product
+        _hush_bitsandbytes()
         options["device_map"] = {"": chosen}
-    network, loaded = from_pretrained(loader(config, attention), parts.weights, options | {"output_loading_info": True})
-    check_weights(network, loaded.get("missing_keys", ()), parts.weights)
+    network, loaded = from_pretrained(loader(config, attention), parts.weights, options)
+    _check_loaded(network, loaded, weights)
     network = with_adapters(network, encoder, parts.adapters)
     _check_ids(network, encoder, name)
     if not quantised:
-        network.to(chosen)
-    identity = Identity(name, revision, _precision(network), content_hash(parts.folders, network))
-    return _behind_the_seam(network, encoder, attention, identity)
+        _move(network, chosen, name)
+    identity = Identity(name, revision, _precision(network), hashing.result())
+    put = _quantised_behind_the_seam if quantised else _behind_the_seam
+    model = put(network, encoder, attention, identity)
+    model.made_of = tuple(parts.folders)
+    return model if screen is None else _screened(model, screen)
 
 
 class _Parts(NamedTuple):
-    """Names or folders of what a model is put together from."""
+    """What a model is put together from."""
 
-    weights: str
-    adapters: tuple[str, ...]
-    tokenizer: str
-    revision: str | None
+    weights: Part
+    adapters: tuple[Part, ...]
+    tokenizer: Part
 
     @property
     def folders(self) -> list[str]:
-        """Each once, the weights first."""
-        return list(dict.fromkeys([self.weights, *self.adapters, self.tokenizer]))
+        """Names or folders, each once, the weights first."""
+        return list(dict.fromkeys(part.name for part in (self.weights, *self.adapters, self.tokenizer)))
 
 
 def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: str | None) -> _Parts:
-    """:raises BadInput: *name* is an adapter whose model is not here."""
+    """:param revision: of what is called *name*, be it a model or an adapter, and of nothing else.
+    :raises BadInput: *name* is an adapter whose model is not here, or a folder, which has no revisions.
+    """
+    if revision is not None and os.path.isdir(name):
+        raise BadInput(f"--revision {revision}: '{name}' is a folder, and only models on the hub have revisions")
+    named = weights = Part(name, revision)
+    on_top = [Part(adapter) for adapter in adapters]
     base = base_of(name, revision)
     if base is not None:
         check_base(base, name)
-        adapters, revision = [name, *adapters], None
-    weights = base or name
-    own = next((adapter for adapter in reversed(adapters) if has_tokenizer(adapter)), weights)
-    return _Parts(weights, tuple(adapters), tokenizer or own, revision)
+        weights, on_top = Part(base), [named, *on_top]
+    own = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
+    if tokenizer is not None:
+        own = named if tokenizer == name else Part(tokenizer)
+    return _Parts(weights, tuple(on_top), own)
+
+
+def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
+    """:raises BadInput: there is none; where *name* is an adapter, that it names this model."""
+    try:
+        return from_pretrained(AutoConfig, parts.weights, options)
+    except BadInput as error:
+        if parts.weights.name == name:
+            raise
+        told = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
+        raise BadInput(f"{error} ({told})") from error
 
 
 def wrap(
@@ -123,12 +156,20 @@ def wrap(
     kind: str | None = None,
 ) -> LocalModel | EncoderDecoder:
     """A model that is already in memory, e.g. in the middle of its training. It stays as it is, its mode, gradients and
-    layers untouched; Fathom sees its weights, and the changes that training makes to them, without copying them.
+    layers untouched; Fathom sees its weights, and the changes that training makes to them, without copying them. Only
+    the linear layers of GPT-2's kind are copied, on a CPU, for speed: wrap such a network again at each checkpoint.
 
+    :param tokenizer: or the processor that holds it, as a training of a model that also sees has.
     :param kind: "causal", "masked" or "seq2seq" where its class does not tell.
     :raises BadInput: of no such kind, or a tokenizer without offsets.
     """
     own = shadow(network)
+    tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise BadInput(
+            f"expected the network's tokenizer, found a {type(tokenizer).__name__}: "
+            "AutoTokenizer.from_pretrained(NAME) loads one"
+        )
     attention = KINDS[kind] if kind is not None else attention_of_class(type(own).__name__, own.config)
     if attention is None:
         raise BadInput(
@@ -152,6 +193,45 @@ def _behind_the_seam(
     return LocalModel(network, tokenizer, attention, identity)
 
 
+def _quantised_behind_the_seam(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, attention: Attention, identity: Identity
+) -> LocalModel | EncoderDecoder:
+    """:func:`_behind_the_seam` of quantised weights. :raises BadInput: also that these may be at fault."""
+    try:
+        return _behind_the_seam(network, tokenizer, attention, identity)
+    except BadInput as error:
+        raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
+
+
+def _move(network: PreTrainedModel, device: torch.device, name: str) -> None:
+    """:raises BadInput: it does not fit there."""
+    try:
+        network.to(device)
+    except torch.OutOfMemoryError as error:
+        size = sum(weight.numel() * weight.element_size() for weight in network.parameters()) / 2**30
+        raise BadInput(
+            f"the weights of '{name}' take {size:.1f} GiB, more than is free on {device}: try --dtype bfloat16, "
+            "--quantize 4bit, another --device or a smaller model"
+        ) from error
+
+
+def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
+    """With a rough copy of itself.
+
+    :raises BadInput: there is nothing to gain, or an encoder-decoder.
+    """
+    if isinstance(model, EncoderDecoder):
+        raise BadInput(f"--screen {precision}: an encoder-decoder is not screened; leave --screen out")
+    if model.identity.dtype != "float32":
+        raise BadInput(
+            f"--screen {precision}: the model itself is {model.identity.dtype}, expected float32 to verify in; "
+            "leave --screen out, or the options that load it so"
+        )
+    network = deepcopy(model.network).to(DTYPES[precision])
+    model.rough = LocalModel(network, model.tokenizer, model.attention, replace(model.identity, dtype=precision))
+    return model
+
+
 def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
     """:raises BadInput: the weights are quantised already.
     :raises MissingExtra: no library that does it.
@@ -162,6 +242,29 @@ def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
         if find_spec(library) is None:
             raise MissingExtra(library, "quantize")
     return BitsAndBytesConfig(load_in_4bit=quantize == "4bit", load_in_8bit=quantize == "8bit")
+
+
+def _hush_bitsandbytes() -> None:
+    """Else it says for each product that it casts: older versions by a warning, newer ones by their log."""
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message="MatMul8bitLt: inputs will be cast", category=UserWarning)
+
+
+def _is_quantised(config: Any, name: str) -> bool:
+    """:raises BadInput: in a way that `transformers` would pass over, as if the weights were plain.
+    :raises MissingExtra: what loads them is not installed.
+    """
+    said = getattr(config, "quantization_config", None)
+    method = said.get("quant_method") if isinstance(said, dict) else None
+    known = {*AUTO_QUANTIZATION_CONFIG_MAPPING, "bitsandbytes"}
+    if method is not None and method not in known:
+        raise BadInput(
+            f"'{name}' says that its weights are quantised by '{method}', which this version of transformers does not "
+            "know: take the model's unquantised version, or delete quantization_config in config.json if it is wrong"
+        )
+    if said is not None and find_spec("accelerate") is None:
+        raise MissingExtra("accelerate", "quantize")
+    return said is not None
 
 
 def _precision(network: PreTrainedModel) -> str:
@@ -191,7 +294,7 @@ def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
     """:raises BadInput: none is there."""
-    return from_pretrained(AutoTokenizer, name, {"revision": revision, "trust_remote_code": trust_remote_code})
+    return from_pretrained(AutoTokenizer, Part(name, revision), {"trust_remote_code": trust_remote_code})
 
 
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
@@ -230,13 +333,33 @@ def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, nam
 def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:
     """:raises BadInput: weights that the checkpoint lacks would be random; some attention kernels hide a NaN."""
     if missing:
+        in_body = any(key.startswith(f"{network.base_model_prefix}.") for key in missing)
+        why = "its config.json is of another model" if in_body else "it has no language-model head"
         raise BadInput(
             f"'{name}' lacks {len(missing)} weights of a {type(network).__name__}, such as {sorted(missing)[0]}: "
-            "it has no language-model head (a classifier or a bare encoder?)"
+            f"{why}{'' if in_body else ' (a classifier or a bare encoder?)'}"
         )
     for key, value in network.named_parameters():
-        if value.is_floating_point() and not torch.isfinite(value).all():
+        if value.is_floating_point() and value.numel() and not torch.isfinite(torch.stack(value.aminmax())).all():
             raise BadInput(f"'{name}': the weights {key} hold values that are not numbers")
+
+
+def _check_loaded(network: PreTrainedModel, loaded: dict[str, Any], name: str) -> None:
+    """What `transformers` says of loading, see :func:`check_weights`.
+
+    :raises BadInput: the weights are not those that config.json describes.
+    """
+    for key, found, expected in sorted(loaded.get("mismatched_keys", ())):
+        is_, says = (" × ".join(map(str, shape)) for shape in (found, expected))
+        raise BadInput(f"'{name}': the weights {key} are {is_}, its config.json says {says}: they are not of one model")
+    check_weights(network, loaded.get("missing_keys", ()), name)
+    own = network.state_dict().keys()
+    left = sorted(key for key in loaded.get("unexpected_keys", ()) if re.sub(r"\.\d+\.", ".0.", key, count=1) in own)
+    if left:
+        LOG.warning(
+            "'%s' holds %d weights of layers that its config.json does not count, such as %s: they are not used",
+            *(name, len(left), left[0]),
+        )
 
 
 def device_of(device: str | None) -> torch.device:
@@ -252,9 +375,9 @@ def device_of(device: str | None) -> torch.device:
         raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
 
 
-def content_hash(names: Sequence[str], network: PreTrainedModel) -> str:
+def content_hash(names: Sequence[str], config: Any) -> str:
     """The hub's commit, or a digest of what the folders among *names* hold: configuration, weights, tokenizer."""
-    commit = getattr(network.config, "_commit_hash", None)
+    commit = getattr(config, "_commit_hash", None)
     folders = [Path(folder) for folder in names if os.path.isdir(folder)]
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
     for folder in folders:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +17,7 @@ from fathom.models.cache import KeyValues
 from fathom.models.checks import check_cache, check_states, check_tree
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
+from fathom.models.last_layer import Way, find_ways
 from fathom.models.states import NAMES, States
 
 
@@ -39,6 +39,10 @@ class LocalModel:
         attention: Attention,
         identity: Identity,
     ) -> None:
+        self.made_of: tuple[str, ...] = ()
+        """Names or folders of weights, adapters and tokenizer, the weights first, where it was loaded from such."""
+        self.rough: LocalModel | None = None
+        """A copy of less precision, to be asked first (:mod:`fathom.scoring.screening`)."""
         network.eval().requires_grad_(False)
         use_fast_kernels(network)
         self.network = network
@@ -126,33 +130,16 @@ class LocalModel:
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.hidden_at`."""
         rows = torch.arange(len(at), device=vectors.device)[:, None]
-        if self._last_mixing is None:
+        if not self._last_layer:
             return self.hidden(vectors)[rows, at]
-        with _only_at(self._last_mixing, rows, at):
+        few = 2 * at.shape[1] <= vectors.shape[1]
+        with self._last_layer[0 if few else -1](rows, at):
             return self.hidden(vectors)
 
     @cached_property
-    def _last_mixing(self) -> nn.Module | None:
-        """The last module that sees other positions than its own, where the rest of its layer can run at some alone.
-
-        BERT's family closes attention with ``output(mixed, residual)``: handed some positions of both, everything
-        behind it (three quarters of the layer) runs there alone. Believed only if a sample agrees.
-        """
-        try:
-            body: Any = self._body
-            found: nn.Module = body.encoder.layer[-1].attention.output
-            with torch.inference_mode():
-                vectors = self.embed(torch.arange(6, device=self.device).view(2, 3))
-                rows = torch.arange(2, device=self.device)[:, None]
-                at = torch.tensor([[2], [1]], device=self.device)
-                expected = self.hidden(vectors)[rows, at]
-                with _only_at(found, rows, at):
-                    short = self.hidden(vectors)
-                rounding = max(1e-4, 8 * torch.finfo(self.dtype).eps)
-                same = short.shape == expected.shape and torch.allclose(short, expected, rtol=rounding, atol=rounding)
-        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError):
-            return None
-        return found if same else None
+    def _last_layer(self) -> list[Way]:
+        """How it can run at some positions alone: first the way for few of them, last the one for any number."""
+        return find_ways(self._body, self.hidden, self.embed(torch.arange(6, device=self.device).view(2, 3)))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.logits`."""
@@ -257,16 +244,6 @@ class LocalModel:
     def _additive(self, visible: Tensor) -> Tensor:
         hidden_from = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=visible.device)
         return torch.where(visible[:, None], torch.zeros_like(hidden_from), hidden_from)
-
-
-@contextmanager
-def _only_at(module: nn.Module, rows: Tensor, at: Tensor) -> Iterator[None]:
-    """While inside, *module* is handed k positions of each of its inputs: (b, n, d) becomes (b, k, d)."""
-    hook = module.register_forward_pre_hook(lambda _, inputs: tuple(states[rows, at] for states in inputs))
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def _max_tokens(network: PreTrainedModel) -> int | None:

@@ -26,6 +26,12 @@ class ChatOptions(BaseModel):
         json_schema_extra=LATER,
     )
     system: str = Field("", description="System message, with --chat or --server.", json_schema_extra=LATER)
+    shuffle_chat: bool = Field(
+        False,
+        description="With --chat, its control: the template's own tokens stand in random order, drawn by --seed, in "
+        "front of what the user says.",
+        json_schema_extra=LATER,
+    )
 
     def template(self, model: Any) -> ChatTemplate | None:
         """Of a model at hand; None where it is asked in plain wording.
@@ -35,14 +41,18 @@ class ChatOptions(BaseModel):
         bos = getattr(self, "bos", "auto")
         if self.system and not self.chat:
             raise BadInput("--system: plain wording has no system message; type --chat, too")
+        if self.shuffle_chat and not self.chat:
+            raise BadInput("--shuffle-chat: plain wording has no chat template to shuffle; type --chat, too")
         if not self.chat:
             return None
         if model.attention != "causal":
             raise BadInput(f"--chat: this model is {model.attention} and takes no turns; leave --chat out")
         if bos != "auto":
             raise BadInput(f"--bos {bos}: the chat template says what stands first; leave --bos or --chat out")
-        from fathom.models.chat import ChatTemplate
+        from fathom.models.chat import ChatTemplate, ShuffledChat
 
+        if self.shuffle_chat:
+            return ShuffledChat(model.tokenizer, self.system, getattr(self, "seed", 0))
         return ChatTemplate(model.tokenizer, self.system)
 
 

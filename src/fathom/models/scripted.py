@@ -29,6 +29,7 @@ class ScriptedModel:
     """
 
     device = torch.device("cpu")
+    takes_vectors = True
 
     def __init__(
         self,

@@ -13,13 +13,19 @@ from fathom.errors import BadInput
 
 def shadow(network: nn.Module) -> PreTrainedModel:
     """The same modules and weights in objects of their own: its mode, gradients, hooks and layers can be changed
-    without touching *network*, and a change of the weights is seen on both sides. Takes no memory for weights.
+    without touching *network*, and a change of the weights is seen on both sides. Takes no memory for weights
+    (:func:`fathom.models.kernels.use_fast_kernels` may, afterwards).
 
     What `torch.compile`, data parallelism or PEFT put around the network is left off; adapters stay in its layers.
 
-    :raises BadInput: a network whose modules cannot be copied.
+    :raises BadInput: no model of `transformers`, or one whose modules cannot be copied.
     """
     plain = _unwrapped(network)
+    if not isinstance(plain, PreTrainedModel):
+        raise BadInput(
+            f"expected a model of transformers in memory, found a {type(plain).__name__}: load_model(NAME) takes the "
+            "name or the folder of one"
+        )
     memo: dict[int, Any] = {id(buffer): buffer for buffer in plain.buffers()}
     for weight in plain.parameters():
         # Quantised weights are of classes of their own, and never trained.

@@ -17,7 +17,8 @@ NAMES = ("past_key_values", "cache_params", "state")
 
 
 class States:
-    """States of b rows that have run the same number of tokens; never changed in place.
+    """States of b rows that have run the same number of tokens. Going on from them uses them up
+    (:meth:`fathom.models.base.Model.advance`), so whoever needs them again goes on from a copy (:meth:`select`).
 
     :param memory: the model library's own object.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -104,7 +105,9 @@ class ShardedProbe:
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
-        self.budget = Budget(options.batch_tokens, model.device)
+        self.rough: Model | None = getattr(model, "rough", None)  # models of other packages need not have one
+        self.budget = Budget.told(options.batch_tokens, model)
+        self.screened: Counter[str] = Counter()
 
     def _cut(self) -> Iterable[Shard]:
         """The shards, in order."""
@@ -138,6 +141,8 @@ class ShardedProbe:
             found["bos_token"] = bos
         if self.model.attention is Attention.SEQ2SEQ:
             found["form"] = str(self.form)
+        if self.rough is not None:
+            found["screened_in"] = self.rough.identity.dtype
         return found
 
     def idle(self) -> Mapping[str, str]:
@@ -145,5 +150,6 @@ class ShardedProbe:
         return {}
 
     def circumstances(self) -> Facts:
-        """How often memory ran out; subclasses add what they count."""
-        return {"halvings": self.budget.halvings}
+        """How often memory ran out, what it was found to hold, and how much was screened; subclasses add what they
+        count."""
+        return {**self.budget.circumstances(), **self.screened}

@@ -240,7 +240,7 @@ class _Likelihoods:
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
         self.template = options.template(model)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.template is None else None
-        self.budget = Budget(options.batch_tokens, model.device)
+        self.budget = Budget.told(options.batch_tokens, model)
         self.statements = 0
 
     def numbers(self, query: Query) -> Sequence[int]:
@@ -255,7 +255,7 @@ class _Likelihoods:
         return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> Facts:
-        return {"statements": self.statements, "halvings": self.budget.halvings}
+        return {"statements": self.statements, **self.budget.circumstances()}
 
     def _said(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
         """Each answer behind the question: in plain wording, or as the assistant's turn."""
@@ -316,7 +316,7 @@ class _Masks:
         self.template = options.template(model)
         if options.orders > 1:
             raise BadInput(f"--orders {options.orders}: a masked model is shown no options, leave --orders out")
-        self.budget = Budget(options.batch_tokens, model.device)
+        self.budget = Budget.told(options.batch_tokens, model)
         faults = data.lacking_templates(options.templates)
         bare = {query.relation for query in data.queries if not query.unscored and not data.phrasings(query)}
         faults += [f"relation {name} has no statement to put a mask in: ask a causal or a chat model" for name in bare]
@@ -351,7 +351,7 @@ class _Masks:
         return [[found[query.id]] for query in queries]
 
     def circumstances(self) -> Facts:
-        return {"halvings": self.budget.halvings}
+        return self.budget.circumstances()
 
     def _filled(self, query: Query, number: int, answer: str) -> Prompt:
         template = self.data.phrasings(query)[number]

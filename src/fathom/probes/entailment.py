@@ -36,6 +36,7 @@ from fathom.progress import Progress
 from fathom.prompts.entailment import CONJUNCTION, Beginning, RuleWording, sources
 from fathom.prompts.ontology import RULES
 from fathom.reading import read_bytes, stands
+from fathom.scoring.pseudowords import refuse_ids_alone
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.training.soft import GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
@@ -72,7 +73,7 @@ def probe(options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe
 class Probe(SlotProbe):
     """Of masked models. See :class:`fathom.probes.slot.SlotProbe`.
 
-    :raises BadInput: also where learnt templates are not to be found.
+    :raises BadInput: also for a model that takes no vectors, and where learnt templates are not to be found.
     """
 
     name = "entailment"
@@ -80,6 +81,7 @@ class Probe(SlotProbe):
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
+        refuse_ids_alone(model)
         self.wording = RuleWording(options.soft, options.soft_conjunction)
         self.blocks = list(dict.fromkeys(self._block(query) for query in queryset.queries))
         self._vectors: Tensor | None = None

@@ -23,6 +23,7 @@ from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_ro
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.progress import Progress
 from fathom.scoring.marked import Marked, MarkedTexts, counted_tokens_of, marked_scores
+from fathom.scoring.pseudowords import refuse_ids_alone
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.statements import Reduction, Score, Way
 from fathom.scoring.tokens import Bos, resolve_bos
@@ -36,7 +37,7 @@ TOP = 10
 class CausalProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
-    :raises BadInput: an encoder-decoder, and learnt tokens.
+    :raises BadInput: an encoder-decoder, a model that takes no vectors, and learnt tokens.
     """
 
     scorings = (Scoring(Way(Reduction.SUM, Score.CONDITIONAL).name, "nats"),)
@@ -46,6 +47,7 @@ class CausalProbe(ShardedProbe):
             raise BadInput(f"the entailment probe needs a masked or a causal model, this one is {model.attention}")
         if options.soft or options.soft_conjunction:
             raise BadInput(f"learnt tokens need a masked model; '{model.identity.name}' is causal: ask it by words")
+        refuse_ids_alone(model)
         super().__init__(options, model, queryset)
         self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos.AUTO)

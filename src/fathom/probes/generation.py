@@ -18,7 +18,7 @@ from fathom.data.templates import ANSWER
 from fathom.errors import BadInput, refuse
 from fathom.metrics.generation import set_score
 from fathom.models.base import Attention, Model, Reply
-from fathom.models.generation import encode_prompts, shared_length
+from fathom.models.generation import encode_prompts, shared_length, until
 from fathom.models.server import ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import GenerationOptions
@@ -103,10 +103,11 @@ class Probe(ShardedProbe):
         if self.server is not None:
             return {**noted, "calls_failed": self._failed, **self.server.kept()}
         refusal = self.model.refuses_cache()
+        alone = "one prompt at a time" if self.model.refuses_states() else "one prompt at a time, each from its state"
         return {
             **noted,
             **super().circumstances(),
-            "engine": "packed branches" if refusal is None else f"one prompt at a time, because {refusal}",
+            "engine": "packed branches" if refusal is None else f"{alone}, because {refusal}",
         }
 
     def _heads_in_questions(self) -> list[str]:
@@ -221,7 +222,7 @@ class Probe(ShardedProbe):
             cut = self.cutter.read(text, prompt)
             if cut.unfinished:
                 return unscored("its reasoning did not end within --max-new-tokens: allow more")
-            text = _until(cut.text.strip(), _stops(number))
+            text = until(cut.text.strip(), _stops(number))
         said = _said_on_line(text)
         if number != NO_TEMPLATE:
             said = split_answers(text, self.options.separator, self.options.normalise)
@@ -253,10 +254,6 @@ def _own_questions(file: Path | None, relations: Sequence[str]) -> Questions:
 def _stops(number: int) -> tuple[str, ...]:
     """Texts that an answer ends before."""
     return STOP_LINE if number == NO_TEMPLATE else STOP_QUESTION
-
-
-def _until(text: str, stop: Sequence[str]) -> str:
-    return text[: min((place for sign in stop if (place := text.find(sign)) >= 0), default=len(text))]
 
 
 def _said_on_line(text: str) -> list[str]:

@@ -35,6 +35,7 @@ from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, read_json_lines, stands
+from fathom.scoring.pseudowords import refuse_ids_alone
 from fathom.scoring.slots import Names, Slot, Way, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (
@@ -86,7 +87,8 @@ class _Lesson(NamedTuple):
 class Probe(SlotProbe):
     """See :class:`fathom.probes.slot.SlotProbe`.
 
-    :raises BadInput: also for own templates with mistakes, and for tasks without items to learn from.
+    :raises BadInput: also for own templates with mistakes, for tasks without items to learn from, and for learnt tokens
+        of a model that takes no vectors.
     """
 
     name = "ontology"
@@ -97,6 +99,8 @@ class Probe(SlotProbe):
         self.tasks = list(queryset.by_relation())
         new: Wordings = dict.fromkeys(self.tasks, (SOFT,)) if options.soft else self.own
         super().__init__(options, model, _reworded(queryset, new))
+        if options.soft:
+            refuse_ids_alone(model)
         self._learnt: dict[Way, Tensor] = {}
         self._trained = 0
         self._able: dict[str, frozenset[str]] = {}

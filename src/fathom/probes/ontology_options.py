@@ -9,13 +9,13 @@ from pydantic import BeforeValidator, Field
 
 from fathom.errors import BadInput
 from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, separated
-from fathom.probes.options import ClozeOptions
+from fathom.probes.options import SlotOptions
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
 
 
-class OntologyOptions(ClozeOptions):
+class OntologyOptions(SlotOptions):
     """Options of the ontology probe (OntoProbe): the cloze probe's, with learnt templates besides."""
 
     group: ClassVar = Group.TRAINING

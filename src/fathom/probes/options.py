@@ -29,6 +29,17 @@ ALREADY_LOADED = "{}: the model is loaded already; give its name or folder to ha
 DIRECTIONS = "Of a knowledge graph: ask (head, relation, ?), (?, relation, tail), or both; --limit then counts triples."
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
+
+def _tokens_or_auto(given: Any) -> Any:
+    """:raises ValueError: neither a number from 1 on nor "auto"."""
+    if given is None or given == "auto":
+        return given
+    if isinstance(given, bool) or not str(given).strip().isdecimal() or int(given) < 1:
+        raise ValueError(f"expected a number of tokens, 1 or more, or auto, found {given!r}")
+    return int(given)
+
+
+BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
 FormName = Literal["auto", "sentinel", "mask", "split"]
 FORM = (
     "Encoder-decoders: what is read and what is said of it: sentinel (T5: the answer's span), mask (BART: the whole "
@@ -54,11 +65,10 @@ class AskingOptions(BaseModel):
     )
     limit: int | None = Field(None, ge=1, description="Ask at most this many queries, drawn at random by --seed.")
     seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
-    batch_tokens: int | None = Field(
+    batch_tokens: BatchTokens = Field(
         None,
-        ge=1,
-        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; halved when memory "
-        "runs out.",
+        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
+        "up to four times that; halved when memory runs out.",
         json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
 
@@ -109,7 +119,7 @@ class ProbeOptions(AskingOptions):
         json_schema_extra=LATER | Group.MODEL.mark,
     )
     revision: str | None = Field(
-        None, description="Revision of the model on the hub.", json_schema_extra=Group.MODEL.mark
+        None, description="Revision on the hub of what --model names.", json_schema_extra=Group.MODEL.mark
     )
     adapter: str | None = Field(
         None,
@@ -168,7 +178,7 @@ class ProbeOptions(AskingOptions):
         names = {"dtype", "device", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle"}
         given = self.adapter or ""
         adapters = (given,) if os.path.isdir(given) else tuple(part for part in given.split(",") if part)
-        return self.model_dump(include=names) | {"adapter": adapters or None}
+        return self.model_dump(include=names | {"screen"}) | {"adapter": adapters or None}
 
     def open_model(self, name: str) -> Model | ChatServer:
         """The model of that name, or in that folder.
@@ -257,7 +267,20 @@ class FewShotOptions(ProbeOptions):
         )
 
 
-class StatementOptions(SpokenOptions, FewShotOptions):
+class ScreenedOptions(BaseModel):
+    """Options of probes that can ask a rough copy of the model first (:mod:`fathom.scoring.screening`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    screen: Literal["bfloat16", "float16"] | None = Field(
+        None,
+        description="Score everything in this precision first, and again in that of --dtype whatever could change a "
+        "rank, a list of the best or a first answer; the margin is measured in the run, not proven.",
+        json_schema_extra=LATER | Group.MODEL.mark,
+    )
+
+
+class StatementOptions(SpokenOptions, ScreenedOptions, FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
     group: ClassVar = Group.SCORING
@@ -331,8 +354,8 @@ class EmbeddingOptions(FewShotOptions):
     )
 
 
-class ClozeOptions(ProbeOptions):
-    """Options of the cloze probe (entity ranking)."""
+class SlotOptions(ProbeOptions):
+    """Options of probes that fill a slot of a sentence."""
 
     group: ClassVar = Group.SCORING
 
@@ -364,3 +387,9 @@ class ClozeOptions(ProbeOptions):
         description="Which of a candidate's token log-probabilities make its score; several are separated by commas.",
     )
     perplexity: bool = Field(False, description=PERPLEXITY)
+
+
+class ClozeOptions(ScreenedOptions, SlotOptions):
+    """Options of the cloze probe (entity ranking)."""
+
+    group: ClassVar = Group.SCORING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, of_found, unscored
+from fathom.scoring.screened_search import screened_search
 from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Score, Way
 from fathom.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
@@ -57,18 +59,23 @@ class Searcher:
     """Asks queries of a causal model by exact search.
 
     :param bos: shown first, None for nothing.
+    :param rough: a copy of the model that is asked first, if any.
     :param ways: each takes passes of its own, as each has its own bound.
+    :param screened: counts what the rough copy came to, and what was scored again.
     """
 
     def __init__(
         self,
         options: StatementOptions,
         model: Model,
+        rough: Model | None,
         bos: int | None,
         ways: Sequence[Way],
         budget: Budget,
+        screened: Counter[str],
     ) -> None:
         self.options, self.model, self.bos, self.ways, self.budget = options, model, bos, ways, budget
+        self.rough, self.screened = rough, screened
         self.spaces: dict[tuple[str, str, str], Space | None] = {}
 
     def ask(
@@ -134,7 +141,7 @@ class Searcher:
         options = self.options
         # Where all scores are kept, all must be met.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
-        plan = Plan(options.top_k, options.max_rank, prunes, way.reduction, way.score is Score.FULL)
+        plan = Plan(options.top_k, options.max_rank, prunes, reduction=way.reduction, whole=way.score is Score.FULL)
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
         reasons = {
             item.query.id: too_long.format(len(item.prompt) + longest)
@@ -146,11 +153,18 @@ class Searcher:
         questions = [
             Question(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
         ]
-        searched = search(self.model, tree, questions, plan, self.budget)
+        searched = self._run(tree, questions, plan)
         answers = {id_: unscored(reason) for id_, reason in reasons.items()}
         for item, question, one in zip(fit, questions, searched, strict=True):
             answers[item.query.id] = _columns(space, tree, plan, question, one)
         return answers
+
+    def _run(self, tree: Answers, questions: Sequence[Question], plan: Plan) -> list[Searched]:
+        if self.rough is None:
+            return search(self.model, tree, questions, plan, self.budget)
+        found = screened_search(self.model, self.rough, tree, questions, plan, self.budget)
+        self.screened.update(screened=found.met, scored_again=found.again)
+        return found.searched
 
 
 def _before(prompt: Prompt) -> int | None:

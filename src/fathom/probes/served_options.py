@@ -47,6 +47,8 @@ class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
         """None also for a server, which has its own. :raises BadInput: see :meth:`ReplyOptions.template`."""
         if model.tokenizer is not None:
             return super().template(model)
-        if self.chat:
-            raise BadInput("--chat: a server puts its own chat template around questions; leave --chat out")
+        for name in ("chat", "shuffle_chat"):
+            if getattr(self, name):
+                flag = f"--{name.replace('_', '-')}"
+                raise BadInput(f"{flag}: a server puts its own chat template around questions; leave {flag} out")
         return None

@@ -19,7 +19,7 @@ from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
-from fathom.probes.options import ClozeOptions
+from fathom.probes.options import SlotOptions
 from fathom.progress import Progress
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
@@ -46,7 +46,7 @@ SHARD_SCORES = 4_000_000
 TOP = 10
 
 
-class _AskedSlot(NamedTuple):
+class AskedSlot(NamedTuple):
     """:param before: what stands before the slot, as far as names' tokens depend on it."""
 
     query: Query
@@ -69,7 +69,7 @@ class SlotProbe(ShardedProbe):
 
     name = "cloze"
 
-    def __init__(self, options: ClozeOptions, model: Model, queryset: QuerySet) -> None:
+    def __init__(self, options: SlotOptions, model: Model, queryset: QuerySet) -> None:
         if not self._can_ask(model):
             raise BadInput(
                 f"the {self.name} probe needs a masked model; '{model.identity.name}' is {model.attention}: "
@@ -195,7 +195,7 @@ class SlotProbe(ShardedProbe):
 
     def _sentences(
         self, queries: Sequence[Query], number: int, space: CandidateSet
-    ) -> tuple[list[_AskedSlot], dict[str, str]]:
+    ) -> tuple[list[AskedSlot], dict[str, str]]:
         """What can be asked, and why the rest cannot."""
         reasons = {query.id: reason for query in queries if (reason := unrankable(query, space)) is not None}
         askable = [query for query in queries if query.id not in reasons]
@@ -218,7 +218,7 @@ class SlotProbe(ShardedProbe):
             elif strange:
                 reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"
             else:
-                asked.append(_AskedSlot(query, slot, before))
+                asked.append(AskedSlot(query, slot, before))
         return asked, reasons
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
@@ -235,15 +235,19 @@ class SlotProbe(ShardedProbe):
             return f"a prompt of up to {longest} tokens is longer than the model's window of {window}"
         return None
 
-    def _scores(self, asked: Sequence[_AskedSlot], space: str) -> dict[str, _Scores]:
+    def _scores(self, asked: Sequence[AskedSlot], space: str) -> dict[str, _Scores]:
         """Of each query the scores of all candidates."""
         found: dict[str, _Scores] = {}
         for before in dict.fromkeys(item.before for item in asked):
             alike = [item for item in asked if item.before == before]
             names = self._names(space, before)
-            scores = self._slot_scores([item.slot for item in alike], names)
+            scores = self._scored(alike, names)
             found |= {item.query.id: _Scores(names, scores[:, row]) for row, item in enumerate(alike)}
         return found
+
+    def _scored(self, asked: Sequence[AskedSlot], names: Names) -> NDArray[np.float32]:
+        """:returns: shape (ways, asked, candidates)."""
+        return self._slot_scores([item.slot for item in asked], names)
 
     def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
         """:returns: shape (ways, slots, candidates)."""
@@ -252,7 +256,7 @@ class SlotProbe(ShardedProbe):
             return pair_scores(self.model, slots, names, self.ways, self.budget, self.form)
         return slot_scores(self.model, slots, names, self.ways, self.budget)
 
-    def _likelihoods(self, asked: Sequence[_AskedSlot], number: int, space: CandidateSet) -> dict[str, Likelihood]:
+    def _likelihoods(self, asked: Sequence[AskedSlot], number: int, space: CandidateSet) -> dict[str, Likelihood]:
         """Of each query's sentence with its (first) gold answer in the slot, where that is wanted."""
         if not self.options.perplexity:
             return {}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.data.templates import Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
@@ -24,6 +25,7 @@ from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.screening import settle
 from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
     Likelihood,
@@ -67,7 +69,7 @@ class Probe(ShardedProbe):
 
     @cached_property
     def _searcher(self) -> Searcher:
-        return Searcher(self.options, self.model, self.bos, self.ways, self.budget)
+        return Searcher(self.options, self.model, self.rough, self.bos, self.ways, self.budget, self.screened)
 
     def resolved(self) -> Facts:
         """With a digest of the chat template."""
@@ -83,10 +85,15 @@ class Probe(ShardedProbe):
         """Also what was run, and how."""
         noted: Facts = {**self._noted, **super().circumstances()}
         if self.model.attention is Attention.CAUSAL:
-            refusal = self.model.refuses_tree()
-            without = "states by level" if self.model.refuses_states() is None else "plain batches"
-            noted["engine"] = "token trie" if refusal is None else f"{without}, because {refusal}"
+            noted["engine"] = self._engine
         return noted
+
+    @cached_property
+    def _engine(self) -> str:
+        refusal = self.model.refuses_tree()
+        if refusal is None:
+            return "token trie"
+        return f"{'states by level' if self.model.refuses_states() is None else 'plain batches'}, because {refusal}"
 
     def _answered(self, shard: Shard) -> Answered:
         number, queries = shard
@@ -141,7 +148,11 @@ class Probe(ShardedProbe):
 
     def _searches(self, number: int, space: CandidateSet) -> bool:
         """Whether the exact search is cheaper. Few-shot lines are long: only the search keeps them in a cache."""
-        wanted = number == NO_TEMPLATE or len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
+        wanted = len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
+        if self.rough is None:
+            wanted |= number == NO_TEMPLATE
+        elif not self.options.prune or self.rough.refuses_cache() is not None:
+            return False
         return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
 
     def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
@@ -152,14 +163,40 @@ class Probe(ShardedProbe):
     def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Every candidate of every query; for each query one answer per scoring."""
         prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
-        pll = Pll(self.options.pll)
-        statements = score_statements(self.model, prompts, self.bos, pll, self.budget, self.form)
+        statements = self._screened(prompts, queries, space) if self.rough else self._run(self.model, prompts)
         self._noted["statements"] += sum(item.log_probs is not None for item in statements)
         answers = {}
         for number, query in enumerate(queries):
             own = statements[number * len(space) : (number + 1) * len(space)]
             answers[query.id] = [self._answer(query, space, own, way) for way in self.ways]
         return answers
+
+    def _run(self, model: Model, prompts: Sequence[Prompt]) -> list[Scored]:
+        return score_statements(model, prompts, self.bos, Pll(self.options.pll), self.budget, self.form)
+
+    def _screened(self, prompts: Sequence[Prompt], queries: Sequence[Query], space: CandidateSet) -> list[Scored]:
+        """By the rough copy of the model, and those that could change a place by the model itself."""
+        assert self.rough is not None
+        found, shape = self._run(self.rough, prompts), (len(self.ways), len(queries), len(space))
+
+        def values(places: Sequence[int]) -> NDArray[np.float64]:
+            scores = np.full((shape[0], shape[1] * shape[2]), np.nan)
+            for number, way in enumerate(self.ways):
+                for place in places:
+                    counted = counted_tokens(found[place].tokens, way.score, self.model.attention)
+                    scores[number, place] = found[place].reduced(counted, way.reduction)
+            return scores.reshape(shape)
+
+        def in_full(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+            places = np.flatnonzero(chosen).tolist()
+            for place, one in zip(places, self._run(self.model, [prompts[at] for at in places]), strict=True):
+                found[place] = one
+            return values(places)
+
+        gold = [space.places(query.gold) for query in queries]
+        again = settle(values(range(len(found))), gold, self.options.top_k, in_full).again
+        self.screened.update(screened=len(found), scored_again=int(again.sum()))
+        return found
 
     def _answer(self, query: Query, space: CandidateSet, statements: Sequence[Scored], way: Way) -> Columns:
         counted = [counted_tokens(item.tokens, way.score, self.model.attention) for item in statements]

@@ -28,9 +28,9 @@ from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
-from fathom.scoring.seq2seq import as_pair, form_for, rows_at_answer, stand_in
+from fathom.scoring.seq2seq import as_pair, form_for, stand_in, tokens_at_answer
 from fathom.scoring.slots import spelled_mask
-from fathom.scoring.tokens import Bos, Role, encode_masked, resolve_bos
+from fathom.scoring.tokens import Bos, Role, Tokens, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring
@@ -61,14 +61,14 @@ class _Vocabulary:
         return len(self.column)
 
 
-class _States(NamedTuple):
-    """What the head is to see.
+class _Said(NamedTuple):
+    """What the model says in the answer's place of each prompt.
 
-    :param vectors: shape (queries, d).
+    :param scores: log-probabilities of some tokens in nats, float32, shape (prompts, tokens).
     :param faults: why there is none, or None.
     """
 
-    vectors: torch.Tensor
+    scores: torch.Tensor
     faults: list[str | None]
 
 
@@ -139,10 +139,10 @@ class Probe(ShardedProbe):
         ]
         asked = [number for number, reason in enumerate(reasons) if reason is None]
         with torch.inference_mode():
-            states = self._states([prompts[number] for number in asked])
             tokens = torch.from_numpy(vocabulary.tokens).to(self.model.device)
-            scores = same_token_log_probs(self.model, states.vectors, tokens).cpu().numpy()
-        for number, fault in zip(asked, states.faults, strict=True):
+            said = self._said([prompts[number] for number in asked], tokens)
+        scores = said.scores.cpu().numpy()
+        for number, fault in zip(asked, said.faults, strict=True):
             reasons[number] = fault
         row_of = {number: row for row, number in enumerate(asked)}
         others = digest_of_others(space, vocabulary.ranked)
@@ -222,28 +222,36 @@ class Probe(ShardedProbe):
         shortest = vocabulary.lengths[space.places(query.gold)].min()
         return f"the gold answer is not {'in the vocabulary' if shortest == 1 else 'one token'}"
 
-    def _states(self, prompts: Sequence[Prompt]) -> _States:
+    def _said(self, prompts: Sequence[Prompt], tokens: torch.Tensor) -> _Said:
         if self.causal:
             texts = [prompt.text for prompt in prompts]
-            return _States(*text_vectors(self.model, texts, self.bos, Pooling.LAST, self.budget))
+            vectors, faults = text_vectors(self.model, texts, self.bos, Pooling.LAST, self.budget)
+            return _Said(same_token_log_probs(self.model, vectors, tokens), faults)
         encoded = encode_masked(self.model.tokenizer, prompts)
         if isinstance(self.model, EncoderDecoder):
-            pairs = [as_pair(self.model.tokenizer, tokens, self.form) for tokens in encoded]
-            return _States(rows_at_answer(self.model, pairs, self.budget), [None] * len(pairs))
+            return self._said_of_pairs(self.model, encoded, tokens)
         mask = self.model.tokenizer.mask_token_id
         places = [int(np.flatnonzero((item.roles == Role.ANSWER) & (item.ids == mask))[0]) for item in encoded]
-        window = self.model.max_tokens
-        fits = [window is None or len(item.ids) <= window for item in encoded]
         # What is too long is cut: its state is not used.
-        ids = [tuple(item.ids[:window].tolist()) for item in encoded]
-        found = states_at(
+        ids = [tuple(item.ids[: self.model.max_tokens].tolist()) for item in encoded]
+        states = states_at(
             self.model, ids, [min(at, len(row) - 1) for at, row in zip(places, ids, strict=True)], self.budget
         )
-        faults = [
-            None if fit else f"a prompt of {len(item.ids)} tokens is longer than the model's window of {window}"
-            for item, fit in zip(encoded, fits, strict=True)
-        ]
-        return _States(found, faults)
+        faults = [self._too_long(len(item.ids)) for item in encoded]
+        return _Said(same_token_log_probs(self.model, states, tokens), faults)
+
+    def _said_of_pairs(self, model: EncoderDecoder, encoded: Sequence[Tokens], tokens: torch.Tensor) -> _Said:
+        pairs = [as_pair(model.tokenizer, item, self.form) for item in encoded]
+        faults = [self._too_long(pair.longest) for pair in pairs]
+        fits = [number for number, fault in enumerate(faults) if fault is None]
+        scores = torch.full((len(pairs), len(tokens)), torch.nan, device=model.device)
+        scores[fits] = tokens_at_answer(model, [pairs[number] for number in fits], tokens, self.budget)
+        return _Said(scores, faults)
+
+    def _too_long(self, length: int) -> str | None:
+        window = self.model.max_tokens
+        fits = window is None or length <= window
+        return None if fits else f"a prompt of {length} tokens is longer than the model's window of {window}"
 
     def _answer(
         self, query: Query, space: CandidateSet, vocabulary: _Vocabulary, token_scores: NDArray[np.float32]

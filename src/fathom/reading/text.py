@@ -39,6 +39,7 @@ LARGEST_OPTIONS = MEGABYTE
 LONGEST_MESSAGE = 1500
 """Characters of what is said of a fault: of a longer one, such as one that shows a huge value, both ends."""
 _BEGINS = ("{", "[")
+_BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -302,14 +303,56 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
             if not isinstance(row, dict):
                 faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
                 continue
-            for name, kind in needed:
-                if not isinstance(row.get(name), kind) or row[name] is True or row[name] is False:
-                    faults.add(path, number, _lacking(row, required))
-                    break
-            else:
+            if _fits(row, needed):
                 yield number, row
+            else:
+                faults.add(path, number, _lacking(row, required))
     except Unreadable as error:
         faults.keep(error)
+
+
+def read_json_items(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, Json]]:
+    """(line number, object) of every good item of a file that is one list; the others become faults.
+
+    :param required: as in :func:`read_json_lines`.
+    """
+    try:
+        text = read_text(path)
+        value = json_value(text)
+    except NotData as error:
+        faults.add(path, error.line, error.why)
+        return
+    except Unreadable as error:
+        faults.keep(error)
+        return
+    if not isinstance(value, list):
+        faults.add(path, 1, f"expected a list of objects [{{…}}, …], found {shown(value, 40)}")
+        return
+    needed = tuple(required.items())
+    for number, row in zip(_lines_of_items(text), value, strict=True):
+        if not isinstance(row, dict):
+            faults.add(path, number, f"expected an object {{…}}, found {shown(row, 40)}")
+        elif _fits(row, needed):
+            yield number, row
+        else:
+            faults.add(path, number, _lacking(row, required))
+
+
+def _lines_of_items(text: str) -> Iterator[int]:
+    """Where each item of a list begins; *text* is known to be one."""
+    at, line, decode = text.index("[") + 1, 1 + text.count("\n", 0, text.index("[")), json.JSONDecoder().raw_decode
+    while True:
+        begins = _BETWEEN_ITEMS.match(text, at).end()  # type: ignore[union-attr]
+        line += text.count("\n", at, begins)
+        if text[begins] == "]":
+            return
+        yield line
+        _, at = decode(text, begins)
+        line += text.count("\n", begins, at)
+
+
+def _fits(row: Json, needed: tuple[tuple[str, type], ...]) -> bool:
+    return all(isinstance(row.get(name), kind) and not isinstance(row[name], bool) for name, kind in needed)
 
 
 def _lacking(row: Json, required: dict[str, type]) -> str:

@@ -70,6 +70,7 @@ class View(NamedTuple):
     scoring: str
     data: str
     reading: str
+    wording: str
     path: str
     unit: str
     attention: str
@@ -178,10 +179,9 @@ class Evidence:
     def _add(self, outcome: Outcome) -> None:
         """One view. :param outcome: with prompts and answers."""
         unit = outcome.rows.declared.scoring(outcome.scoring)["unit"]
-        about = (outcome.model, outcome.probe, outcome.scoring, outcome.data, outcome.reading, outcome.path)
         noted = outcome.run.manifest["circumstances"].get("model", {})
         accuracy = outcome.mean("accuracy", outcome.hits(1))
-        self.views.append(View("", *about, unit, outcome.attention, noted.get("parameters"), accuracy))
+        self.views.append(View("", *outcome.told_by, unit, outcome.attention, noted.get("parameters"), accuracy))
         fact = self._facts_of(outcome)[outcome.fact_of]
         texts = self.pool.texts
         subjects = [texts[self.subject[own]] for own in fact.tolist()]
@@ -193,7 +193,7 @@ class Evidence:
         """Of all views, in their order, which get their names."""
         self.views = [
             view._replace(name=showable(name))
-            for view, name in zip(self.views, told_apart([view[1:7] for view in self.views]), strict=True)
+            for view, name in zip(self.views, told_apart([view[1:8] for view in self.views]), strict=True)
         ]
         for own in self._parts.values():
             own[:] = [np.concatenate(own)]  # one column after the other, so that none is held twice

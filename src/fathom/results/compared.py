@@ -231,8 +231,9 @@ def _metric(name: str) -> Metric:
 
 
 def names_of_runs(outcomes: Sequence[Side]) -> list[str]:
-    """The model of each, with probe, scoring, data, reading and folder where these tell apart what is alike so far."""
-    return told_apart([(one.model, one.probe, one.scoring, one.data, one.reading, one.path) for one in outcomes])
+    """The model of each, with probe, scoring, data, reading, wording and folder where these tell apart what is alike so
+    far."""
+    return told_apart([one.told_by for one in outcomes])
 
 
 def told_apart(parts: Sequence[tuple[str, ...]]) -> list[str]:

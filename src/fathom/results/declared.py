@@ -60,8 +60,17 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
         tuple(shows["further"]),
         tuple(shows["by"]),
         _said(identity, shows["usual"]) | shows["told"],
-        tuple(notes),
+        (*notes, *_screened(noted)),
     )
+
+
+def _screened(noted: Mapping[str, Any]) -> list[str]:
+    """How much of what a rough copy of the model scored first was scored again, where there was one."""
+    screened, again = noted.get("screened"), noted.get("scored_again")
+    if not screened or again is None:
+        return []
+    share = f"{again:,} of {screened:,} answers ({again / screened:.1%})"
+    return [f"screened: {share} were scored again in full, by a margin measured in the run, not proven"]
 
 
 @cache

@@ -24,6 +24,7 @@ CUTS = (1, 5, 10)
 _NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
+PLAIN, CHAT, SHUFFLED = "plain", "chat", "shuffled chat"
 STOPPED = "a search stopped too early to tell"
 WRITTEN = "written or chosen answers have no rank"
 Value = TypeVar("Value")
@@ -142,6 +143,14 @@ class Outcome(Side):
         # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
         return FREE if natural[self.rows.scored[self.places]].all() else BOTH
 
+    @cached_property
+    def wording(self) -> str:
+        """Plain, through a chat template, or behind its shuffled tokens."""
+        options = self.rows.identity.get("options", {})
+        if not options.get("chat"):
+            return PLAIN
+        return SHUFFLED if options.get("shuffle_chat") else CHAT
+
     def asked_about(self, facts: Iterable[str]) -> list[str]:
         """Names of the subjects, as the prompt has them; "" where a fact has none."""
         named = self.rows.table.column("subject").take(self.places[self._first[self.at(facts)]]).to_pylist()
@@ -180,8 +189,8 @@ class Outcome(Side):
 
 
 _KEPT = (
-    *("path", "model", "probe", "scoring", "data", "reading", "part", "cluster", "why_untold", "recipe_without_name"),
-    *("facts", "relations", "subjects", "labels", "spaces", "_told"),
+    *("path", "model", "probe", "scoring", "data", "reading", "wording", "part", "cluster", "why_untold"),
+    *("recipe_without_name", "facts", "relations", "subjects", "labels", "spaces", "_told"),
     *("scored", "sizes", "beyond", "mean_ranks", "mean_log_ranks"),
 )
 """Of a side, besides the places of its facts and why some are left out."""

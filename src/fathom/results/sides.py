@@ -55,6 +55,11 @@ class Side:
         raise NotImplementedError
 
     @cached_property
+    def wording(self) -> str:
+        """Plain, through a chat template, or behind its shuffled tokens."""
+        raise NotImplementedError
+
+    @cached_property
     def why_untold(self) -> str:
         """Of facts that are scored and whose value cannot be told: why."""
         raise NotImplementedError
@@ -108,6 +113,11 @@ class Side:
     def name(self) -> str:
         """Probe, scoring and model."""
         return f"{self.probe} {self.scoring} {self.model}"
+
+    @property
+    def told_by(self) -> tuple[str, str, str, str, str, str, str]:
+        """What may tell it apart from other sides, the model first, the folder last."""
+        return self.model, self.probe, self.scoring, self.data, self.reading, self.wording, self.path
 
     @cached_property
     def stopped(self) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import fathom
 
-LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "peft", "bitsandbytes")
 """Whose numbers and tokens they are, besides Fathom's own."""
 
 

@@ -115,6 +115,14 @@ STUDIES: Door[Study] = Door(
             WORDING,
             "Do scores differ between template-based and template-free asking of the same facts? Paired differences.",
         ),
+        Study(
+            "wording",
+            WORDING,
+            "Does a chat template matter, and is it the template? Plain, --chat, and its control, paired by fact.",
+            "runs",
+            "fathom.studies.wording",
+            "wording runs/plain runs/chat runs/shuffled",
+        ),
         _of_runs(
             "pools",
             WORDING,

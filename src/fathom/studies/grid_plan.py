@@ -9,12 +9,12 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from fathom.building.worlds import THIRTEEN, parse_variants
 from fathom.errors import BadInput, refuse
 from fathom.links import find
-from fathom.options import Seed, parse_options, read_yaml, separated
+from fathom.options import Seed, listed, parse_options, read_yaml, separated
 from fathom.reading import Json
 
 Init = Literal["pretrained", "random"]
@@ -22,6 +22,13 @@ INITS: tuple[Init, Init] = ("pretrained", "random")
 _NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
 _NAME_IN_WORDS = "give 1 to 100 signs that can be printed, without / and no dot in front"
 Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
+
+
+def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    """:raises ValueError: a seed stands there twice, and so would pass for two trainings."""
+    if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+        raise ValueError(f"given twice: {', '.join(map(str, twice))}; name each once, or others for more trainings")
+    return seeds
 
 
 class ModelPlan(BaseModel):
@@ -73,7 +80,7 @@ class StudyPlan(BaseModel):
     seconds: float | None = Field(None, gt=0)
     limit: int | None = Field(None, ge=1)
     seed: Seed = 0
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(separated)] = ()
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), AfterValidator(_each_once)] = ()
     relax: bool = False
 
     @property
@@ -131,7 +138,7 @@ def told_fault(fault: Any) -> str:
         return f"{where}: no such key; there is {', '.join(StudyPlan.model_fields)}"
     if fault["type"] == "missing":
         return f"{where}: this key is missing"
-    return f"{where}: {fault['msg']}, found {str(fault['input'])[:60]!r}"
+    return f"{where}: {fault['msg'].removeprefix('Value error, ')}, found {str(fault['input'])[:60]!r}"
 
 
 def _nested(content: Json) -> Json:

@@ -1,0 +1,202 @@
+"""Folders that hold no model, or half of one: one line that says which file and why, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fathom.errors import BadInput
+from fathom.models.checks import token_log_probs
+from fathom.models.hub import said
+from fathom.models.loading import load
+from tests.test_hub import IDS, llama, lora
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(llama(tmp_path_factory.mktemp("models") / "good"))
+
+
+def config(**fields: object) -> Change:
+    """Its config.json says otherwise."""
+
+    def change(folder: Path) -> None:
+        file = folder / "config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+    return change
+
+
+def cut(name: str, length: int) -> Change:
+    def change(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[:length])
+
+    return change
+
+
+def without(*names: str) -> Change:
+    return lambda folder: [(folder / name).unlink() for name in names]
+
+
+def only(*names: str) -> Change:
+    return lambda folder: [file.unlink() for file in folder.iterdir() if file.name not in names]
+
+
+OWN_CODE = {"AutoConfig": "configuration_own.Own", "AutoModelForCausalLM": "modeling_own.Own"}
+FAULTS: dict[str, tuple[Change, str]] = {
+    "empty": (only(), "cannot load '{0}': the folder holds no config.json; expected config.json, weights and a"),
+    "tokenizer alone": (only("tokenizer.json", "tokenizer_config.json"), "'{0}': the folder holds no config.json"),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{not"), "{0}/config.json:1: not JSON"),
+    "no type": (lambda folder: (folder / "config.json").write_text("{}"), "'{0}': Unrecognized model in {0}"),
+    "unknown": (config(model_type="own"), "'{0}': The checkpoint you are trying to load has model type `own`"),
+    "own code": (config(model_type="own", auto_map=OWN_CODE), "'{0}': it comes with code of its own; --trust-remote-"),
+    "other width": (config(hidden_size=64), "are 509 × 32, its config.json says 509 × 64: they are not of one model"),
+    "more layers": (
+        config(num_hidden_layers=3),
+        "such as model.layers.2.input_layernorm.weight: its config.json ",
+    ),
+    "no weights": (without("model.safetensors"), "'{0}': the folder holds no weights (model.safetensors)"),
+    "pickled": (
+        lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+        "'{0}': the folder holds no weights (model.safetensors); --allow-pickle reads its .bin files",
+    ),
+    "cut": (cut("model.safetensors", 5000), "{0}/model.safetensors is damaged: copy or download it again"),
+    "cut to nothing": (cut("model.safetensors", 0), "{0}/model.safetensors is damaged: copy or download it again"),
+    "tokenizer cut": (cut("tokenizer.json", 300), "{0}/tokenizer.json:"),
+    "tokenizer of nothing": (
+        lambda folder: (folder / "tokenizer.json").write_text("{}"),
+        "cannot load the tokenizer of '{0}': ",
+    ),
+    "no tokenizer": (
+        without("tokenizer.json", "tokenizer_config.json"),
+        "cannot load '{0}': the folder holds no tokenizer (tokenizer.json); to take another model's",
+    ),
+    "unknown quantisation": (
+        config(quantization_config={"quant_method": "own"}),
+        "'{0}' says that its weights are quantised by 'own', which this version of transformers does not know",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_folder_that_holds_no_model(fault: str, good: Path, tmp_path: Path, fathom) -> None:
+    change, told = FAULTS[fault]
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    change(folder)
+    check_refused(fathom, tmp_path, told.format(folder), "--model", folder)
+
+
+def check_refused(fathom, tmp_path: Path, told: str, *options: object) -> None:
+    """One line, exit code 2, no run."""
+    code, out, err = fathom("probe", "statement", *options, "--data", "geography", "--out", tmp_path / "run")
+    assert (code, out) == (2, "")
+    [line] = err.splitlines()
+    assert line.startswith("error: ")
+    assert told in line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            ValueError("Validation error for field 'size':\n    TypeError: expected int"),
+            "'size': TypeError: expected int",
+        ),
+        (ValueError("no such file\nTraceback: …"), "no such file"),
+        (KeyError("added_tokens"), "a file of it is not what its name says (KeyError 'added_tokens')"),
+        (RuntimeError(), "a file of it is not what its name says (RuntimeError)"),
+    ],
+)
+def test_what_a_library_says_on_one_line(error: Exception, told: str) -> None:
+    assert said(error).endswith(told)
+    assert "Traceback" not in said(error)
+
+
+def test_a_folder_of_a_tokenizer_alone_needs_no_weights(good: Path, tmp_path: Path, fathom) -> None:
+    folder = tmp_path / "tokenizer"
+    shutil.copytree(good, folder)
+    only("tokenizer.json", "tokenizer_config.json")(folder)
+    (folder / "tokenizer.json").write_text("{}")
+    told = f"cannot load the tokenizer of '{folder}': a file of it is not what its name says"
+    check_refused(fathom, tmp_path, told, "--model", good, "--tokenizer", folder)
+
+
+def test_a_folder_of_checkpoints(good: Path, tmp_path: Path, fathom) -> None:
+    for step in (20, 40):
+        shutil.copytree(good, tmp_path / "trained" / f"checkpoint-{step}")
+    told = (
+        "holds no config.json; expected config.json, weights and a tokenizer (folders in it hold one: checkpoint-20, "
+    )
+    check_refused(fathom, tmp_path, told, "--model", tmp_path / "trained")
+
+
+def test_a_file_and_a_revision_of_a_folder(good: Path, tmp_path: Path, fathom) -> None:
+    check_refused(fathom, tmp_path, "config.json: a file; expected a model's folder", "--model", good / "config.json")
+    told = f"--revision v2: '{good}' is a folder, and only models on the hub have revisions"
+    check_refused(fathom, tmp_path, told, "--model", good, "--revision", "v2")
+
+
+def test_adapters_that_lack_something(good: Path, tmp_path: Path, fathom) -> None:
+    adapter = Path(lora(str(good), tmp_path / "adapter", "q_proj"))
+    check_refused(
+        fathom, tmp_path, f"'{good}': the folder holds no adapter_config.json", "--model", good, "--adapter", good
+    )
+    _drop_half(adapter / "adapter_model.safetensors")
+    told = f"cannot load the adapter '{adapter}': Found missing adapter keys while loading the checkpoint"
+    check_refused(fathom, tmp_path, told, "--model", adapter)
+    (adapter / "adapter_model.safetensors").unlink()
+    check_refused(fathom, tmp_path, "the folder holds no adapter_model.safetensors", "--model", adapter)
+    file = adapter / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": "gone/base"}))
+    told = f"('{adapter}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {adapter})"
+    check_refused(fathom, tmp_path, told, "--model", adapter)
+
+
+def _drop_half(file: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(file)
+    save_file(dict(list(tensors.items())[: len(tensors) // 2]), file)
+
+
+def test_layers_that_are_not_used_are_told(good: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    config(num_hidden_layers=1)(folder)
+    shorter = load(str(folder))
+    [told] = [record.getMessage() for record in caplog.records if record.name == "fathom"]
+    assert told.endswith(
+        "holds 9 weights of layers that its config.json does not count, such as "
+        "model.layers.1.input_layernorm.weight: they are not used"
+    )
+    exact = token_log_probs(load(str(good)), IDS)[1:]
+    assert (token_log_probs(shorter, IDS)[1:] - exact).abs().max() > 1e-2
+
+
+def test_a_revision_is_that_of_the_model_alone(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another model's tokenizer has no revision of that name."""
+    from fathom.models import loading
+    from fathom.models.hub import Part
+
+    asked: dict[str, str | None] = {}
+
+    def record(kind, part, options):
+        asked[part.name] = part.revision
+        if len(asked) == 2:
+            raise BadInput("enough")
+        return from_pretrained(kind, Part(str(good)), {})
+
+    from_pretrained = loading.from_pretrained
+    monkeypatch.setattr(loading, "from_pretrained", record)
+    with pytest.raises(BadInput, match="enough"):
+        load("some/model", revision="v2", tokenizer="another/model")
+    assert asked == {"some/model": "v2", "another/model": None}
