@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.data.templates import Prompt, Span
 from fathom.errors import BadInput
@@ -22,6 +23,10 @@ class Role(IntEnum):
     TEMPLATE = 1
     SUBJECT = 2
     ANSWER = 3
+
+
+OWN = ("__call__", "_encode_plus")
+"""Where tokenizers of transformers that do something else to a text do it."""
 
 
 class Bos(StrEnum):
@@ -112,55 +117,148 @@ def encode_continuations(
 def _encode(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], *, special: bool, first: int | None
 ) -> list[Tokens]:
+    """All at once: millions of statements wait for this, and a call to NumPy for each takes longer than tokenising."""
     if not prompts:
         return []
-    batch = tokenizer([prompt.text for prompt in prompts], add_special_tokens=special, verbose=False)
+    encodings = _encodings(tokenizer, [prompt.text for prompt in prompts], special)
+    row = _Rows.of(encodings)
+    roles = _roles(prompts, row)
+    mixed = _mixed(prompts, row, roles)
+    if first is not None:
+        row, roles = _with_bos(prompts, encodings, row, roles, first)
     return [
-        _with_roles(prompt, encoding, first) for prompt, encoding in zip(prompts, batch.encodings or (), strict=True)
+        Tokens(row.ids[start:end], roles[start:end], row.words[start:end], count)
+        for (start, end), count in zip(pairwise(row.bounds.tolist()), mixed, strict=True)
     ]
 
 
-def _with_roles(prompt: Prompt, encoding: object, first: int | None) -> Tokens:
-    ids = np.array(encoding.ids, dtype=np.int64)  # type: ignore[attr-defined]
-    offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)  # type: ignore[attr-defined]
-    words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)  # type: ignore[attr-defined]
-    special = np.array(encoding.special_tokens_mask, dtype=np.bool_)  # type: ignore[attr-defined]
-    # A text that spells a special token ("</s>") must be scored like any other: only what the tokenizer put around
-    # the text is special, and that has no characters of its own.
-    special &= offsets[:, 0] == offsets[:, 1]
-    roles = np.full(len(ids), Role.TEMPLATE, dtype=np.int64)
-    for spans, role in ((prompt.subject, Role.SUBJECT), (prompt.answer, Role.ANSWER)):
-        for span in spans:
-            roles[_touches(offsets, span)] = role
-    roles[special | (offsets[:, 1] <= prompt.context) * bool(prompt.context)] = Role.SPECIAL
-    mixed = sum(_is_mixed(prompt, start, end) for start, end in offsets[roles == Role.ANSWER].tolist())
-    # A tokenizer may put BOS there by itself, whatever it is asked; a text that spells BOS has characters.
-    if first is not None and len(ids) and ids[0] == first and not _spelled_out(prompt, encoding):
-        roles[0], words[0] = Role.SPECIAL, -1
-    elif first is not None:
-        ids, words = np.append(first, ids), np.append(-1, words)
-        roles = np.append(int(Role.SPECIAL), roles)
-    return Tokens(ids, roles, words, mixed)
+def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Any]:
+    """Of the tokenizers library: by itself where transformers would add nothing but lists that nobody reads, which
+    take as long again."""
+    if not all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OWN):
+        return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
+    tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off what cuts and pads
+    found: Sequence[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
+    return found
 
 
-def _spelled_out(prompt: Prompt, encoding: object) -> bool:
-    """Whether the first token is what the text itself begins with."""
-    start, end = encoding.offsets[0]  # type: ignore[attr-defined]
-    return prompt.text[start:end] == encoding.tokens[0]  # type: ignore[attr-defined,no-any-return]
+class _Rows(NamedTuple):
+    """Encoded texts, one behind the other; of each token, shape (tokens,):
 
-
-def _touches(offsets: NDArray[np.int64], span: Span) -> NDArray[np.bool_]:
-    """Tokens that share a character with *span*.
-
-    A token without characters is a space whose offsets were trimmed: it stands for the character before its place.
+    :param start: its first character, and *end*: one past its last.
+    :param words: see :class:`Tokens`.
+    :param special: put around the text by the tokenizer.
+    :param text: number of its text.
+    :param bounds: where each text begins, and the end, shape (texts + 1,).
     """
-    start, end = offsets[:, 0], offsets[:, 1]
-    return (start < span.end) & (end > span.start)
+
+    ids: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    words: NDArray[np.int64]
+    special: NDArray[np.bool_]
+    text: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, encodings: Sequence[Any]) -> _Rows:
+        """:param encodings: of the tokenizers library."""
+        lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
+
+        def flat(values: Iterable[Iterable[int]]) -> NDArray[np.int64]:
+            return np.fromiter(chain.from_iterable(values), dtype=np.int64)
+
+        offsets = flat(chain.from_iterable(encoding.offsets for encoding in encodings)).reshape(-1, 2)
+        start, end = np.ascontiguousarray(offsets.T)
+        words = flat([-1 if word is None else word for word in encoding.word_ids] for encoding in encodings)
+        # A text that spells a special token ("</s>") must be scored like any other: only what the tokenizer put around
+        # the text is special, and that has no characters of its own.
+        special = flat(encoding.special_tokens_mask for encoding in encodings).astype(bool) & (start == end)
+        text = np.repeat(np.arange(len(encodings)), lengths)
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        return cls(flat(encoding.ids for encoding in encodings), start, end, words, special, text, bounds)
+
+
+def _roles(prompts: Sequence[Prompt], row: _Rows) -> NDArray[np.int64]:
+    """:returns: :class:`Role` of each token, shape (tokens,)."""
+    roles = np.full(len(row.ids), int(Role.TEMPLATE), dtype=np.int64)
+    for role, spans in (
+        (Role.SUBJECT, [prompt.subject for prompt in prompts]),
+        (Role.ANSWER, [prompt.answer for prompt in prompts]),
+    ):
+        for start, end in _layers(spans):
+            # Those that share a character with the span. A token without characters is a space whose offsets were
+            # trimmed: it stands for the character before its place.
+            roles[(row.start < end[row.text]) & (row.end > start[row.text])] = role
+    context = np.array([prompt.context for prompt in prompts], dtype=np.int64)[row.text]
+    roles[row.special | ((context > 0) & (row.end <= context))] = Role.SPECIAL
+    return roles
+
+
+def _layers(spans: Sequence[Sequence[tuple[int, int]]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The first span of every text, then the second, …
+
+    :returns: starts and ends, shape (texts,) each; an empty span at 0 where a text has no such one.
+    """
+    for number in range(max(map(len, spans))):
+        layer = np.array([own[number] if number < len(own) else (0, 0) for own in spans], dtype=np.int64)
+        yield layer[:, 0], layer[:, 1]
+
+
+def _mixed(prompts: Sequence[Prompt], row: _Rows, roles: NDArray[np.int64]) -> list[int]:
+    """How many tokens of each text hold letters from both inside and outside the answer."""
+    clean = roles != Role.ANSWER
+    for start, end in _layers([[_with_space(prompt.text, span) for span in prompt.answer] for prompt in prompts]):
+        clean |= (row.start >= start[row.text]) & (row.end <= end[row.text])
+    mixed = [0] * len(prompts)
+    for place in np.flatnonzero(~clean).tolist():
+        text = int(row.text[place])
+        mixed[text] += _is_mixed(prompts[text], int(row.start[place]), int(row.end[place]))
+    return mixed
+
+
+def _with_space(text: str, span: Span) -> tuple[int, int]:
+    """*span* and the white space around it."""
+    start, end = span
+    while start and text[start - 1].isspace():
+        start -= 1
+    while end < len(text) and text[end].isspace():
+        end += 1
+    return start, end
 
 
 def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:
     inside = set().union(*(range(max(start, span.start), min(end, span.end)) for span in prompt.answer))
     return any(not prompt.text[i].isspace() for i in range(start, end) if i not in inside)
+
+
+def _with_bos(
+    prompts: Sequence[Prompt], encodings: Sequence[Any], row: _Rows, roles: NDArray[np.int64], first: int
+) -> tuple[_Rows, NDArray[np.int64]]:
+    """The rows, each with *first* in front, which is never scored.
+
+    A tokenizer may put it there by itself, whatever it is asked; a text that spells it has characters.
+    """
+    begins, filled = row.bounds[:-1], np.diff(row.bounds) > 0
+    there = np.zeros(len(prompts), dtype=bool)
+    there[filled] = row.ids[begins[filled]] == first
+    for text in np.flatnonzero(there).tolist():
+        there[text] = not _spelled_out(prompts[text], encodings[text])
+    roles, words = roles.copy(), row.words.copy()
+    roles[begins[there]], words[begins[there]] = Role.SPECIAL, -1
+    before = begins[~there]
+    longer = row._replace(
+        ids=np.insert(row.ids, before, first),
+        words=np.insert(words, before, -1),
+        bounds=row.bounds + np.concatenate([[0], np.cumsum(~there)]),
+    )
+    return longer, np.insert(roles, before, int(Role.SPECIAL))
+
+
+def _spelled_out(prompt: Prompt, encoding: Any) -> bool:
+    """Whether the first token is what the text itself begins with."""
+    start, end = encoding.offsets[0]
+    return bool(prompt.text[start:end] == encoding.tokens[0])
 
 
 def token_counter(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[str]], list[int]]:
