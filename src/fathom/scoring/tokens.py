@@ -164,19 +164,15 @@ class _Rows(NamedTuple):
     def of(cls, encodings: Sequence[Any]) -> _Rows:
         """:param encodings: of the tokenizers library."""
         lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
-
-        def flat(values: Iterable[Iterable[int]]) -> NDArray[np.int64]:
-            return np.fromiter(chain.from_iterable(values), dtype=np.int64)
-
-        offsets = flat(chain.from_iterable(encoding.offsets for encoding in encodings)).reshape(-1, 2)
+        offsets = _flat(chain.from_iterable(encoding.offsets for encoding in encodings)).reshape(-1, 2)
         start, end = np.ascontiguousarray(offsets.T)
-        words = flat([-1 if word is None else word for word in encoding.word_ids] for encoding in encodings)
+        words = _flat([-1 if word is None else word for word in encoding.word_ids] for encoding in encodings)
         # A text that spells a special token ("</s>") must be scored like any other: only what the tokenizer put around
         # the text is special, and that has no characters of its own.
-        special = flat(encoding.special_tokens_mask for encoding in encodings).astype(bool) & (start == end)
+        special = _flat(encoding.special_tokens_mask for encoding in encodings).astype(bool) & (start == end)
         text = np.repeat(np.arange(len(encodings)), lengths)
         bounds = np.concatenate([[0], np.cumsum(lengths)])
-        return cls(flat(encoding.ids for encoding in encodings), start, end, words, special, text, bounds)
+        return cls(_flat(encoding.ids for encoding in encodings), start, end, words, special, text, bounds)
 
 
 def _roles(prompts: Sequence[Prompt], row: _Rows) -> NDArray[np.int64]:
@@ -195,13 +191,17 @@ def _roles(prompts: Sequence[Prompt], row: _Rows) -> NDArray[np.int64]:
     return roles
 
 
+def _flat(values: Iterable[Iterable[int]]) -> NDArray[np.int64]:
+    return np.fromiter(chain.from_iterable(values), dtype=np.int64)
+
+
 def _layers(spans: Sequence[Sequence[tuple[int, int]]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The first span of every text, then the second, …
 
     :returns: starts and ends, shape (texts,) each; an empty span at 0 where a text has no such one.
     """
     for number in range(max(map(len, spans))):
-        layer = np.array([own[number] if number < len(own) else (0, 0) for own in spans], dtype=np.int64)
+        layer = _flat(own[number] if number < len(own) else (0, 0) for own in spans).reshape(-1, 2)
         yield layer[:, 0], layer[:, 1]
 
 
