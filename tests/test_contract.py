@@ -458,7 +458,7 @@ OTHER = {
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
-    "retries": 1, "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
+    "retries": 1, "part": "1/4", "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
     "shuffle_chat": True,
     "cut_reasoning": "think",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
@@ -467,7 +467,7 @@ OTHER = {
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {
     "device", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates", "key_env",
-    "concurrency", "requests_per_minute", "timeout_s", "retries",
+    "concurrency", "requests_per_minute", "timeout_s", "retries", "part",
 }  # fmt: skip
 DEFAULTS = {
     ("cloze", "reduction"): ("first",),

@@ -17,6 +17,7 @@ class AskingOptions(TypedDict, total=False):
     seed: int
     batch_tokens: int | str | None
     cluster: str
+    part: str | None
 
 
 class ProbeOptions(AskingOptions, total=False):

@@ -39,6 +39,17 @@ def _tokens_or_auto(given: Any) -> Any:
     return int(given)
 
 
+def _part_or_auto(given: Any) -> Any:
+    """:raises ValueError: neither i/n with 1 ≤ i ≤ n nor "auto"."""
+    if given is None or given == "auto":
+        return given
+    number, slash, of = str(given).replace(" ", "").partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"expected i/n with i from 1 to n, such as 1/4, or auto, found {given!r}")
+    return f"{int(number)}/{int(of)}"
+
+
+Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
 BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
 FormName = Literal["auto", "sentinel", "mask", "split"]
 FORM = (
@@ -73,6 +84,12 @@ class AskingOptions(BaseModel):
     )
 
     cluster: str = Field("", description=CLUSTER, json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark)
+    part: Part = Field(
+        None,
+        description="Be one of several processes that share a run: i/n, such as 1/4, or auto, by what SLURM or "
+        "torchrun have set; in one folder, or in folders of their own for fathom merge.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    )
 
     def selection(self) -> Selection:
         """Which queries and candidates."""
