@@ -176,9 +176,8 @@ def read_parts(folder: Path) -> list[dict[str, Any]]:
         try:
             PartNotes.model_validate(content := json_file(file))
         except ValidationError as error:
-            raise BadInput(
-                f"{located(file, None, _in_words(error.errors()[0]))}; only circumstances: delete it"
-            ) from error
+            fault = located(file, None, _in_words(error.errors()[0]))
+            raise BadInput(f"{fault}; delete it, it holds circumstances alone") from error
         found.append(content)
     return sorted(found, key=lambda part: str(part["circumstances"].get("begun", "")))
 

@@ -60,7 +60,7 @@ def _entered(folder: Path) -> int | None:
         except Taken as taken:
             if time.monotonic() > until:
                 raise BadInput(
-                    f"{folder}: {taken} is alone at work here: wait for it, or choose another --out"
+                    f"{folder}: {taken} is at work here, without --part: wait for it, or choose another --out"
                 ) from taken
         time.sleep(0.05)
 
