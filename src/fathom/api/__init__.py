@@ -13,7 +13,7 @@ from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import parse_options, separated
 from fathom.probes import PROBES
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import HERE, ProbeOptions
 from fathom.progress import Shown, detail, shown, starting
 from fathom.results.changed import Change
 from fathom.results.changed import diff as diff_folders
@@ -141,7 +141,8 @@ def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Show
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
-    with shown(f"{entry.name} {local.identity.name}", progress) as report:
+    named = local if isinstance(local, str) else local.identity.name
+    with shown(f"{entry.name} {named}", progress) as report:
         folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
@@ -251,7 +252,7 @@ def write_report(
 def _model(model: Asked, options: ProbeOptions) -> Any:
     """What the options make of a name, or the model itself where they can be asked of it."""
     if isinstance(model, str | Path):
-        return options.open_model(str(model))
+        return options.open_model(str(model)) if options.engine == HERE else str(model)  # by the workers
     if not hasattr(model, "identity"):
         raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
     options.check_loaded(model)

@@ -12,7 +12,7 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.probes import PROBES, Entry
-from fathom.probes.options import AskingOptions
+from fathom.probes.options import HERE, AskingOptions
 from fathom.progress import Progress, unseen
 from fathom.run.beginning import begin, selected
 from fathom.run.parts import Part, ask_part
@@ -22,6 +22,8 @@ from fathom.store.folder import RunFolder
 from fathom.store.together import together_in
 
 __all__ = ["run", "selected"]
+
+SERVED = "a server is asked by one process, in as many calls at a time as it takes"
 
 
 def run(
@@ -44,6 +46,8 @@ def run(
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     report = progress or unseen
+    if getattr(options, "engine", HERE) != HERE:
+        return _on_ray(entry, model, data, options, out, report)
     asked, begun = begin(entry, model, data, options)
     if options.part is None:
         folder = RunFolder(out)
@@ -52,8 +56,22 @@ def run(
         return folder
     part = Part.told(options.part)
     if hasattr(model, "keep_answers"):
-        raise BadInput(f"--part {part}: a server is asked by one process: leave --part out, and use --concurrency")
+        raise BadInput(f"--part {part}: {SERVED}: leave --part out, and use --concurrency")
     folder = RunFolder(out, str(part))
     with together_in(folder.path) as claims:
         ask_part(part, asked, begun, folder, claims, report)
+    return folder
+
+
+def _on_ray(entry: Entry, model: Any, data: QuerySet, options: Any, out: str | Path, report: Progress) -> RunFolder:
+    """:raises BadInput: also a server, or a part."""
+    if options.part is not None:
+        raise BadInput(f"--part {options.part} and --engine {options.engine}: expected one of them")
+    if getattr(options, "server", None) is not None or hasattr(model, "keep_answers"):
+        raise BadInput(f"--engine {options.engine}: {SERVED}: leave --engine out, and use --concurrency")
+    from fathom.run.on_ray import ask_on_ray
+
+    folder = RunFolder(out)
+    with alone_in(folder.path):
+        ask_on_ray(entry, model, data, options, folder, report)
     return folder
