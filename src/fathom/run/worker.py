@@ -106,9 +106,13 @@ class Worker:
         torch.set_num_threads(work.threads)
         try:
             model = work.options.open_model(work.model)
+            self.asked, begun = begin(work.entry, model, work.data, work.options)
         except (MemoryError, RuntimeError) as error:
-            raise RunFailed(f"{platform.node()} could not load '{work.model}': {str(error).splitlines()[0]}") from error
-        self.asked, begun = begin(work.entry, model, work.data, work.options)
+            why = " ".join(str(error).split())[:200]
+            raise RunFailed(
+                f"{platform.node()} could not load '{work.model}': {why}; is its memory too small? fewer --workers, or "
+                "--dtype bfloat16"
+            ) from error
         self.since = Since(self.asked)
         self._scratch = tempfile.TemporaryDirectory(prefix="fathom-", dir=_of_session())
         self.artifacts = Path(self._scratch.name)
