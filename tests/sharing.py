@@ -7,6 +7,7 @@ longer, and LOG is told who asked it.
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -15,8 +16,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from fathom.run.worker import Work, Worker
+
 STATEMENTS = 200
 """Per shard."""
+PAUSE = 0.3
+"""Seconds that a shard takes longer on Ray."""
 ASKED = ("--data", "geography", "--relations", "continent", "--templates", "0,1,2")
 """196 queries of six candidates, three ways: 18 shards."""
 HERE = Path(__file__).parents[1]
@@ -62,14 +67,30 @@ def asked_twice(log: Path) -> list[str]:
     return [shard for shard, count in counts.items() if count > 1]
 
 
+class Slow(Worker):
+    """A worker that takes as long, and cuts as finely."""
+
+    def open(self, work: Work) -> Any:
+        from fathom.probes import statement
+
+        statement.SHARD_STATEMENTS = STATEMENTS
+        return super().open(work)
+
+    def ask(self, shard: str) -> Any:
+        time.sleep(PAUSE)
+        return super().ask(shard)
+
+
 def main() -> None:
     log, pause = Path(sys.argv[1]), float(sys.argv[2])
     sys.argv = ["fathom", *sys.argv[3:]]
     from fathom.cli import main as fathom
     from fathom.probes import statement
+    from fathom.run import on_ray
     from fathom.store import folder
 
     statement.SHARD_STATEMENTS = STATEMENTS
+    on_ray.Worker = importlib.import_module("tests.sharing").Slow  # not of __main__, which Ray would send along
     ask, add = statement.Probe.ask, folder.RunFolder.add_shard
 
     def slowly(self: Any, shard: str) -> Any:
