@@ -159,7 +159,7 @@ def workers(rig: Rig) -> str:
     code, last = driver.end()
     if code:
         return last
-    return rig.fault(out, None) or ("" if killed else "ended before anybody was killed")
+    return rig.fault(out, None) or ("" if killed else workers(rig))  # it ended before anybody was killed: once more
 
 
 def drivers(rig: Rig) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -285,6 +286,25 @@ AUTO = {
 def test_a_part_by_its_surroundings(case):
     surroundings, expected = AUTO[case]
     assert str(Part.told("auto", surroundings)) == expected
+
+
+def test_the_script_for_slurm_asks_parts(tmp_path):
+    """As a task of its array would run it, with a stand-in for the command."""
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "cluster.md").read_text(encoding="utf-8")
+    (tmp_path / "job.sh").write_text(page.partition("```bash\n")[2].partition("```")[0])
+    stand_in = tmp_path / "fathom"
+    stand_in.write_text('#!/bin/sh\necho "$OMP_NUM_THREADS $@"\n')
+    stand_in.chmod(0o755)
+    told = {
+        "MODEL": "m",
+        "DATA": "d",
+        "OUT": "o",
+        "SLURM_CPUS_PER_TASK": "4",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
+    ran = subprocess.run(["bash", tmp_path / "job.sh"], env=told, capture_output=True, text=True, check=True)
+    assert ran.stdout == "4 probe statement --model m --data d --out o --part auto --quiet\n"
+    assert "#SBATCH --array=1-8\n" in (tmp_path / "job.sh").read_text()
 
 
 def test_surroundings_that_say_no_part():

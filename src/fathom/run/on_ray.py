@@ -106,7 +106,10 @@ def connected(options: ProbeOptions) -> Iterator[None]:
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **here)
     except Exception as error:
-        raise BadInput(f"--ray-address {address}: no Ray cluster answers: {str(error).splitlines()[0]}") from error
+        raise BadInput(
+            f"--ray-address {address}: no Ray cluster answers: {str(error).splitlines()[0]} (one with tokens wants "
+            "RAY_AUTH_MODE=token here, too)"
+        ) from error
     try:
         yield
     finally:
