@@ -18,7 +18,7 @@ import numpy as np
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.results.outcomes import BY_TEMPLATE
-from fathom.run import _tables
+from fathom.run.beginning import tables
 from fathom.scoring.rows import Asked, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
@@ -106,7 +106,7 @@ def answered(
         "model": {"name": f"models/{model}", "content_hash": model},
         "data": {"name": data.name, "content_hash": "1"},
     }
-    run.start(identity, ["0"], *_tables(data))
+    run.start(identity, ["0"], *tables(data))
     likelihood = None if perplexity is None else (-math.log(perplexity), 1)
     rows = []
     for query in data.queries:

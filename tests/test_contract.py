@@ -458,8 +458,9 @@ OTHER = {
     "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
-    "retries": 1, "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
+    "retries": 1, "part": "1/4", "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
     "shuffle_chat": True,
+    "engine": "ray", "workers": 2, "gpus_per_worker": 0.5, "cpus_per_worker": 2, "ray_address": "auto",
     "cut_reasoning": "think",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
@@ -467,7 +468,8 @@ OTHER = {
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {
     "device", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates", "key_env",
-    "concurrency", "requests_per_minute", "timeout_s", "retries",
+    "concurrency", "requests_per_minute", "timeout_s", "retries", "part",
+    "engine", "workers", "gpus_per_worker", "cpus_per_worker", "ray_address",
 }  # fmt: skip
 DEFAULTS = {
     ("cloze", "reduction"): ("first",),

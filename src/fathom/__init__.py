@@ -6,7 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same for type checkers, which run nothing
-    from fathom.api import Result, compare, diff, evaluate_links, open_run, plots, probe, train_links, write_report
+    from fathom.api import (
+        Result,
+        compare,
+        diff,
+        evaluate_links,
+        merge_runs,
+        open_run,
+        plots,
+        probe,
+        train_links,
+        write_report,
+    )
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
     from fathom.data.templates import Template
@@ -47,6 +58,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "diff",
     "evaluate_links",
     "load_model",
+    "merge_runs",
     "open_run",
     "plant",
     "plots",
@@ -79,6 +91,7 @@ _WHERE = {
     "diff": "fathom.api",
     "evaluate_links": "fathom.api",
     "load_model": "fathom.models.loading",
+    "merge_runs": "fathom.api",
     "open_run": "fathom.api",
     "plant": "fathom.training.planting",
     "plots": "fathom.api",

@@ -17,9 +17,20 @@ class AskingOptions(TypedDict, total=False):
     seed: int
     batch_tokens: int | str | None
     cluster: str
+    part: str | None
 
 
-class ProbeOptions(AskingOptions, total=False):
+class ClusterOptions(TypedDict, total=False):
+    """Who asks the shards of a run. None of it changes a number."""
+
+    engine: Literal["here", "ray"]
+    workers: int | None
+    gpus_per_worker: float | None
+    cpus_per_worker: int
+    ray_address: str | None
+
+
+class ProbeOptions(ClusterOptions, AskingOptions, total=False):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"]

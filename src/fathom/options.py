@@ -58,6 +58,7 @@ class Group(StrEnum):
     TRAINING = "Training"
     SERVER = "Server"
     RUN = "Run"
+    CLUSTER = "Cluster"
     OUTPUT = "Output"
 
     @property

@@ -13,7 +13,7 @@ from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import parse_options, separated
 from fathom.probes import PROBES
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import HERE, ProbeOptions
 from fathom.progress import Shown, detail, shown, starting
 from fathom.results.changed import Change
 from fathom.results.changed import diff as diff_folders
@@ -31,6 +31,7 @@ __all__ = [
     "compare",
     "diff",
     "evaluate_links",
+    "merge_runs",
     "open_run",
     "plots",
     "probe",
@@ -119,7 +120,8 @@ def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Show
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
         probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.
-    :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one.
+    :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one. With
+        ``part="1/4"`` the run may be unfinished afterwards: ``Result.is_complete()``.
     :param progress: what to tell (shards done, all shards) instead of showing a bar or log lines; False: nothing is.
     :param options: see :class:`fathom.StatementOptions` and its like for the other probes.
     :raises BadInput: everything that is wrong with options, data and model, at once.
@@ -139,7 +141,8 @@ def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Show
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
-    with shown(f"{entry.name} {local.identity.name}", progress) as report:
+    named = local if isinstance(local, str) else local.identity.name
+    with shown(f"{entry.name} {named}", progress) as report:
         folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
@@ -151,6 +154,18 @@ def open_run(path: str | Path) -> Result:
     :raises BadInput: not a run.
     """
     return Result(RunFolder.open(path))
+
+
+def merge_runs(runs: Sequence[str | Path | Result], out: str | Path) -> Result:
+    """The parts of one run (``part="1/2"``), each asked into a folder of its own, as one folder; they stay as they are.
+
+    :param runs: two or more, with no shard in common.
+    :param out: must not exist. Where shards are left, :func:`probe` into it asks them.
+    :raises BadInput: folders of different runs, or with shards in common; one in which a process is at work.
+    """
+    from fathom.store import merging
+
+    return Result(merging.merge_runs(folders_of(runs), Path(out))).keep_metrics()
 
 
 def compare(
@@ -237,7 +252,7 @@ def write_report(
 def _model(model: Asked, options: ProbeOptions) -> Any:
     """What the options make of a name, or the model itself where they can be asked of it."""
     if isinstance(model, str | Path):
-        return options.open_model(str(model))
+        return options.open_model(str(model)) if options.engine == HERE else str(model)  # by the workers
     if not hasattr(model, "identity"):
         raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
     options.check_loaded(model)

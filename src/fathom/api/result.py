@@ -93,9 +93,14 @@ class Result:
     def _told(self) -> RunNumbers:
         return RunNumbers(self.folder, self.cluster)
 
+    def is_complete(self) -> bool:
+        """Whether nothing is left to ask; a run of which this process was asked a part may have something left."""
+        return self.folder.is_complete()
+
     def keep_metrics(self) -> Result:
-        """Write ``metrics.json`` into the folder of the run."""
-        write_json(self.folder.path / "metrics.json", self._told.json())
+        """Write ``metrics.json`` into the folder of the run, once it is finished."""
+        if self.is_complete():
+            write_json(self.folder.path / "metrics.json", self._told.json())
         return self
 
 

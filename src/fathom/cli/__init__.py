@@ -25,6 +25,7 @@ from fathom.reading.replies import words_of
 COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
     "probe": ("Ask", "Ask a model what it knows of a data set."),
+    "merge": ("Ask", "Put the parts of a run that were asked into folders of their own (--part) into one."),
     "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
     "compare": ("Look at runs", "Compare runs: numbers, paired differences, and what the facts could have shown."),
     "diff": (

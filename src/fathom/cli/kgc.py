@@ -21,6 +21,7 @@ from fathom.cli.options import (
     taking,
     with_flags,
 )
+from fathom.cli.probe import unfinished
 from fathom.errors import RunFailed
 from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
@@ -124,6 +125,9 @@ def evaluate(
     said = merge(config, given)
     asking = {name: said.pop(name) for name in list(said) if name not in LinkOptions.model_fields}
     result = evaluate_links(model, data, out, None, asking, **said)
+    if not result.is_complete():
+        say(unfinished(result.folder))
+        return
     ended = read_manifest(model)["ended"]
     if ended.get("failed"):
         say(f"note: its training failed: {ended['why']}")

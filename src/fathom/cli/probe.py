@@ -36,12 +36,24 @@ def _command(entry: Entry) -> Callable[..., None]:
         with starting(f"{entry.name} probe: loading libraries"):
             from fathom.api import probe
         result = probe(entry.name, model, data, out, **merge(config, given))
+        if not result.is_complete():
+            say(unfinished(result.folder))
+            return
         found = result.summary()
         say(found.to_text())
         more = f"fathom metrics {out} --by relation,cardinality,domain,template"
         say(f"{_searched(*found.searched)}\nkept in {out}; more: {more}")
 
     return with_flags(command, entry.options)
+
+
+def unfinished(folder: Any) -> str:
+    """What is said of a run of which only parts are finished."""
+    done, plan = folder.finished(), folder.manifest["plan"]
+    return (
+        f"kept in {folder.path}: {len(done & set(plan)):,} of {len(plan):,} shards; the other parts have the rest at "
+        "work, or it is left: the same command without --part finishes the run, and fathom merge puts folders together"
+    )
 
 
 def _model_help(entry: Entry) -> str:

@@ -14,11 +14,13 @@ from fathom.cli.config import merge
 from fathom.cli.flags import Config, Data, Model, Printed
 from fathom.cli.formats import TableFormat, say, tell
 from fathom.cli.options import add_command, new_group, option, with_flags
-from fathom.errors import all_of
+from fathom.errors import all_of, refuse
 from fathom.options import Group, parse_options, separated
 from fathom.progress import line, starting
 from fathom.studies import STUDIES, Study
 
+WHOLE = ("part",)
+"""Options of runs that would leave a study's unfinished."""
 Models = Annotated[str, option(Group.MODEL, "Names or folders of models, separated by commas.", "--models", "--model")]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of finished runs.")]
 PlanFolder = Annotated[
@@ -79,11 +81,13 @@ def _command(study: Study) -> Callable[..., None]:
         _tell(study, asked, format, out)
 
     takes: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_a_model, "models": of_models}
-    return with_flags(takes[study.takes], study.options, study.without)
+    return with_flags(takes[study.takes], study.options, (*study.without, *WHOLE))
 
 
 def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
-    return parse_options(study.options, merge(config, given))
+    said = merge(config, given)
+    refuse(f"--{name}: a study needs its runs whole: leave it out" for name in WHOLE if said.get(name) is not None)
+    return parse_options(study.options, said)
 
 
 def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> None:

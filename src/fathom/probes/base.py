@@ -51,6 +51,15 @@ class Probe(Protocol):
         """
         ...
 
+    def pieces(self, artifacts: Path) -> Sequence[str]:
+        """Names of files of *artifacts* that :meth:`prepare` needs, are not there yet, and may be made in any order, by
+        any process that is asked the same."""
+        ...
+
+    def make_piece(self, artifacts: Path, name: str) -> None:
+        """Make one of :meth:`pieces`, whole or not at all."""
+        ...
+
     def ask(self, shard: str) -> list[Columns]:
         """The prediction rows of one shard (schema in :mod:`fathom.store.predictions`)."""
         ...
@@ -129,6 +138,14 @@ class ShardedProbe:
         """See :meth:`Probe.ask`."""
         answered = self._answered(self._shards[shard])
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
+
+    def pieces(self, artifacts: Path) -> Sequence[str]:
+        """See :meth:`Probe.pieces`: none, unless a subclass makes some."""
+        return ()
+
+    def make_piece(self, artifacts: Path, name: str) -> None:
+        """See :meth:`Probe.make_piece`."""
+        raise NotImplementedError
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """See :meth:`Probe.prepare`: nothing, unless a subclass makes something."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,36 +114,52 @@ class Probe(ShardedProbe):
         """With the candidates' wording and the pooling."""
         return {**super().resolved(), "tail_template": self.template, "pooling": str(self.pooling)}
 
+    @cached_property
+    def _used(self) -> list[CandidateSet]:
+        return [self.queryset.candidates[name] for name in dict.fromkeys(one.space for one in self._shards.values())]
+
+    @cached_property
+    def _distinct(self) -> list[str]:
+        """Every distinct candidate text, of all answer spaces together."""
+        return sorted({text for space in self._used for text in self._texts(space.name)})
+
+    def pieces(self, artifacts: Path) -> list[str]:
+        """See :meth:`fathom.probes.base.Probe.pieces`: vectors of candidates, so many at a time."""
+        store = VectorStore(artifacts, len(self._distinct))
+        return [store.file(piece).name for piece in range(store.pieces) if not store.has(piece)]
+
+    def make_piece(self, artifacts: Path, name: str) -> None:
+        """See :meth:`fathom.probes.base.Probe.make_piece`."""
+        store = VectorStore(artifacts, len(self._distinct))
+        rows = store.rows_of(store.piece_of(name))
+        store.write(store.piece_of(name), self._vectors(self._distinct[rows.start : rows.stop]).float().cpu().numpy())
+        self._encoded += len(rows)
+
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Encode every distinct candidate text, of all answer spaces together, in pieces that are kept."""
-        used = [
-            self.queryset.candidates[name] for name in dict.fromkeys(shard.space for shard in self._shards.values())
-        ]
-        texts = sorted({text for space in used for text in self._texts(space.name)})
+        """Encode every candidate text that is not encoded yet, and read them all."""
+        missing = self.pieces(artifacts)
+        for number, piece in enumerate(missing):
+            progress(number, len(missing))
+            self.make_piece(artifacts, piece)
+        texts = self._distinct
         store = VectorStore(artifacts, len(texts))
-        for piece in range(store.pieces):
-            progress(piece, store.pieces)
-            if not store.has(piece):
-                rows = store.rows_of(piece)
-                found = text_vectors(
-                    self.model, texts[rows.start : rows.stop], self.bos, self.pooling, self.budget
-                ).vectors
-                store.write(piece, found.float().cpu().numpy())
-                self._encoded += len(rows)
         if self._encoded < len(texts):  # the disk had some
-            width = text_vectors(self.model, texts[:1], self.bos, self.pooling, self.budget).vectors.shape[1]
-            store.refuse_width(int(width))
+            store.refuse_width(int(self._vectors(texts[:1]).shape[1]))
         row = {text: number for number, text in enumerate(texts)}
-        missing = set(store.not_a_number())
-        for space in used:
+        lost = set(store.not_a_number())
+        for space in self._used:
             rows_of_space = np.array([row[text] for text in self._texts(space.name)], dtype=np.int64)
             self._spaces[space.name] = Space(rows_of_space, store.take)
-            lost = [id_ for id_, number in zip(space.ids, rows_of_space.tolist(), strict=True) if number in missing]
-            if lost:
-                self._without[space.name] = lost
+            without = [id_ for id_, number in zip(space.ids, rows_of_space.tolist(), strict=True) if number in lost]
+            if without:
+                self._without[space.name] = without
         for file, listed in (("not_encoded.json", self._without), ("shortened.json", self._shortened)):
             if listed:
                 write_json(artifacts / file, listed)
+
+    def _vectors(self, texts: Sequence[str]) -> Any:
+        """Shape (texts, width)."""
+        return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:
         """Also what was encoded, and notes on candidates that have no vector, or one of a shorter text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -39,6 +39,17 @@ def _tokens_or_auto(given: Any) -> Any:
     return int(given)
 
 
+def _part_or_auto(given: Any) -> Any:
+    """:raises ValueError: neither i/n with 1 ≤ i ≤ n nor "auto"."""
+    if given is None or given == "auto":
+        return given
+    number, slash, of = str(given).replace(" ", "").partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"expected i/n with i from 1 to n, such as 1/4, or auto, found {given!r}")
+    return f"{int(number)}/{int(of)}"
+
+
+Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
 BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
 FormName = Literal["auto", "sentinel", "mask", "split"]
 FORM = (
@@ -73,6 +84,12 @@ class AskingOptions(BaseModel):
     )
 
     cluster: str = Field("", description=CLUSTER, json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark)
+    part: Part = Field(
+        None,
+        description="Be one of several processes that share a run: i/n, such as 1/4, or auto, by what SLURM or "
+        "torchrun have set; in one folder, or in folders of their own for fathom merge.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    )
 
     def selection(self) -> Selection:
         """Which queries and candidates."""
@@ -93,7 +110,44 @@ class AskingOptions(BaseModel):
         return identity_of(self)
 
 
-class ProbeOptions(AskingOptions):
+HERE: Final = "here"
+"""The engine that is this process."""
+
+
+class ClusterOptions(BaseModel):
+    """Who asks the shards of a run. None of it changes a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.CLUSTER
+
+    engine: Literal["here", "ray"] = Field(
+        HERE, description="Who asks: this process, or workers of a Ray cluster.", json_schema_extra=CIRCUMSTANCE
+    )
+    workers: int | None = Field(
+        None,
+        ge=1,
+        description="With --engine ray: workers, each with the model loaded; by default one per GPU, or one.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+    gpus_per_worker: float | None = Field(
+        None,
+        ge=0,
+        description="With --engine ray: GPUs of each worker, also a part of one, such as 0.5; by default 1 where the "
+        "cluster has any.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+    cpus_per_worker: int = Field(
+        1, ge=1, description="With --engine ray: CPUs of each worker, and its threads.", json_schema_extra=CIRCUMSTANCE
+    )
+    ray_address: str | None = Field(
+        None,
+        description="With --engine ray: of a cluster that is running, HOST:PORT or auto; by default RAY_ADDRESS, or "
+        "else a cluster on this machine, for this run alone.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+
+
+class ProbeOptions(ClusterOptions, AskingOptions):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
     group: ClassVar = Group.SELECTION

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import platform
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.errors import BadInput, RunFailed
+from fathom.store.locks import Taken, lock, unlock
 
 OURS = ("manifest.json", "link.json", "study.json")
 """What tells a folder of runs, of a link predictor or of a study from any other."""
@@ -23,6 +23,8 @@ DEEPEST = 200
 """Folders in a path. Much that walks through folders, Python's own library too, fails in a thousand."""
 AT_WORK = ".at-work"
 """In a folder where a process is at work: which one."""
+CLAIMS = ".claims"
+"""In a folder where several are at work (:mod:`fathom.store.together`): a lock for each piece that one has in hand."""
 
 
 @contextmanager
@@ -31,7 +33,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
-    temporary = _named(path).with_name(f".{path.name}.{os.getpid()}.tmp")
+    # The number of the process says who has left it, the other that two machines write into one folder.
+    temporary = _named(path).with_name(f".{path.name}.{secrets.token_hex(4)}.{os.getpid()}.tmp")
     try:
         make_folder(path.parent)
         temporary.touch()
@@ -142,47 +145,27 @@ def alone_in(folder: Path) -> Iterator[None]:
         make_folder(folder)
     held = _held(folder / AT_WORK)
     try:
-        if any((folder / name).is_file() for name in OURS):
-            clear_temporaries(folder)
+        tidy(folder)
         yield
     finally:
-        if held is not None:
-            (folder / AT_WORK).unlink(missing_ok=True)
-            os.close(held)
+        unlock(folder / AT_WORK, held)
         with suppress(OSError):  # it is not empty
             folder.rmdir()
 
 
 def _held(file: Path) -> int | None:
     """A lock that ends with this process; None where there can be none. :raises BadInput: another has it."""
-    if file.is_symlink() or (file.exists() and not file.is_file()):  # a stranger's folder may lead anywhere
-        raise BadInput(f"{file} is no file: remove it, it only says who is at work here")
     try:
-        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        who = os.read(opened, 200).decode("utf-8", "replace").strip() or "another process"
-        os.close(opened)
-        raise BadInput(f"{file.parent}: {who} is at work here: wait for it, or choose another --out") from error
-    except OSError:
-        os.close(opened)
-        return None
-    if not _is_at(opened, file):  # its holder has just ended
-        os.close(opened)
-        return _held(file)
-    os.truncate(opened, 0)
-    os.write(opened, f"process {os.getpid()} on {platform.node()}".encode())
-    return opened
+        return lock(file)
+    except Taken as taken:
+        raise BadInput(f"{file.parent}: {taken} is at work here: wait for it, or choose another --out") from taken
 
 
-def _is_at(opened: int, file: Path) -> bool:
-    try:
-        return os.fstat(opened).st_ino == file.stat().st_ino
-    except FileNotFoundError:
-        return False
+def tidy(folder: Path) -> None:
+    """Remove what killed processes have left in a folder of ours, while nobody else is at work there."""
+    if any((folder / name).is_file() for name in OURS):
+        clear_temporaries(folder)
+        shutil.rmtree(folder / CLAIMS, ignore_errors=True)
 
 
 def clear_temporaries(folder: Path) -> None:

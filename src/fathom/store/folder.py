@@ -2,11 +2,13 @@
 
 ``manifest.json`` holds the *identity* (everything that can change a number), the *plan* (which shards there are, fixed
 before the first is asked) and the *circumstances* (where and how fast). ``predictions/part-<shard>.parquet`` are whole
-or absent, so a killed run has lost at most the shard in work.
+or absent, so a killed run has lost at most the shard in work. Where several processes share a run, each keeps its
+circumstances in a file of ``parts/``, and readers of the manifest are given them all together.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,9 @@ import pyarrow.compute as pc
 from fathom.errors import BadInput, FathomError
 from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
 from fathom.reading.files import printable
-from fathom.store.files import AT_WORK, clear_temporaries, write_json, write_table
-from fathom.store.manifest import FORMAT, RUN, RunManifest, read_manifest
-from fathom.store.predictions import LATER, SCHEMA
+from fathom.store.files import AT_WORK, CLAIMS, clear_temporaries, write_json, write_table
+from fathom.store.manifest import FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
+from fathom.store.predictions import LATER, SCHEMA, as_table
 
 QUERIES = pa.schema(
     [
@@ -38,10 +40,15 @@ _ASKED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", 
 
 
 class RunFolder:
-    """:param path: the folder; :meth:`start` makes or resumes it, reading needs it to exist."""
+    """:param path: the folder; :meth:`start` makes or resumes it, reading needs it to exist.
+    :param part: where this process shares the run with others: which part it is, such as "1/4".
+    """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, part: str | None = None) -> None:
+        self.path, self.part = Path(path), part
+        session = f"{(part or '').replace('/', '-of-')}-{secrets.token_hex(4)}"
+        self._notes: dict[str, Any] = {"part": part, "shards": 0, "circumstances": {}}
+        self._notes_at = self.path / PARTS / f"{session}.json"
         self._more_groups: dict[str, dict[str, str]] = {}
 
     def __repr__(self) -> str:
@@ -75,8 +82,14 @@ class RunFolder:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The content of manifest.json, checked. :raises BadInput: it is no manifest of a run."""
-        return read_manifest(self.path, RunManifest)
+        """The content of manifest.json, checked, with the circumstances of all parts. :raises BadInput: it is no
+        manifest of a run."""
+        manifest, parts = read_manifest(self.path, RunManifest), read_parts(self.path)
+        for part in parts:
+            add_up(manifest["circumstances"], part["circumstances"])
+        if parts:
+            manifest["circumstances"]["parts"] = [_in_short(part) for part in parts]
+        return manifest
 
     def start(
         self,
@@ -100,6 +113,11 @@ class RunFolder:
             differing = list(differences(began, now))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
+            if self.manifest["plan"] != list(plan):
+                raise BadInput(
+                    f"{self.path} was cut into {len(self.manifest['plan']):,} shards, this version of Fathom cuts it "
+                    f"into {len(plan):,}: go on with the version that began it, or choose another --out"
+                )
             return self.finished()
         self._refuse_what_is_not_ours()
         clear_temporaries(self.path)
@@ -113,7 +131,7 @@ class RunFolder:
         """A run killed before its manifest was written has left nothing but our own names."""
         if self.path.exists() and not self.path.is_dir():
             raise BadInput(f"{self.path} is a file: choose another --out")
-        own = {"queries.parquet", "candidates.parquet", AT_WORK}
+        own = {"queries.parquet", "candidates.parquet", AT_WORK, CLAIMS}
         if self.path.exists() and any(f.name not in own and f.suffix != ".tmp" for f in self.path.iterdir()):
             raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
@@ -125,28 +143,30 @@ class RunFolder:
         """Whether all shards of the plan are finished."""
         return set(self.manifest["plan"]) <= self.finished()
 
-    def add_shard(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def add_shard(self, shard: str, rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
         """Keep the predictions of one shard, whole or not at all. :raises RunFailed: the disk is full."""
-        write_table(
-            self.path / "predictions" / f"part-{shard}.parquet", pa.Table.from_pylist(list(rows), schema=SCHEMA)
-        )
+        write_table(self.file_of(shard), rows if isinstance(rows, pa.Table) else as_table(rows))
+        self._notes["shards"] += 1
+
+    def file_of(self, shard: str) -> Path:
+        """Where its predictions are, or will be."""
+        return self.path / "predictions" / f"part-{shard}.parquet"
 
     def add_circumstances(self, **facts: Any) -> None:
-        """Add to what is recorded; numbers add up over the sessions that a resumed run took."""
-        manifest = self.manifest
-        recorded = manifest["circumstances"]
-        for name, value in facts.items():
-            before = recorded.get(name)
-            numbers = isinstance(value, int | float) and isinstance(before, int | float)
-            recorded[name] = before + value if numbers else value
-        write_json(self.path / "manifest.json", manifest)
+        """Add to what is recorded; numbers add up over the sessions that a resumed run took. A part writes a file of
+        its own: two processes that add to one file would lose what the other has added."""
+        if self.part is not None:
+            add_up(self._notes["circumstances"], facts)
+            write_json(self._notes_at, self._notes)
+            return
+        manifest = read_manifest(self.path, RunManifest)
+        add_up(manifest["circumstances"], facts)
+        write_json(self.path / RUN, manifest)
 
     def predictions(self, without: Collection[str] = ()) -> pa.Table:
         """All rows of the finished shards, in the order of the plan. :param without: columns that are not read."""
         done = self.finished()
-        parts = [
-            self.path / "predictions" / f"part-{shard}.parquet" for shard in self.manifest["plan"] if shard in done
-        ]
+        parts = [self.file_of(shard) for shard in self.manifest["plan"] if shard in done]
         if not parts:
             return SCHEMA.empty_table()
         return pa.concat_tables((_part(part, without) for part in parts), promote_options="default")
@@ -205,6 +225,22 @@ def _part(file: Path, without: Collection[str]) -> pa.Table:
         if pc.any(pc.not_equal(ids, scores)).as_py():
             raise Unreadable(file, None, f"top_ids and top_scores are of unequal length: {again}")
     return table
+
+
+def add_up(recorded: dict[str, Any], facts: Mapping[str, Any]) -> None:
+    """Add to circumstances those of a later session: numbers are summed, of all else the later is kept."""
+    for name, value in facts.items():
+        before = recorded.get(name)
+        numbers = isinstance(value, int | float) and isinstance(before, int | float)
+        recorded[name] = before + value if numbers else value
+
+
+def _in_short(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What one process did of a run that several share."""
+    noted = part["circumstances"]
+    return {"part": part["part"], "shards": part["shards"]} | {
+        name: noted[name] for name in ("host", "device", "threads", "seconds") if name in noted
+    }
 
 
 def compared(identity: Mapping[str, Any], idle: Collection[str] = ()) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from fathom.errors import BadInput
 from fathom.reading import Missing, Unreadable, json_file, located, shown
 
 RUN, LINK = "manifest.json", "link.json"
+PARTS = "parts"
+"""Folder in which the processes that share a run keep their circumstances."""
 FORMAT = 1
 """Of both; a greater number is a later version's."""
 _SHOWN = 5
@@ -87,6 +89,14 @@ class RunManifest(Object):
     shows: Shows = Shows()
 
 
+class PartNotes(Object):
+    """A file of ``parts/``: what one of the processes did that share a run."""
+
+    part: Annotated[str, Field(pattern=r"^[1-9][0-9]*/[1-9][0-9]*$")]
+    shards: int
+    circumstances: Circumstances
+
+
 class WeightsBegunWith(Object):
     """The language model whose weights a training began with."""
 
@@ -154,6 +164,22 @@ def read_manifest(folder: Path, kind: type[RunManifest] | type[LinkManifest]) ->
         lines[-1] += f"; give a folder that {made_by} has made, or make it anew"
         raise BadInput(lines) from error
     return content  # type: ignore[no-any-return]
+
+
+def read_parts(folder: Path) -> list[dict[str, Any]]:
+    """What each process that shared a run has noted, in the order in which they began.
+
+    :raises BadInput: a file cannot be read, or a value in it is missing or of a wrong kind.
+    """
+    found = []
+    for file in sorted((folder / PARTS).glob("*.json")):
+        try:
+            PartNotes.model_validate(content := json_file(file))
+        except ValidationError as error:
+            fault = located(file, None, _in_words(error.errors()[0]))
+            raise BadInput(f"{fault}; delete it, it holds circumstances alone") from error
+        found.append(content)
+    return sorted(found, key=lambda part: str(part["circumstances"].get("begun", "")))
 
 
 def _in_words(fault: Any) -> str:

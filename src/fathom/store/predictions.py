@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -75,6 +76,12 @@ prompt with the (first) gold answer in it; special tokens are not scored.
 ``unscored``: why there is no rank and no credit.
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
+
+
+def as_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of a shard as they are kept."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
 
 LATER = ("prompt_log_prob", "prompt_tokens", "not_ranked", "letters", "gold_letters")
 """Columns that runs of version 0.1.0, or of before, lack."""

@@ -31,11 +31,15 @@ class VectorStore:
 
     def has(self, piece: int) -> bool:
         """Whether that piece is on the disk."""
-        return stands(self._file(piece))
+        return stands(self.file(piece))
+
+    def piece_of(self, name: str) -> int:
+        """The number of the piece in the file of that name."""
+        return int(name.removesuffix(".npy").rpartition("-")[2])
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
         """:param vectors: those of :meth:`rows_of` the piece, in order."""
-        with whole_file(self._file(piece)) as temporary, temporary.open("wb") as file:
+        with whole_file(self.file(piece)) as temporary, temporary.open("wb") as file:
             np.save(file, vectors.astype(np.float32, copy=False), allow_pickle=False)
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -58,13 +62,14 @@ class VectorStore:
         """:raises BadInput: a piece on the disk has vectors of another width."""
         for piece in range(self.pieces):
             if (found := self._open(piece).shape[1]) != width:
-                raise BadInput(f"{self._file(piece)} has vectors of width {found}, expected {width}: delete it")
+                raise BadInput(f"{self.file(piece)} has vectors of width {found}, expected {width}: delete it")
 
-    def _file(self, piece: int) -> Path:
+    def file(self, piece: int) -> Path:
+        """Where that piece is, or will be."""
         return self.folder / f"vectors-{piece:05d}.npy"
 
     def _map(self, piece: int) -> NDArray[np.float32]:
-        file = self._file(piece)
+        file = self.file(piece)
         try:
             check_file(file)
             found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)

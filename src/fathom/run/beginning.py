@@ -1,147 +1,82 @@
-"""(probe, model, data) → a run folder: planned, asked shard by shard, resumed where it stopped."""
+"""What is settled before the first shard is asked: who asks what, and all that the folder says of it."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-import time
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import torch
 
 import fathom
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
-from fathom.errors import RunFailed
 from fathom.models.base import Model
-from fathom.probes import PROBES, Entry
+from fathom.probes import Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import AskingOptions
-from fathom.progress import Progress, log, unseen
+from fathom.progress import log
 from fathom.results.samples import check_key
-from fathom.scoring.rows import Columns
 from fathom.scoring.tokens import token_counter
-from fathom.store.files import alone_in
 from fathom.store.folder import RunFolder
-from fathom.store.surroundings import surroundings
-
-LOST = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "CUBLAS", "MPS backend")
-"""How torch begins to tell that a device does not answer any more."""
 
 
-def run(
-    probe: str | Entry,
-    model: Any,
-    data: QuerySet,
-    options: AskingOptions,
-    out: str | Path,
-    progress: Progress | None = None,
-) -> RunFolder:
-    """Ask every query that *options* select and leave the answers in *out*.
+@dataclass(frozen=True)
+class Beginning:
+    """What the folder of a run is given before its first shard; the same wherever it is made.
 
-    Where *out* holds the same run unfinished, it goes on; where it is finished, nothing is asked again.
-
-    :param probe: its name, or the entry of one that only studies ask.
-    :raises BadInput: *out* belongs to another run, another process is at work in it, or the probe cannot be asked of
-        this model or data.
-    :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
+    :param plan: names of the shards, in order.
+    :param idle: options that change nothing here.
+    :param session: circumstances.
     """
-    entry = PROBES.find(probe) if isinstance(probe, str) else probe
+
+    identity: dict[str, Any]
+    plan: list[str]
+    queries: pa.Table
+    candidates: pa.Table
+    shows: dict[str, Any]
+    idle: Collection[str]
+    session: dict[str, Any]
+
+    def start(self, folder: RunFolder) -> set[str]:
+        """Make the folder, or go on with it, see :meth:`fathom.store.folder.RunFolder.start`."""
+        return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle)
+
+
+def begin(entry: Entry, model: Any, data: QuerySet, options: AskingOptions) -> tuple[Probe, Beginning]:
+    """The probe, made, and what is known of its run.
+
+    :raises BadInput: the probe cannot be asked of this model or data.
+    """
     options = options.of(data)
     chosen, left_out = selected(model, data, options)
     check_key(options.cluster, dict.fromkeys(key for query in chosen.queries for key in query.groups))
     asked = entry.load()(options, model, chosen)
-    folder = RunFolder(out)
     identity = _identity(entry.name, model, data, chosen, options, asked.resolved())
     session = {
         "sessions": 1,
         "host": platform.node(),
         "device": str(model.device),
+        "threads": str(torch.get_num_threads()),
         "batch_tokens": str(options.batch_tokens or "default"),
-        "model": _about(model),
+        "model": about(model),
         "left_out": {what: dict(counts) for what, counts in left_out.items() if counts},
     }
-    with alone_in(folder.path):
-        plan = asked.plan()
-        idle = _idle(asked, options)
-        done = folder.start(identity, plan, *_tables(chosen), shows=_shows(entry, asked), idle=idle)
-        report = progress or unseen
-        if set(plan) - done:
-            # Noted before the first shard: a session that is killed is one, too.
-            folder.add_circumstances(**session, **surroundings(folder.manifest["circumstances"]))
-            _ask(asked, [shard for shard in plan if shard not in done], folder, report)
-            folder.add_circumstances(model=_about(model))  # its self-check may have chosen another kernel
-        report(len(plan), len(plan))
-    return folder
+    plan = list(asked.plan())
+    return asked, Beginning(
+        identity, plan, *tables(chosen), _shows(entry, asked), frozenset(_idle(asked, options)), session
+    )
 
 
-def _about(model: Any) -> dict[str, Any]:
+def about(model: Any) -> dict[str, Any]:
     """What of a model is no part of its identity; also what it is put together from, where that is more than one
     thing."""
     made_of = getattr(model, "made_of", ())
     about = {name: getattr(model, name, None) for name in ("parameters", "attention_kernel")}
     return about | ({"made_of": list(made_of)} if len(made_of) > 1 else {})
-
-
-def _idle(asked: Probe, options: AskingOptions) -> Collection[str]:
-    """Names of options that change nothing here; the log tells those that somebody has set all the same."""
-    idle: Mapping[str, str] = getattr(asked, "idle", dict)()  # probes of other packages need not know
-    usual = type(options).model_fields
-    for name, why in idle.items():
-        if (value := getattr(options, name)) != usual[name].default:
-            log(f"--{name.replace('_', '-')} {value} changes nothing here: {why}")
-    return idle.keys()
-
-
-def _ask(asked: Probe, shards: Sequence[str], folder: RunFolder, report: Progress) -> None:
-    """What each shard took is noted as it ends, so that no end of the process loses more than the shard in work."""
-    note = _Notes(asked, folder)
-
-    def between(done: int, total: int) -> None:
-        note()
-        report(done, total)
-
-    asked.prepare(folder.path / "artifacts", between)
-    note()
-    total = len(asked.plan())
-    for number, shard in enumerate(shards, start=total - len(shards)):
-        report(number, total)
-        folder.add_shard(shard, _asked(asked, shard, folder))
-        note()
-
-
-def _asked(asked: Probe, shard: str, folder: RunFolder) -> list[Columns]:
-    """:raises RunFailed: the device is gone; what is finished is kept."""
-    try:
-        return asked.ask(shard)
-    except RuntimeError as error:
-        told = str(error)
-        if not told.startswith(LOST):
-            raise
-        raise RunFailed(
-            f"{asked.model.device} failed ({told.splitlines()[0]}); {folder.path} keeps what is finished: "
-            "the same command goes on, with --device cpu, too"
-        ) from error
-
-
-class _Notes:
-    """Adds to the circumstances what has come since the last call: seconds, and what the probe counts."""
-
-    def __init__(self, asked: Probe, folder: RunFolder) -> None:
-        self.asked, self.folder = asked, folder
-        self.at, self.counted = time.perf_counter(), _counts(asked)
-
-    def __call__(self) -> None:
-        now, counted, everything = time.perf_counter(), _counts(self.asked), self.asked.circumstances()
-        new = {name: value - self.counted.get(name, 0) for name, value in counted.items()}
-        self.folder.add_circumstances(**{**everything, **new, "seconds": round(now - self.at, 3)})
-        self.at, self.counted = now, counted
-
-
-def _counts(asked: Probe) -> dict[str, int]:
-    return {name: value for name, value in asked.circumstances().items() if isinstance(value, int)}
 
 
 def selected(model: Model, data: QuerySet, options: AskingOptions) -> Selected:
@@ -154,6 +89,16 @@ def selected(model: Model, data: QuerySet, options: AskingOptions) -> Selected:
     options = options.of(data)
     found = select(data, options.selection(), count)
     return found._replace(data=options.as_asked(found.data))
+
+
+def _idle(asked: Probe, options: AskingOptions) -> Collection[str]:
+    """Names of options that change nothing here; the log tells those that somebody has set all the same."""
+    idle: Mapping[str, str] = getattr(asked, "idle", dict)()  # probes of other packages need not know
+    usual = type(options).model_fields
+    for name, why in idle.items():
+        if (value := getattr(options, name)) != usual[name].default:
+            log(f"--{name.replace('_', '-')} {value} changes nothing here: {why}")
+    return idle.keys()
 
 
 def _identity(
@@ -212,7 +157,7 @@ def _filtered(data: QuerySet) -> list[int]:
     return [len(data.candidates[query.candidates].places(query.known)) for query in data.queries]
 
 
-def _tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
+def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
     """queries.parquet and candidates.parquet."""
     used = list(dict.fromkeys(query.candidates for query in data.queries))
     queries = pa.table(

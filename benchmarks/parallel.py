@@ -1,0 +1,163 @@
+"""What several processes gain, and what Ray costs, on a sample of BEAR, side by side in alternation.
+
+    python benchmarks/parallel.py                          # one, ray-1, ray-2, parts-2, three rounds
+    python benchmarks/parallel.py --rounds 1 --limit 100
+    python benchmarks/parallel.py --writes                 # what limits many workers: the driver's writing, claims
+
+Every process has one thread. A run's seconds are those of asking, from the first shard's beginning to the last one's
+end (files say when), and of all, from the command's start to its end. The model is GPT-2-small-shaped with random
+weights: speed does not depend on what it knows. The load of the machine stands beside each line; the best of the
+rounds is compared. BEAR and the tokenizer are looked for in ``FATHOM_DATA`` or ``../shared/data``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
+KINDS = {
+    "one": [()],
+    "ray-1": [("--engine", "ray", "--workers", "1")],
+    "ray-2": [("--engine", "ray", "--workers", "2")],
+    "parts-2": [("--part", "1/2"), ("--part", "2/2")],
+}
+"""Name → what each of its processes is told."""
+
+
+class Took(NamedTuple):
+    """:param asking: seconds from the first shard to the last.
+    :param all: seconds from start to end.
+    :param load: of the machine at the end, one minute's.
+    """
+
+    asking: float
+    all: float
+    load: float
+
+
+def make_model(folder: Path, layers: int, width: int) -> Path:
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+
+    torch.manual_seed(0)
+    GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=width, n_head=width // 64)).save_pretrained(folder)
+    GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2").save_pretrained(folder)
+    return folder
+
+
+def measured(kind: str, model: Path, out: Path, asked: list[str]) -> Took:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    begun = time.perf_counter()
+    call = [sys.executable, "-m", "fathom", "probe", "statement", "--model", str(model), "--out", str(out), *asked]
+    processes = [
+        subprocess.Popen([*call, *more, "--quiet"], env=environment, stdout=subprocess.DEVNULL) for more in KINDS[kind]
+    ]
+    if any(process.wait() for process in processes):
+        raise SystemExit(f"{kind} failed")
+    took = time.perf_counter() - begun
+    ends = [file.stat().st_mtime for file in (out / "predictions").iterdir()]
+    return Took(max(ends) - (out / "queries.parquet").stat().st_mtime, took, os.getloadavg()[0])
+
+
+def compare(given: argparse.Namespace) -> None:
+    asked = ["--data", str(DATA / "bear" / "BEAR"), "--limit", str(given.limit), "--templates", "0"]
+    took: dict[str, list[Took]] = {kind: [] for kind in given.kinds.split(",")}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = make_model(folder / "model", given.layers, given.width)
+        first = None
+        for number in range(given.rounds):
+            for kind, every in took.items():
+                out = folder / f"{kind}-{number}"
+                last = measured(kind, model, out, asked)
+                every.append(last)
+                print(f"{kind}: asking {last.asking:.1f} s, all {last.all:.1f} s, load {last.load:.1f}", flush=True)
+                first = first or out
+                same_predictions(first, out)
+    best = {kind: min(one.asking for one in every) for kind, every in took.items()}
+    whole = {kind: min(one.all for one in every) for kind, every in took.items()}
+    for kind in took:
+        print(
+            f"{kind:8} asking {best[kind]:7.1f} s, {best['one'] / best[kind]:.2f} × one; "
+            f"all {whole[kind]:7.1f} s, {whole['one'] / whole[kind]:.2f} × one"
+        )
+
+
+def same_predictions(first: Path, other: Path) -> None:
+    from fathom.store.folder import RunFolder
+
+    if not RunFolder.open(first).predictions().equals(RunFolder.open(other).predictions()):
+        raise SystemExit(f"{other.name} has other predictions than {first.name}")
+
+
+def writes() -> None:
+    """Milliseconds of each thing that is done once per shard and does not become faster with more workers."""
+    from fathom.store.folder import RunFolder
+    from fathom.store.predictions import as_table
+    from fathom.store.together import together_in
+
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        folder = RunFolder(Path(name) / "run")
+        plan = [f"{number:05d}" for number in range(2000)]
+        table = as_table([])
+        folder.start({"probe": "x", "model": {"name": "m"}, "data": {"name": "d"}}, plan, table, table)
+        rows = as_table([_row(number) for number in range(128)])
+        print(f"a shard's table, {rows.nbytes / 2**20:.1f} MiB: {ms(lambda: folder.add_shard('00000', rows)):.1f} ms")
+        print(f"its circumstances: {ms(lambda: folder.add_circumstances(seconds=1.0)):.1f} ms")
+        for shard in plan:
+            folder.file_of(shard).touch()
+        print(f"looking which of {len(plan):,} are finished: {ms(folder.finished):.1f} ms")
+        with together_in(folder.path) as claims:
+
+            def claim() -> None:
+                with claims.claimed("00000"):
+                    pass
+
+            print(f"a claim, taken and given up: {ms(claim):.2f} ms")
+
+
+def _row(number: int) -> dict[str, object]:
+    """As of a query with 64 candidates."""
+    scores = [-float(place) - number / 7 for place in range(64)]
+    return {"query_id": f"q{number}", "template": 0, "scoring": "sum/full", "prompt": "x" * 60, "rank": 1.0} | {
+        "scores": scores, "top_scores": scores[:10], "top_ids": [f"Q{place}" for place in range(10)]
+    }  # fmt: skip
+
+
+def ms(step: Callable[[], object], times: int = 50) -> float:
+    """Median milliseconds."""
+
+    def once() -> float:
+        begun = time.perf_counter()
+        step()
+        return time.perf_counter() - begun
+
+    return 1000 * statistics.median(once() for _ in range(times))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=int, default=300, help="queries")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--writes", action="store_true")
+    given = parser.parse_args()
+    if given.writes:
+        writes()
+    else:
+        compare(given)
+
+
+if __name__ == "__main__":
+    main()

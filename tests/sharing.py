@@ -1,0 +1,115 @@
+"""One of several processes that share a run, so slow and so finely cut that others meet it: for tests that kill and
+race them, and for benchmarks/kills_parallel.py.
+
+``python -m tests.sharing LOG PAUSE probe statement …`` is ``fathom probe statement …``; each shard takes PAUSE seconds
+longer, and LOG is told who asked it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from fathom.run.worker import Work, Worker
+
+STATEMENTS = 200
+"""Per shard."""
+PAUSE = 0.3
+"""Seconds that a shard takes longer on Ray."""
+ASKED = ("--data", "geography", "--relations", "continent", "--templates", "0,1,2")
+"""196 queries of six candidates, three ways: 18 shards."""
+HERE = Path(__file__).parents[1]
+
+
+def make_model(folder: Path) -> Path:
+    """A causal model that knows nothing, of the words of geography."""
+    from fathom.formats import read
+    from fathom.training.options import PlantOptions
+    from fathom.training.planting import plant
+
+    small = PlantOptions(kind="causal", epochs=1, hidden_size=8, layers=1, heads=2)
+    plant(read("geography"), small, folder, lambda *told: None)
+    return folder
+
+
+def command(model: Path, out: Path, *more: str, log: Path, pause: float = 0.0) -> list[str]:
+    asked = ["probe", "statement", "--model", str(model), *ASKED, "--out", str(out), *more]
+    return [sys.executable, "-m", "tests.sharing", str(log), str(pause), *asked]
+
+
+def begin(*told: Any, **more: Any) -> subprocess.Popen[str]:
+    """:func:`command`, begun; what it prints is kept."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command(*told, **more), cwd=HERE, env=environment, text=True, **pipes)
+
+
+def ended(*processes: subprocess.Popen[str]) -> list[str]:
+    """What each has printed. :raises AssertionError: one has failed."""
+    said = []
+    for process in processes:
+        out, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
+        said.append(out)
+    return said
+
+
+def asked_twice(log: Path) -> list[str]:
+    """Shards that were asked to their end more than once."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    counts = Counter(line.split()[1] for line in lines if line.startswith("asked"))
+    return [shard for shard, count in counts.items() if count > 1]
+
+
+class Slow(Worker):
+    """A worker that takes as long, and cuts as finely."""
+
+    def open(self, work: Work) -> Any:
+        from fathom.probes import statement
+
+        statement.SHARD_STATEMENTS = STATEMENTS
+        return super().open(work)
+
+    def ask(self, shard: str) -> Any:
+        time.sleep(PAUSE)
+        return super().ask(shard)
+
+
+def main() -> None:
+    log, pause = Path(sys.argv[1]), float(sys.argv[2])
+    sys.argv = ["fathom", *sys.argv[3:]]
+    from fathom.cli import main as fathom
+    from fathom.probes import statement
+    from fathom.run import on_ray
+    from fathom.store import folder
+
+    statement.SHARD_STATEMENTS = STATEMENTS
+    on_ray.Worker = importlib.import_module("tests.sharing").Slow  # not of __main__, which Ray would send along
+    ask, add = statement.Probe.ask, folder.RunFolder.add_shard
+
+    def slowly(self: Any, shard: str) -> Any:
+        _tell(log, f"begun {shard}")
+        time.sleep(pause)
+        return ask(self, shard)
+
+    def told(self: Any, shard: str, rows: Any) -> None:
+        add(self, shard, rows)
+        _tell(log, f"asked {shard}")
+
+    statement.Probe.ask, folder.RunFolder.add_shard = slowly, told  # type: ignore[method-assign]
+    fathom()
+
+
+def _tell(log: Path, line: str) -> None:
+    with log.open("a") as file:
+        file.write(f"{line} {os.getpid()}\n")
+
+
+if __name__ == "__main__":
+    main()
