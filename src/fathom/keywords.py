@@ -54,6 +54,22 @@ class FewShotOptions(ProbeOptions, total=False):
     bos: Literal["auto", "add", "none"]
 
 
+class ServerOptions(TypedDict, total=False):
+    """What everything that can ask a server instead of a model at hand is told of it."""
+
+    server: str | None
+    unlisted: bool
+    key_env: str | None
+    concurrency: int
+    requests_per_minute: float | None
+    timeout_s: float
+    retries: int
+
+
+class LikelihoodOptions(ServerOptions, ProbeOptions, total=False):
+    """What probes can be told that take likelihoods from a server in place of a model at hand."""
+
+
 class ScreenedOptions(TypedDict, total=False):
     """Options of probes that can ask a rough copy of the model first (:mod:`fathom.scoring.screening`)."""
 
@@ -74,7 +90,7 @@ class SpokenOptions(ChatOptions, total=False):
     chat_user: str
 
 
-class StatementOptions(SpokenOptions, ScreenedOptions, FewShotOptions, total=False):
+class StatementOptions(SpokenOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions, total=False):
     """Options of the statement probe (BEAR)."""
 
     templates: int | Sequence[int] | str
@@ -98,7 +114,7 @@ class EmbeddingOptions(FewShotOptions, total=False):
     pooling: Literal["auto", "last", "mean", "cls"]
 
 
-class VocabularyOptions(FewShotOptions, total=False):
+class VocabularyOptions(LikelihoodOptions, FewShotOptions, total=False):
     """Options of the vocabulary probe (LAMA)."""
 
     templates: int | Sequence[int] | str
@@ -141,25 +157,13 @@ class ReplyOptions(ChatOptions, total=False):
     cut_reasoning: str
 
 
-class ServerOptions(TypedDict, total=False):
-    """What everything that can ask a server instead of a model at hand is told of it."""
-
-    server: str | None
-    unlisted: bool
-    key_env: str | None
-    concurrency: int
-    requests_per_minute: float | None
-    timeout_s: float
-    retries: int
-
-
 class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions, total=False):
     """What probes can be told that take a server's model in place of one at hand."""
 
     sampling_temperature: float | None
 
 
-class ChoiceOptions(ServedOptions, total=False):
+class ChoiceOptions(ServedOptions, LikelihoodOptions, total=False):
     """Options of the choice probe (multiple choice)."""
 
     options: int | None

@@ -297,6 +297,13 @@ def load_tokenizer(
     return from_pretrained(AutoTokenizer, Part(name, revision), {"trust_remote_code": trust_remote_code})
 
 
+def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """For a causal model that is elsewhere. :raises BadInput: none is there, or a slow one."""
+    tokenizer = load_tokenizer(name)
+    _check_tokenizer(tokenizer, Attention.CAUSAL, name)
+    return tokenizer
+
+
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
     """:raises BadInput: a slow one (offsets and words are needed), or no mask token for a masked model."""
     if not tokenizer.is_fast:
