@@ -40,11 +40,15 @@ class StatesAlone(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[mi
 @contextmanager
 def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """While inside, *module* does what *forward* does."""
+    own = vars(module).get("forward")  # that of accelerate, which fetches weights from where they lie
     module.forward = forward
     try:
         yield
     finally:
-        del module.forward
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own
 
 
 def returns_hidden(body: nn.Module, hidden: Tensor) -> AbstractContextManager[None]:

@@ -29,6 +29,8 @@ from fathom.store.journal import Answer, request_key
 T = TypeVar("T")
 KNOWN = "In 1998, the naïve old town of Zürich had 12 pubs; it isn't so far from Basel – 85 km."
 """Asked of every server: digits, signs and letters that tokenizers cut in different ways."""
+BEGINNINGS = ("The capital of Peru is", "It is", KNOWN)
+"""Behind these the server writes a token, to see whether it reads it alike."""
 TOGETHER = 16
 """Texts per call, where a call takes several."""
 NEAR = 0.1
@@ -71,12 +73,10 @@ class _Told(NamedTuple):
 
     :param log_probs: of its tokens, as many as are told; the last is the text's last.
     :param pieces: these tokens in letters, None where the server shows none.
-    :param written: what it would write next, where that comes along.
     """
 
     log_probs: list[float | None]
     pieces: list[str | None]
-    written: _Written | None
 
 
 class _Written(NamedTuple):
@@ -94,7 +94,7 @@ class Way(NamedTuple):
     :param whole: whether it takes any text, in one call.
     :param most: texts per call.
     :param body: what is sent for some texts, besides the model's name.
-    :param read: what is told in the choice of a reply, of this text.
+    :param read: what is told in the choice of a reply, of this text, behind which so many tokens were written.
     """
 
     what: str
@@ -102,7 +102,7 @@ class Way(NamedTuple):
     whole: bool
     most: int
     body: Callable[[Sequence[Text]], Call]
-    read: Callable[[Mapping[str, Any], Text], _Told]
+    read: Callable[[Mapping[str, Any], Text, int], _Told]
 
 
 def _ids(texts: Sequence[Text]) -> list[Any]:
@@ -111,14 +111,14 @@ def _ids(texts: Sequence[Text]) -> list[Any]:
 
 
 def _ask_prompt_logprobs(texts: Sequence[Text]) -> Call:
-    return {"prompt": _ids(texts), "prompt_logprobs": 0, "logprobs": 1, "max_tokens": 1}
+    return {"prompt": _ids(texts), "prompt_logprobs": 0, "max_tokens": 1}
 
 
-def _read_prompt_logprobs(choice: Mapping[str, Any], text: Text) -> _Told:
+def _read_prompt_logprobs(choice: Mapping[str, Any], text: Text, written: int) -> _Told:
     """``[null, {"12": {"logprob": …, "decoded_token": …}}, …]``: each token, by its number."""
     _, *places = choice["prompt_logprobs"]
     at = [place[str(token)] for place, token in zip(places, text.ids[1:], strict=True)]
-    return _Told([_nats(told["logprob"]) for told in at], [told["decoded_token"] for told in at], _written(choice))
+    return _Told([_nats(told["logprob"]) for told in at], [told["decoded_token"] for told in at])
 
 
 def _ask_echo(texts: Sequence[Text]) -> Call:
@@ -129,15 +129,14 @@ def _ask_echo_of_text(texts: Sequence[Text]) -> Call:
     return {"prompt": texts[0].text, "echo": True, "logprobs": 1, "max_tokens": 1}
 
 
-def _read_echo(choice: Mapping[str, Any], text: Text) -> _Told:
-    """``{"tokens": […], "token_logprobs": [null, …]}``, the token that it wrote behind the text's own. llama-cpp-python
-    leaves out BOS, and the log-probability of the token behind it."""
-    told = choice["logprobs"]
-    *pieces, last = told["tokens"]
-    *values, value = told["token_logprobs"]
-    if len(pieces) != len(values) or not pieces:
+def _read_echo(choice: Mapping[str, Any], text: Text, written: int, by_ids: bool = True) -> _Told:
+    """``{"tokens": […], "token_logprobs": [null, …]}``, and what it wrote behind the text. llama-cpp-python leaves out
+    BOS, and the log-probability of the token behind it."""
+    pieces, values = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
+    kept = min(len(text.ids), len(pieces)) if by_ids else len(pieces) - written
+    if len(pieces) != len(values) or kept < 1 or (by_ids and kept < len(text.ids)):
         raise TypeError("no log-probabilities of a prompt")
-    return _Told([None if one is None else _nats(one) for one in values], pieces, _Written(last, _nats(value)))
+    return _Told([None if one is None else _nats(one) for one in values[:kept]], pieces[:kept])
 
 
 def _ask_forced(texts: Sequence[Text]) -> Call:
@@ -147,18 +146,18 @@ def _ask_forced(texts: Sequence[Text]) -> Call:
     return {"prompt": list(ids[:start]), "grammar": grammar, "logprobs": 1, "max_tokens": len(ids) - start}
 
 
-def _read_forced(choice: Mapping[str, Any], text: Text) -> _Told:
+def _read_forced(choice: Mapping[str, Any], text: Text, written: int) -> _Told:
     at = choice["logprobs"]["content"]
     if [token["id"] for token in at] != list(text.ids[text.start :]):
         raise TypeError("other tokens than those it was to write")
-    return _Told([_nats(token["logprob"]) for token in at], [token["token"] for token in at], None)
+    return _Told([_nats(token["logprob"]) for token in at], [token["token"] for token in at])
 
 
 WAYS = (
     Way("prompt_logprobs", True, True, TOGETHER, _ask_prompt_logprobs, _read_prompt_logprobs),
     Way("echo of tokens", True, True, TOGETHER, _ask_echo, _read_echo),
     Way("tokens forced by a grammar", True, False, 1, _ask_forced, _read_forced),
-    Way("echo of a text", False, True, 1, _ask_echo_of_text, _read_echo),
+    Way("echo of a text", False, True, 1, _ask_echo_of_text, partial(_read_echo, by_ids=False)),
 )
 """vLLM; SGLang; llama.cpp's own server, which scores only what it writes; llama-cpp-python, which takes only texts."""
 
@@ -326,14 +325,23 @@ class LikelihoodServer(Server):
         :param counted: tokens of the text, as the server says; 0 where it does not.
         """
         count, shown = len(text.ids), len(told.pieces)
-        if counted not in (0, count) or shown not in (count, count - 1, count - text.start):
-            return f"of '{words_of(text.text, 40)}' the server makes {counted or shown} tokens, the tokenizer {count}"
+        unshown = {1, text.start} if self.way.by_ids else {int(self._begins(text.ids))}
+        if counted not in (0, count) or count - shown not in {0, *unshown}:
+            made = counted if counted not in (0, count) else shown
+            return f"of '{words_of(text.text, 40)}' the server makes {made} tokens, the tokenizer {count}"
         for token, piece in zip(text.ids[count - shown :], told.pieces, strict=True):
-            own = self._letters([token])
-            seen = bool(piece and own.strip()) and UNSHOWN not in f"{piece}{own}"
-            if seen and own.strip() != str(piece).strip():
-                return f"where the tokenizer has '{words_of(own, 40)}', the server has '{words_of(str(piece), 40)}'"
+            if piece and UNSHOWN not in piece and not self._looks_like(token, piece):
+                own = words_of(self._letters([token]), 40)
+                return f"where the tokenizer has '{own}', the server has '{words_of(piece, 40)}'"
         return None
+
+    def _looks_like(self, token: int, piece: str) -> bool:
+        """Some servers leave out the space before a word. Where tokens are sent that does no harm; where the server
+        makes them, the space tells one from another, unless the tokenizer leaves it out, too (SentencePiece)."""
+        own, inside = self._letters([token]), self._letters([self._plain, token])[len(self._letters([self._plain])) :]
+        if UNSHOWN in own:
+            return True
+        return own.strip() == piece.strip() if self.way.by_ids else piece in (own, inside)
 
     # What the server can do
 
@@ -351,6 +359,8 @@ class LikelihoodServer(Server):
             if difference is None:
                 return self.way
             differences.append(difference)
+        if not differences and (difference := self._counts_differ()) is not None:
+            differences.append(difference)  # of numbers that it has not, a server says nothing
         if differences:
             raise BadInput(
                 f"--tokenizer {self.tokenizer.name_or_path} is not that of '{self.model}' at {self.base_url}: "
@@ -360,6 +370,16 @@ class LikelihoodServer(Server):
             f"{self.base_url}: '{self.model}' gives no log-probabilities of a prompt, as vLLM, SGLang, llama.cpp's "
             f"server and llama-cpp-python (with --logits_all true) do; it was asked for {'; '.join(refusals)}"
         )
+
+    def _counts_differ(self) -> str | None:
+        """Of the known text in letters, as far as a server counts its tokens."""
+        count = len(self._known.ids) - self._begins(self._known.ids)
+        try:
+            made = self._once({"prompt": KNOWN, "max_tokens": 1}, _counted)["prompt_tokens"]
+        except Failure:
+            return None
+        near = not made or abs(made - count) <= 1  # one puts BOS before it, another a space
+        return None if near else f"of '{words_of(KNOWN, 40)}' the server makes {made} tokens, the tokenizer {count}"
 
     def _tried_ids(self) -> str | None:
         """Whether the tokens of the known text come back as they should.
@@ -371,7 +391,7 @@ class LikelihoodServer(Server):
         text = self._known
         told = self._asked(text)
         if (difference := self._difference(text, told)) is None:
-            self._check_places(text, told)
+            self._check_places()
         return difference
 
     def _tried_text(self) -> str | None:
@@ -388,21 +408,24 @@ class LikelihoodServer(Server):
             difference = self._difference(text, told, counted)
             if difference is None:
                 self.lacks_first = self.adds_bos and told.log_probs[-len(bare)] is None
-                self._check_places(text, told)
+                self._check_places()
                 return None
         return difference
 
-    @cached_property
+    @property
     def _known(self) -> Text:
-        ids = list(self.tokenizer(KNOWN, add_special_tokens=False, verbose=False)["input_ids"])
+        return self._spoken(KNOWN)
+
+    def _spoken(self, letters: str) -> Text:
+        """With BOS where the tokenizer has one."""
+        ids = list(self.tokenizer(letters, add_special_tokens=False, verbose=False)["input_ids"])
         bos = self.tokenizer.bos_token_id
-        return Text(tuple(ids if bos is None or self._begins(ids) else [bos, *ids]), KNOWN)
+        return Text(tuple(ids if bos is None or self._begins(ids) else [bos, *ids]), letters)
 
     def _asked(self, text: Text) -> _Told:
         """What is told of a text, put together. :raises Failure: nothing."""
         pieces: list[str | None] = []
         values: list[float | None] = []
-        written = None
         for part in self._parts(text):
             call = self._call_of(part)
             if "body" in call:
@@ -410,39 +433,51 @@ class LikelihoodServer(Server):
                 pieces.append(None)
                 continue
             [told] = self._once(self.way.body([self._as_sent(part)]), partial(_all_told, self.way, [part]))
-            pieces, values, written = pieces + told.pieces, values + told.log_probs, told.written
-        return _Told(values, pieces, written)
+            pieces, values = pieces + told.pieces, values + told.log_probs
+        return _Told(values, pieces)
 
     def _once(self, body: Call, read: Callable[[Any], T]) -> T:
         """What a call says, not tried again. :raises Failure: nothing that can be read."""
         self._stopped.clear()
         return self._call(lambda: self._completion(body), read, retries=0)
 
-    def _check_places(self, text: Text, told: _Told) -> None:
+    def _check_places(self) -> None:
         """The token that the server writes behind a text must be as likely as it is at the end of a longer text.
 
         :raises BadInput: it is not; some servers tell of the token behind, or of what their sampling leaves.
         """
-        written = told.written or self._once({"prompt": list(text.ids), "logprobs": 1, "max_tokens": 1}, _first)
-        if UNSHOWN in written.letters or not written.letters.strip():
-            return  # part of a letter, or nothing that could be sent
-        if self.way.by_ids:
-            longer = [Text((*text.ids, token), "", len(text.ids)) for token in self._tokens_of(written.letters)]
-            values = [self._asked(one).log_probs[-1] for one in longer]
-        else:
-            behind, _ = self._once(_ask_echo_of_text([Text((), self._as_sent(text).text + written.letters)]), _sole)
-            values = behind.log_probs[-1:] if len(behind.pieces) == len(told.pieces) + 1 else []
-        if values and not any(value is not None and abs(value - written.log_prob) <= NEAR for value in values):
+        for letters in BEGINNINGS:
+            text = self._spoken(letters)
+            prompt = list(text.ids) if self.way.by_ids else self._as_sent(text).text
+            try:
+                written = self._once({"prompt": prompt, "logprobs": 1, "max_tokens": 1}, _first)
+            except Failure:
+                continue  # nothing: some servers do not show the end
+            if UNSHOWN in written.letters or not written.letters.strip():
+                continue  # part of a letter, or nothing that could be sent
+            values = self._read_behind(text, written.letters)
+            if not values:
+                continue
+            if any(value is not None and abs(value - written.log_prob) <= NEAR for value in values):
+                return
+            token = words_of(written.letters, 40)
             raise BadInput(
-                f"{self.base_url}: '{self.model}' contradicts itself: '{words_of(written.letters, 40)}' behind a text "
-                f"has {written.log_prob:.3f} nats where it is written, {values[0]} where it is read ({self.way.what})"
+                f"{self.base_url}: '{self.model}' contradicts itself: behind '{letters}' the token '{token}' has "
+                f"{written.log_prob:.3f} nats where it is written, {values[0]} where it is read ({self.way.what})"
             )
+
+    def _read_behind(self, text: Text, letters: str) -> list[float | None]:
+        """Log-probabilities of the tokens that the letters may be."""
+        if self.way.by_ids:
+            longer = [Text((*text.ids, token), "", len(text.ids)) for token in self._tokens_of(letters)]
+            return [self._asked(one).log_probs[-1] for one in longer]
+        told, _ = self._once(_ask_echo_of_text([Text((), self._as_sent(text).text + letters)]), _sole)
+        return told.log_probs[-1:] if told.pieces[-1] == letters else []
 
     def _tokens_of(self, letters: str) -> list[int]:
         """Tokens that look like these letters, with or without a space before them."""
-        spoken = (letters, letters.strip(), f" {letters.strip()}")
-        encoded = [self.tokenizer(one, add_special_tokens=False, verbose=False)["input_ids"] for one in spoken]
-        return list(dict.fromkeys(ids[0] for ids in encoded if len(ids) == 1))
+        every = self.tokenizer.batch_decode([[token] for token in range(self.vocabulary_size)])
+        return [token for token, own in enumerate(every) if own.strip() == letters.strip()]
 
     def _find_most(self) -> int:
         """Texts that a call can take."""
@@ -507,7 +542,8 @@ def _all_told(way: Way, texts: Sequence[Text], body: Any) -> list[_Told]:
     """What is told of each text. :raises Failure: nothing of this kind."""
     with _expecting("log-probabilities of a prompt", body):
         choices = sorted(body["choices"], key=lambda choice: choice.get("index") or 0)
-        return [way.read(choice, text) for choice, text in zip(choices, texts, strict=True)]
+        written = _counted(body)["completion_tokens"] if isinstance(body.get("usage"), dict) else len(choices)
+        return [way.read(choice, text, written) for choice, text in zip(choices, texts, strict=True)]
 
 
 def _counted(body: Any) -> dict[str, int]:
