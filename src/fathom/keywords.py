@@ -23,6 +23,7 @@ class ProbeOptions(AskingOptions, total=False):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"]
+    device_map: Literal["auto", "balanced", "sequential"] | None
     tokenizer: str | None
     kind: Literal["causal", "masked", "seq2seq"] | None
     quantize: Literal["4bit", "8bit"] | None

@@ -156,4 +156,6 @@ class ShardedProbe:
         """How often memory ran out, what it was found to hold, how much was screened, and what a server has answered;
         subclasses add what they count."""
         served = self.model.kept() if isinstance(self.model, LikelihoodServer) else {}
+        if (placement := getattr(self.model, "placement", None)) is not None:
+            served = {"placement": placement}
         return {**self.budget.circumstances(), **self.screened, **served}

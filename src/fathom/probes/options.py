@@ -106,6 +106,11 @@ class ProbeOptions(AskingOptions):
         description="Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
         json_schema_extra=Group.MODEL.mark,
     )
+    device_map: Literal["auto", "balanced", "sequential"] | None = Field(
+        None,
+        description="Spread a model that is larger than one device over all devices, memory and a disk, by accelerate.",
+        json_schema_extra=CIRCUMSTANCE | Group.MODEL.mark,
+    )
     tokenizer: str | None = Field(
         None,
         description="Name or folder of another tokenizer than the model's own.",
@@ -178,10 +183,10 @@ class ProbeOptions(AskingOptions):
 
     def loading(self) -> dict[str, Any]:
         """What :func:`fathom.models.loading.load` is to be told."""
-        names = {"dtype", "device", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle"}
+        names = {"dtype", "device", "device_map", "revision", "tokenizer", "kind", "quantize", "trust_remote_code"}
         given = self.adapter or ""
         adapters = (given,) if os.path.isdir(given) else tuple(part for part in given.split(",") if part)
-        return self.model_dump(include=names | {"screen"}) | {"adapter": adapters or None}
+        return self.model_dump(include=names | {"allow_pickle", "screen"}) | {"adapter": adapters or None}
 
     def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
         """The model of that name, or in that folder.
