@@ -460,13 +460,14 @@ OTHER = {
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
     "retries": 1, "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
     "shuffle_chat": True,
-    "cut_reasoning": "think",
+    "cut_reasoning": "think", "device_map": "auto",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
 }  # fmt: skip
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {
-    "device", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates", "key_env",
+    "device", "device_map", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates",
+    "key_env",
     "concurrency", "requests_per_minute", "timeout_s", "retries",
 }  # fmt: skip
 DEFAULTS = {

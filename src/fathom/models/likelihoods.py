@@ -348,16 +348,17 @@ class LikelihoodServer(Server):
     def _find_way(self) -> Way:
         """:raises BadInput: in none, or the tokenizer is not the model's."""
         refusals, differences = [], []
-        for self.way in WAYS:
+        for way in WAYS:
+            self.way = way  # what is asked below asks in this way
             try:
                 difference = self._tried_ids() if self.way.by_ids else self._tried_text()
             except Failure as failure:
                 if failure.is_final:
                     raise BadInput(f"{self.base_url}: {failure}") from failure
-                refusals.append(f"{self.way.what}: {failure}")
+                refusals.append(f"{way.what}: {failure}")
                 continue
             if difference is None:
-                return self.way
+                return way
             differences.append(difference)
         if not differences and (difference := self._counts_differ()) is not None:
             differences.append(difference)  # of numbers that it has not, a server says nothing
