@@ -461,14 +461,14 @@ OTHER = {
     "retries": 1, "part": "1/4", "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
     "shuffle_chat": True,
     "engine": "ray", "workers": 2, "gpus_per_worker": 0.5, "cpus_per_worker": 2, "ray_address": "auto",
-    "cut_reasoning": "think",
+    "cut_reasoning": "think", "device_map": "auto",
     "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
 }  # fmt: skip
 """Another value for each option of each probe."""
 CIRCUMSTANCES = {
-    "device", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates", "key_env",
-    "concurrency", "requests_per_minute", "timeout_s", "retries", "part",
+    "device", "device_map", "allow_pickle", "batch_tokens", "cluster", "questions", "add_candidates", "own_templates",
+    "key_env", "concurrency", "requests_per_minute", "timeout_s", "retries", "part",
     "engine", "workers", "gpus_per_worker", "cpus_per_worker", "ray_address",
 }  # fmt: skip
 DEFAULTS = {

@@ -34,6 +34,7 @@ class ProbeOptions(ClusterOptions, AskingOptions, total=False):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"]
+    device_map: Literal["auto", "balanced", "sequential"] | None
     tokenizer: str | None
     kind: Literal["causal", "masked", "seq2seq"] | None
     quantize: Literal["4bit", "8bit"] | None
@@ -65,6 +66,22 @@ class FewShotOptions(ProbeOptions, total=False):
     bos: Literal["auto", "add", "none"]
 
 
+class ServerOptions(TypedDict, total=False):
+    """What everything that can ask a server instead of a model at hand is told of it."""
+
+    server: str | None
+    unlisted: bool
+    key_env: str | None
+    concurrency: int
+    requests_per_minute: float | None
+    timeout_s: float
+    retries: int
+
+
+class LikelihoodOptions(ServerOptions, ProbeOptions, total=False):
+    """What probes can be told that take likelihoods from a server in place of a model at hand."""
+
+
 class ScreenedOptions(TypedDict, total=False):
     """Options of probes that can ask a rough copy of the model first (:mod:`fathom.scoring.screening`)."""
 
@@ -85,7 +102,7 @@ class SpokenOptions(ChatOptions, total=False):
     chat_user: str
 
 
-class StatementOptions(SpokenOptions, ScreenedOptions, FewShotOptions, total=False):
+class StatementOptions(SpokenOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions, total=False):
     """Options of the statement probe (BEAR)."""
 
     templates: int | Sequence[int] | str
@@ -109,7 +126,7 @@ class EmbeddingOptions(FewShotOptions, total=False):
     pooling: Literal["auto", "last", "mean", "cls"]
 
 
-class VocabularyOptions(FewShotOptions, total=False):
+class VocabularyOptions(LikelihoodOptions, FewShotOptions, total=False):
     """Options of the vocabulary probe (LAMA)."""
 
     templates: int | Sequence[int] | str
@@ -152,25 +169,13 @@ class ReplyOptions(ChatOptions, total=False):
     cut_reasoning: str
 
 
-class ServerOptions(TypedDict, total=False):
-    """What everything that can ask a server instead of a model at hand is told of it."""
-
-    server: str | None
-    unlisted: bool
-    key_env: str | None
-    concurrency: int
-    requests_per_minute: float | None
-    timeout_s: float
-    retries: int
-
-
 class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions, total=False):
     """What probes can be told that take a server's model in place of one at hand."""
 
     sampling_temperature: float | None
 
 
-class ChoiceOptions(ServedOptions, total=False):
+class ChoiceOptions(ServedOptions, LikelihoodOptions, total=False):
     """Options of the choice probe (multiple choice)."""
 
     options: int | None

@@ -126,8 +126,8 @@ ANYWHERE = {"--debug", "--quiet", "--verbose"}
 
 
 COLLECTED_AFTER = (100_000, 10, 10)
-"""Python looks for garbage after so many new objects, instead of 700: libraries and statements come in millions of them,
-none of which is garbage, and looking took a tenth of the start."""
+"""Python looks for garbage after so many new objects, instead of 700: libraries and statements come in millions of them
+that are none, and looking took a tenth of the start."""
 
 
 @contextmanager

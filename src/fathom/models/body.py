@@ -19,6 +19,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttenti
 
 from fathom.errors import BadInput
 from fathom.models.base import Attention
+from fathom.models.placement import main_device
 
 NOT_THIS_WAY = (AttributeError, TypeError, ValueError, RuntimeError, IndexError, KeyError, AssertionError)
 """What a module raises that cannot be asked like this."""
@@ -32,7 +33,7 @@ class StatesAlone(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[mi
     """Hidden states, and None for whatever else is asked of it (Mamba's ``cache_params``, RWKV's ``state``, …)."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name == "to":  # accelerate would call the latter
             raise AttributeError(name)
         return None
 
@@ -40,11 +41,15 @@ class StatesAlone(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[mi
 @contextmanager
 def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     """While inside, *module* does what *forward* does."""
+    own = vars(module).get("forward")  # that of accelerate, which fetches weights from where they lie
     module.forward = forward
     try:
         yield
     finally:
-        del module.forward
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own
 
 
 def returns_hidden(body: nn.Module, hidden: Tensor) -> AbstractContextManager[None]:
@@ -94,7 +99,7 @@ def some_tokens(network: PreTrainedModel) -> Tensor:
     padding, vocabulary = getattr(config, "pad_token_id", None), embeddings(network)
     usable = [id_ for id_ in range(min(vocabulary, 16)) if id_ != padding]
     rows = [[usable[place % len(usable)] for place in places] for places in (range(6), range(9, 3, -1))]
-    return torch.tensor(rows, device=network.device)
+    return torch.tensor(rows, device=main_device(network))
 
 
 def _own_logits(network: PreTrainedModel, ids: Tensor) -> Tensor:

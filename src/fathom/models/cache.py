@@ -43,7 +43,8 @@ class KeyValues:
     def keep(self, rows: Tensor) -> KeyValues:
         """See :meth:`fathom.models.base.Cache.keep`."""
         return KeyValues(
-            [(keys[:, :, rows], values[:, :, rows]) for keys, values in self.layers], self.positions[:, rows]
+            [(keys[:, :, rows.to(keys.device)], values[:, :, rows.to(values.device)]) for keys, values in self.layers],
+            self.positions[:, rows],
         )
 
     def repeat(self, times: int) -> KeyValues:

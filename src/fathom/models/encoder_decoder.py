@@ -17,6 +17,7 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
 from fathom.models.body import NOT_THIS_WAY, StatesAlone, embeddings, same, some_tokens
 from fathom.models.generation import NOT_A_NUMBER, until
+from fathom.models.placement import main_device, placement
 from fathom.models.states import States
 
 WHY_NOT = "an encoder-decoder reads its statements in two parts"
@@ -37,9 +38,10 @@ class EncoderDecoder:
         self.made_of: tuple[str, ...] = ()
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self.identity = tokenizer, identity
-        self.device = network.device
+        self.device = main_device(network)
         config = network.config.get_text_config(decoder=True)
         self.max_tokens: int | None = getattr(config, "max_position_embeddings", None)
+        self.placement = placement(network)
         self.vocabulary_size = embeddings(network)
         self.parameters = sum(weight.numel() for weight in network.parameters())
         start = getattr(network.generation_config, "decoder_start_token_id", None)
@@ -78,7 +80,7 @@ class EncoderDecoder:
         :returns: shape (b, n, d).
         """
         encoder = self.network.get_encoder()
-        return encoder(input_ids=sources, attention_mask=read.long())[0]  # type: ignore[no-any-return]
+        return encoder(input_ids=sources, attention_mask=read.long())[0].to(self.device)  # type: ignore[no-any-return]
 
     def decode(self, states: Tensor, read: Tensor, targets: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary at each token of some targets, given those before it.
@@ -95,7 +97,7 @@ class EncoderDecoder:
             decoder_input_ids=torch.cat([starts, targets[:, :-1]], dim=1),
             use_cache=False,
         ).logits
-        return torch.log_softmax(logits.float(), dim=-1)
+        return torch.log_softmax(logits.to(self.device).float(), dim=-1)
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None

@@ -28,6 +28,7 @@ from fathom.models.families import KINDS, attention_of, attention_of_class, load
 from fathom.models.folders import HASHED
 from fathom.models.hub import Part, from_pretrained
 from fathom.models.local import LocalModel
+from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
 from fathom.models.shadow import shadow
 from fathom.progress import LOG
 from fathom.reading import opened
@@ -50,6 +51,7 @@ def load(
     *,
     dtype: str = "float32",
     device: str | None = None,
+    device_map: DeviceMap | None = None,
     revision: str | None = None,
     tokenizer: str | None = None,
     kind: str | None = None,
@@ -65,6 +67,8 @@ def load(
     :param revision: of what *name* is on the hub, not of another tokenizer or of what is put on top.
     :param dtype: "float32", "bfloat16", "float16", or "auto" for the precision in which the weights were saved.
     :param device: e.g. "cpu", "cuda:1"; None takes a GPU where there is one.
+    :param device_map: "auto", "balanced" or "sequential": the model is spread over all devices, memory and a disk by
+        accelerate; or where each module is to lie.
     :param tokenizer: name or folder of another tokenizer than the model's own.
     :param kind: "causal", "masked" or "seq2seq" where the configuration does not tell.
     :param quantize: "4bit" or "8bit": the linear layers are quantised while they are loaded, by bitsandbytes.
@@ -75,6 +79,8 @@ def load(
     :raises BadInput: what is wrong with the model or the options, and what to type instead.
     :raises MissingExtra: what an adapter or quantising needs is not installed.
     """
+    if device_map is not None:
+        check_map(device_map, {"device": device, "screen": screen, "adapter": _comma(adapter)})
     chosen = device_of(device)
     parts = _parts(name, [adapter] if isinstance(adapter, str) else adapter or (), tokenizer, revision)
     weights = parts.weights.name
@@ -93,17 +99,26 @@ def load(
     if quantised:
         _hush_bitsandbytes()
         options["device_map"] = {"": chosen}
+    folder = None
+    if device_map is not None:
+        told, folder = spreading(device_map)
+        options |= told
     network, loaded = from_pretrained(loader(config, attention), parts.weights, options)
     _check_loaded(network, loaded, weights)
     network = with_adapters(network, encoder, parts.adapters)
     _check_ids(network, encoder, name)
-    if not quantised:
+    if not quantised and device_map is None:
         _move(network, chosen, name)
+    network.fathom_weights = folder  # kept as long as the network is
     identity = Identity(name, revision, _precision(network), hashing.result())
     put = _quantised_behind_the_seam if quantised else _behind_the_seam
     model = put(network, encoder, attention, identity)
     model.made_of = tuple(parts.folders)
     return model if screen is None else _screened(model, screen)
+
+
+def _comma(several: str | Sequence[str] | None) -> str:
+    return several if isinstance(several, str) else ",".join(several or ())
 
 
 class _Parts(NamedTuple):
@@ -297,6 +312,13 @@ def load_tokenizer(
     return from_pretrained(AutoTokenizer, Part(name, revision), {"trust_remote_code": trust_remote_code})
 
 
+def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """For a causal model that is elsewhere. :raises BadInput: none is there, or a slow one."""
+    tokenizer = load_tokenizer(name)
+    _check_tokenizer(tokenizer, Attention.CAUSAL, name)
+    return tokenizer
+
+
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
     """:raises BadInput: a slow one (offsets and words are needed), or no mask token for a masked model."""
     if not tokenizer.is_fast:
@@ -339,7 +361,7 @@ def check_weights(network: PreTrainedModel, missing: Collection[str], name: str)
             f"'{name}' lacks {len(missing)} weights of a {type(network).__name__}, such as {sorted(missing)[0]}: "
             f"{why}{'' if in_body else ' (a classifier or a bare encoder?)'}"
         )
-    for key, value in network.named_parameters():
+    for key, value in each_weight(network):
         if value.is_floating_point() and value.numel() and not torch.isfinite(torch.stack(value.aminmax())).all():
             raise BadInput(f"'{name}': the weights {key} hold values that are not numbers")
 

@@ -18,6 +18,7 @@ from fathom.models.checks import check_cache, check_states, check_tree
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
 from fathom.models.last_layer import Way, find_ways
+from fathom.models.placement import main_device, placement
 from fathom.models.states import NAMES, States
 
 
@@ -44,12 +45,15 @@ class LocalModel:
         self.rough: LocalModel | None = None
         """A copy of less precision, to be asked first (:mod:`fathom.scoring.screening`)."""
         network.eval().requires_grad_(False)
-        use_fast_kernels(network)
+        self.placement = placement(network)
+        """How many of its modules lie where, None where all lie on one device."""
+        if self.placement is None:
+            use_fast_kernels(network)
         self.network = network
         self.tokenizer = tokenizer
         self.attention = attention
         self.identity = identity
-        self.device = network.device
+        self.device = main_device(network)
         self.max_tokens = _max_tokens(network)
         self.vocabulary_size = embeddings(network)
         self.parameters = sum(weight.numel() for weight in network.parameters())
@@ -74,7 +78,7 @@ class LocalModel:
         """See :meth:`fathom.models.base.Model.embed`."""
         if not self.takes_vectors:
             return ids[..., None].float()
-        return self.network.get_input_embeddings()(ids)  # type: ignore[no-any-return]
+        return self.network.get_input_embeddings()(ids).to(self.device)  # type: ignore[no-any-return]
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
         """See :meth:`fathom.models.base.Model.hidden`."""
@@ -86,7 +90,7 @@ class LocalModel:
         if visible is not None:
             assert positions is not None, "a custom mask needs positions"
             inputs["attention_mask"] = self._additive_mask(visible, positions, positions)
-        return self._body(**inputs)[0]  # type: ignore[no-any-return]
+        return self._body(**inputs)[0].to(self.device)  # type: ignore[no-any-return]
 
     def _inputs(self, vectors: Tensor) -> dict[str, Any]:
         """What :meth:`embed` made, as the body takes it."""
@@ -109,7 +113,7 @@ class LocalModel:
             past_key_values=memory,
             use_cache=True,
         )[0]
-        return hidden, KeyValues.of(memory, known)
+        return hidden.to(self.device), KeyValues.of(memory, known)
 
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
         """See :meth:`fathom.models.base.Model.advance`."""
@@ -125,7 +129,7 @@ class LocalModel:
         if past is not None:
             inputs[name] = past.memory
         output = self._body(**inputs)
-        return output[0], States(getattr(output, name), rows, length)
+        return output[0].to(self.device), States(getattr(output, name), rows, length)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.hidden_at`."""
@@ -149,7 +153,7 @@ class LocalModel:
         """The model's own forward pass with its body stubbed out."""
         ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=self.device)
         with returns_hidden(self._body, hidden[None]):
-            return self.network(input_ids=ids).logits[0]  # type: ignore[no-any-return]
+            return self.network(input_ids=ids).logits[0].to(self.device)  # type: ignore[no-any-return]
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
@@ -172,8 +176,8 @@ class LocalModel:
     def _linear_head(self) -> LinearHead | None:
         """Found by stubbing out the last layer, and believed only if both parts together give the model's logits."""
         layer = self.network.get_output_embeddings()
-        if not isinstance(layer, nn.Linear):
-            return None
+        if not isinstance(layer, nn.Linear) or self.placement is not None:
+            return None  # a weight that lies elsewhere is not there to be multiplied with
 
         def transform(hidden: Tensor) -> Tensor:
             with replaced_forward(layer, lambda states: states):

@@ -11,6 +11,7 @@ from fathom.options import ASKING, CIRCUMSTANCE, LATER, Group
 
 if TYPE_CHECKING:
     from fathom.models.chat import ChatTemplate
+    from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
 
 
@@ -119,7 +120,23 @@ class ServerOptions(BaseModel):
         """
         from fathom.models.server import ChatServer
 
+        return ChatServer(*self._where(model), **self._how())
+
+    def connect_for_likelihoods(self, model: str, tokenizer: str) -> LikelihoodServer:
+        """The model that :attr:`server` calls *model*, to be asked how likely texts are.
+
+        :param tokenizer: name or folder of the model's own.
+        :raises BadInput: as :meth:`connect`; a server that does not score texts, or has another tokenizer.
+        """
+        from fathom.models.likelihoods import LikelihoodServer
+        from fathom.models.loading import load_causal_tokenizer
+
+        return LikelihoodServer(*self._where(model), load_causal_tokenizer(tokenizer), **self._how())
+
+    def _where(self, model: str) -> tuple[str, str]:
         if self.server is None:
             raise BadInput("--server: give the base URL of the server to ask")
-        told = self.model_dump(include=ServerOptions.model_fields.keys() - {"server"})
-        return ChatServer(self.server, model, **told)
+        return self.server, model
+
+    def _how(self) -> dict[str, Any]:
+        return self.model_dump(include=ServerOptions.model_fields.keys() - {"server"})

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from fathom.data.queries import Query, QuerySet
 from fathom.models.base import Attention, Model
+from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Progress
 from fathom.scoring.memory import Budget
@@ -148,7 +149,9 @@ class ShardedProbe:
         raise NotImplementedError
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """See :meth:`Probe.prepare`: nothing, unless a subclass makes something."""
+        """See :meth:`Probe.prepare`: a server gets its journal; subclasses may make more."""
+        if isinstance(self.model, LikelihoodServer):
+            self.model.keep_answers(artifacts)
 
     def resolved(self) -> Facts:
         """The kind of the model, what a causal one is shown first, and the form in which an encoder-decoder reads."""
@@ -167,6 +170,9 @@ class ShardedProbe:
         return {}
 
     def circumstances(self) -> Facts:
-        """How often memory ran out, what it was found to hold, and how much was screened; subclasses add what they
-        count."""
-        return {**self.budget.circumstances(), **self.screened}
+        """How often memory ran out, what it was found to hold, how much was screened, and what a server has answered;
+        subclasses add what they count."""
+        served = self.model.kept() if isinstance(self.model, LikelihoodServer) else {}
+        if (placement := getattr(self.model, "placement", None)) is not None:
+            served = {"placement": placement}
+        return {**self.budget.circumstances(), **self.screened, **served}

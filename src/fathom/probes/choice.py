@@ -22,6 +22,7 @@ from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.chat import ChatTemplate
+from fathom.models.likelihoods import LikelihoodServer
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
@@ -116,6 +117,7 @@ class Probe(ShardedProbe):
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """Give a server its journal: what it has answered is kept."""
+        super().prepare(artifacts, progress)
         if self.server is not None:
             self.server.keep_answers(artifacts)
 
@@ -255,7 +257,8 @@ class _Likelihoods:
         return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> Facts:
-        return {"statements": self.statements, **self.budget.circumstances()}
+        served = self.model.kept() if isinstance(self.model, LikelihoodServer) else {}
+        return {"statements": self.statements, **self.budget.circumstances(), **served}
 
     def _said(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
         """Each answer behind the question: in plain wording, or as the assistant's turn."""
@@ -286,7 +289,10 @@ class _Likelihoods:
         every = [one for own in scored for one in own]
         if any(one.log_probs is None for one in every):
             longest, window = max(len(one.tokens.ids) for one in every), self.model.max_tokens
-            why = f"question and answer of {longest} tokens are longer than the model's window of {window}"
+            why = next(
+                (one.fault for one in every if one.fault is not None),
+                f"question and answer of {longest} tokens are longer than the model's window of {window}",
+            )
             return {reduction: unscored(why) for reduction in Reduction}
         return {reduction: self._ranked(query, scored, reduction) for reduction in Reduction}
 

@@ -7,18 +7,30 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from fathom.options import LATER, Group, separated
-from fathom.probes.options import Numbers
+from fathom.probes.options import LikelihoodOptions, Numbers
 from fathom.probes.served_options import ServedOptions
 
 if TYPE_CHECKING:
     from fathom.data.queries import QuerySet
+    from fathom.models.base import Model
+    from fathom.models.likelihoods import LikelihoodServer
+    from fathom.models.server import ChatServer
 
 
-class ChoiceOptions(ServedOptions):
+class ChoiceOptions(ServedOptions, LikelihoodOptions):
     """Options of the choice probe (multiple choice)."""
 
     group: ClassVar = Group.PROMPTS
 
+    server: str | None = Field(
+        None,
+        description="Base URL of an OpenAI-compatible server to ask instead of loading the model here: by chat or, "
+        "with --tokenizer, for the likelihoods of options.",
+        json_schema_extra=Group.SERVER.mark,
+    )
+    unlisted: bool = Field(
+        False, description="Accept a server that does not list the model.", json_schema_extra=Group.SERVER.mark
+    )
     limit: int | None = Field(
         None,
         ge=1,
@@ -78,6 +90,15 @@ class ChoiceOptions(ServedOptions):
         description="Maximum tokens of a server's reply; reasoning models need more.",
         json_schema_extra=Group.SERVER.mark,
     )
+
+    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
+        """With ``--server`` what it calls *name*: a chat model or, with ``--tokenizer``, one that scores texts.
+
+        :raises BadInput: see :meth:`ProbeOptions.open_model`.
+        """
+        if self.server is not None and self.tokenizer is not None:
+            return self.served(name)
+        return super().open_model(name)
 
     def as_asked(self, data: QuerySet) -> QuerySet:
         """Each query with options of its own.

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.errors import BadInput
-from fathom.models.options import SpokenOptions
+from fathom.models.options import ServerOptions, SpokenOptions
 from fathom.options import CIRCUMSTANCE, CLUSTER, EVERYTHING, LATER, Group, Seed, identity_of, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
     from fathom.data.selection.filters import Selection
     from fathom.models.base import Model
+    from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
     from fathom.prompts.wording import FewShot
 
@@ -151,11 +152,18 @@ class ProbeOptions(ClusterOptions, AskingOptions):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
     group: ClassVar = Group.SELECTION
+    takes_likelihoods: ClassVar = False
+    """Whether likelihoods of texts, from a server, are all that the probe needs."""
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = Field(
         "float32",
         description="Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
         json_schema_extra=Group.MODEL.mark,
+    )
+    device_map: Literal["auto", "balanced", "sequential"] | None = Field(
+        None,
+        description="Spread a model that is larger than one device over all devices, memory and a disk, by accelerate.",
+        json_schema_extra=CIRCUMSTANCE | Group.MODEL.mark,
     )
     tokenizer: str | None = Field(
         None,
@@ -229,12 +237,12 @@ class ProbeOptions(ClusterOptions, AskingOptions):
 
     def loading(self) -> dict[str, Any]:
         """What :func:`fathom.models.loading.load` is to be told."""
-        names = {"dtype", "device", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle"}
+        names = {"dtype", "device", "device_map", "revision", "tokenizer", "kind", "quantize", "trust_remote_code"}
         given = self.adapter or ""
         adapters = (given,) if os.path.isdir(given) else tuple(part for part in given.split(",") if part)
-        return self.model_dump(include=names | {"screen"}) | {"adapter": adapters or None}
+        return self.model_dump(include=names | {"allow_pickle", "screen"}) | {"adapter": adapters or None}
 
-    def open_model(self, name: str) -> Model | ChatServer:
+    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
         """The model of that name, or in that folder.
 
         :raises BadInput: there is none, or it cannot be loaded so.
@@ -249,6 +257,14 @@ class ProbeOptions(ClusterOptions, AskingOptions):
             raise BadInput(ALREADY_LOADED.format(ignored))
         if model.tokenizer is None:
             raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")
+        self._check_needs(model)
+
+    def _check_needs(self, model: Any) -> None:
+        """:raises BadInput: a server that scores texts, which is not enough for this probe."""
+        from fathom.models.likelihoods import LikelihoodServer
+
+        if isinstance(model, LikelihoodServer) and not self.takes_likelihoods:
+            raise BadInput("a server that scores texts is not enough for this probe: use statement, vocabulary, choice")
 
     def _said_of_loading(self) -> str:
         """The flags that say how to load a model here, where they are not at their defaults."""
@@ -276,6 +292,55 @@ class ProbeOptions(ClusterOptions, AskingOptions):
             pool=self.pool,
             add_candidates=self.add_candidates,
         )
+
+
+class LikelihoodOptions(ServerOptions, ProbeOptions):
+    """What probes can be told that take likelihoods from a server in place of a model at hand."""
+
+    group: ClassVar = Group.SERVER
+    takes_likelihoods: ClassVar = True
+
+    server: str | None = Field(
+        None,
+        description="Base URL of an OpenAI-compatible server that gives log-probabilities of prompts, to ask instead "
+        "of loading the model here; --tokenizer then says where the model's tokenizer is.",
+        json_schema_extra=LATER,
+    )
+    unlisted: bool = Field(False, description="Accept a server that does not list the model.", json_schema_extra=LATER)
+
+    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
+        """With ``--server`` what it calls *name*.
+
+        :raises BadInput: see :meth:`ProbeOptions.open_model`; also a server that cannot give what is to be scored.
+        """
+        if self.server is None:
+            return super().open_model(name)
+        return self.served(name)
+
+    def served(self, name: str) -> LikelihoodServer:
+        """The model that the server calls *name*.
+
+        :raises BadInput: see :meth:`open_model`.
+        """
+        if ignored := self.model_copy(update={"tokenizer": None})._said_of_loading():
+            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
+        if self.tokenizer is None:
+            raise BadInput(f"--server: to score texts, --tokenizer must say where the tokenizer of '{name}' is")
+        model = self.connect_for_likelihoods(name, self.tokenizer)
+        if model.adds_bos and getattr(self, "bos", "auto") == "none":
+            raise BadInput("--bos none: this server takes texts alone and puts BOS before each; leave --bos out")
+        if model.lacks_first and "full" in getattr(self, "score", ()) and not getattr(self, "chat", False):
+            raise BadInput(
+                "--score full: this server tells no log-probability of a text's first token (llama-cpp-python): take "
+                "--score conditional, or llama.cpp's own server"
+            )
+        return model
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """:raises BadInput: see :meth:`ProbeOptions.check_loaded`."""
+        if self.server is not None:
+            raise BadInput(ALREADY_LOADED.format("--server"))
+        super().check_loaded(model)
 
 
 class FewShotOptions(ProbeOptions):
@@ -334,7 +399,7 @@ class ScreenedOptions(BaseModel):
     )
 
 
-class StatementOptions(SpokenOptions, ScreenedOptions, FewShotOptions):
+class StatementOptions(SpokenOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
     group: ClassVar = Group.SCORING

@@ -14,6 +14,7 @@ from fathom.probes.options import ALREADY_LOADED, ProbeOptions
 if TYPE_CHECKING:
     from fathom.models.base import Model
     from fathom.models.chat import ChatTemplate
+    from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
 
 
@@ -24,7 +25,7 @@ class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
 
     sampling_temperature: float | None = Field(0.0, ge=0, description="Sampling temperature of a server's replies.")
 
-    def open_model(self, name: str) -> Model | ChatServer:
+    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
         """With ``--server`` what it calls *name*.
 
         :raises BadInput: see :meth:`ProbeOptions.open_model`.
@@ -42,6 +43,7 @@ class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
         """
         if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
             raise BadInput(ALREADY_LOADED.format(ignored))
+        self._check_needs(model)
 
     def template(self, model: Any) -> ChatTemplate | None:
         """None also for a server, which has its own. :raises BadInput: see :meth:`ReplyOptions.template`."""

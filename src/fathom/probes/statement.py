@@ -19,6 +19,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
+from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
@@ -90,6 +91,8 @@ class Probe(ShardedProbe):
 
     @cached_property
     def _engine(self) -> str:
+        if isinstance(self.model, LikelihoodServer):
+            return self.model.engine
         refusal = self.model.refuses_tree()
         if refusal is None:
             return "token trie"
@@ -215,10 +218,14 @@ class Probe(ShardedProbe):
 
     def _fault(self, statements: Sequence[Scored], counted: Sequence[NDArray[np.bool_]]) -> str | None:
         """Why a statement has no score, where that is known without the model."""
-        for item in statements:
+        for item, which in zip(statements, counted, strict=True):
+            if item.fault is not None:
+                return item.fault
             if item.log_probs is None:
                 length, window = len(item.tokens.ids), self.model.max_tokens
                 return f"a statement of {length} tokens is longer than the model's window of {window}"
+            if getattr(self.model, "lacks_first", False) and np.isnan(item.log_probs[which]).any():
+                return "the server tells no log-probability of a statement's first token, which counts here"
         if not all(which.any() for which in counted):
             return "no token of a statement can be scored (a first token needs something before it: --bos)"
         return None

@@ -21,6 +21,7 @@ from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.likelihoods import LikelihoodServer, Text
 from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import VocabularyOptions
 from fathom.progress import Progress
@@ -30,7 +31,7 @@ from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.seq2seq import as_pair, form_for, stand_in, tokens_at_answer
 from fathom.scoring.slots import spelled_mask
-from fathom.scoring.tokens import Bos, Role, Tokens, encode_masked, resolve_bos
+from fathom.scoring.tokens import Bos, Role, Tokens, encode_causal, encode_masked, resolve_bos
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring
@@ -100,6 +101,7 @@ class Probe(ShardedProbe):
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """List the candidates that cannot be ranked."""
+        super().prepare(artifacts, progress)
         lines = ["set\tleading_space\tid\tname\ttokens"]
         for name, spaced in self._used():
             space = self.queryset.candidates[name]
@@ -223,6 +225,8 @@ class Probe(ShardedProbe):
         return f"the gold answer is not {'in the vocabulary' if shortest == 1 else 'one token'}"
 
     def _said(self, prompts: Sequence[Prompt], tokens: torch.Tensor) -> _Said:
+        if isinstance(self.model, LikelihoodServer):
+            return self._said_by_server(self.model, prompts, tokens)
         if self.causal:
             texts = [prompt.text for prompt in prompts]
             vectors, faults = text_vectors(self.model, texts, self.bos, Pooling.LAST, self.budget)
@@ -239,6 +243,18 @@ class Probe(ShardedProbe):
         )
         faults = [self._too_long(len(item.ids)) for item in encoded]
         return _Said(same_token_log_probs(self.model, states, tokens), faults)
+
+    def _said_by_server(self, model: LikelihoodServer, prompts: Sequence[Prompt], tokens: torch.Tensor) -> _Said:
+        encoded = encode_causal(model.tokenizer, prompts, self.bos)
+        faults = [self._too_long(len(item.ids) + 1) for item in encoded]
+        fits = [number for number, fault in enumerate(faults) if fault is None]
+        texts = [Text(tuple(encoded[number].ids.tolist()), prompts[number].text) for number in fits]
+        scores = torch.full((len(prompts), len(tokens)), torch.nan)
+        for number, found in zip(fits, model.next_log_probs(texts, tokens.tolist()), strict=True):
+            faults[number] = found.fault
+            if found.log_probs is not None:
+                scores[number] = torch.from_numpy(found.log_probs)
+        return _Said(scores, faults)
 
     def _said_of_pairs(self, model: EncoderDecoder, encoded: Sequence[Tokens], tokens: torch.Tensor) -> _Said:
         pairs = [as_pair(model.tokenizer, item, self.form) for item in encoded]

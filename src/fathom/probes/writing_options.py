@@ -8,11 +8,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from fathom.options import CIRCUMSTANCE, LATER, Group
-from fathom.probes.options import FORM, FewShotOptions, FormName, Numbers
+from fathom.probes.options import FORM, FewShotOptions, FormName, LikelihoodOptions, Numbers
 from fathom.probes.served_options import ServedOptions
 
 
-class VocabularyOptions(FewShotOptions):
+class VocabularyOptions(LikelihoodOptions, FewShotOptions):
     """Options of the vocabulary probe (LAMA)."""
 
     group: ClassVar = Group.PROMPTS

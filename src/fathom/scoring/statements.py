@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fathom.data.templates import Prompt
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.likelihoods import LikelihoodServer, Text
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
@@ -83,11 +84,13 @@ def encode_statements(model: Model, prompts: Sequence[Prompt], bos: int | None) 
 class Scored(NamedTuple):
     """A statement.
 
-    :param log_probs: of its tokens in nats, shape (n,); None where it is longer than the model's window.
+    :param log_probs: of its tokens in nats, shape (n,); None where it is longer than the model's window, or for
+        another fault.
     """
 
     tokens: Tokens
     log_probs: NDArray[np.float32] | None
+    fault: str | None = None
 
     def reduced(self, counted: NDArray[np.bool_], reduction: Reduction) -> float:
         """See :func:`reduce_scores`; NaN where there are no scores."""
@@ -105,6 +108,8 @@ def score_statements(
     """
     if isinstance(model, EncoderDecoder):
         return _score_pairs(model, prompts, budget, form)
+    if isinstance(model, LikelihoodServer):
+        return _score_served(model, prompts, bos)
     statements = encode_statements(model, prompts, bos) if prompts else []
     fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
     runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
@@ -117,6 +122,27 @@ def _score_pairs(model: EncoderDecoder, prompts: Sequence[Prompt], budget: Budge
     fits = [pair.longest <= (model.max_tokens or pair.longest) for pair in pairs]
     found = iter(seq2seq_log_probs(model, [pair for pair, fit in zip(pairs, fits, strict=True) if fit], budget))
     return [Scored(pair.target, next(found) if fit else None) for pair, fit in zip(pairs, fits, strict=True)]
+
+
+def _score_served(model: LikelihoodServer, prompts: Sequence[Prompt], bos: int | None) -> list[Scored]:
+    statements = encode_causal(model.tokenizer, prompts, bos)
+    fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
+    texts = [
+        Text(tuple(tokens.ids.tolist()), prompt.text, _first_scored(tokens))
+        for prompt, tokens, fit in zip(prompts, statements, fits, strict=True)
+        if fit
+    ]
+    found = iter(model.log_probs(texts))
+    return [
+        Scored(tokens, *next(found)) if fit else Scored(tokens, None)
+        for tokens, fit in zip(statements, fits, strict=True)
+    ]
+
+
+def _first_scored(tokens: Tokens) -> int:
+    """The place of the first token that may count."""
+    counted = np.flatnonzero(counted_tokens(tokens, Score.FULL, Attention.CAUSAL))
+    return int(counted[0]) if len(counted) else len(tokens.ids)
 
 
 class Likelihood(NamedTuple):

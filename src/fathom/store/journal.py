@@ -21,7 +21,7 @@ from fathom.store.files import make_folder
 from fathom.store.manifest import Object
 
 Answer = dict[str, Any]
-"""What :class:`Kept` describes."""
+"""What :class:`Kept` or :class:`KeptScores` describes."""
 _LARGEST = 1 << 40
 """Bytes: what was paid for is read, however much it is."""
 
@@ -40,9 +40,20 @@ class Kept(Object):
     completion_tokens: Annotated[int, Field(ge=0)]
 
 
+class KeptScores(Object):
+    """What a server that scores texts says of one, as a line keeps it.
+
+    :param log_probs: of tokens in nats; None where nothing stands before one.
+    """
+
+    log_probs: list[float | None]
+    prompt_tokens: Annotated[int, Field(ge=0)]
+    completion_tokens: Annotated[int, Field(ge=0)]
+
+
 class _Entry(Object):
     key: str
-    answer: Kept
+    answer: Kept | KeptScores
 
 
 def request_key(request: Mapping[str, Any]) -> str:
@@ -95,20 +106,24 @@ class Journal:
 
     def add(self, key: str, answer: Answer) -> None:
         """Keep an answer; it is on the disk when this returns. :raises RunFailed: it cannot be written."""
-        line = json.dumps({"key": key, "answer": answer}).encode() + b"\n"
+        self.add_all({key: answer})
+
+    def add_all(self, answers: Mapping[str, Answer]) -> None:
+        """Keep several answers at the price of one. :raises RunFailed: they cannot be written."""
+        lines = b"".join(json.dumps({"key": key, "answer": own}).encode() + b"\n" for key, own in answers.items())
         with self._lock:
             try:
                 make_folder(self.path.parent)
                 with self.path.open("ab") as file:
                     if file.tell() > self._size:
                         file.truncate(self._size)  # half a line of a failed write would spoil this one
-                    file.write(line)
+                    file.write(lines)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
                 raise RunFailed(f"cannot write {self.path}: {error.strerror}; the answers before are kept") from error
-            self._size += len(line)
-            self._answers[key] = answer
+            self._size += len(lines)
+            self._answers.update(answers)
 
     def total(self, field: str) -> int:
         """Sum over all answers of a number in them, such as ``prompt_tokens``."""
