@@ -4,6 +4,7 @@
     python benchmarks/before.py beginnings --commits dab564f~1 --layers 2 --rounds 1   # before 22 November 2026
     python benchmarks/before.py masked --commits c3e7197         # pseudo-log-likelihoods, BERT-base shape
     python benchmarks/before.py causal --commits c3e7197 --questions 4
+    python benchmarks/before.py tokens --commits 615c09b         # statements as tokens with roles, before any model
     python benchmarks/before.py masked --profile                 # where this version's time goes, by torch's profiler
 
 Statements are of relation P36 of BEAR; models have GPT-2-small or BERT-base shape and random weights, which changes
@@ -73,10 +74,24 @@ def masked(layers: int, prompt: int, questions: int) -> Scoring:
     return lambda: score(statements)
 
 
+def tokens(layers: int, prompt: int, questions: int) -> Scoring:
+    """All answers of the first *questions* subjects tokenised for GPT-2; there is neither model nor prompt."""
+    from transformers import GPT2TokenizerFast
+
+    from fathom.scoring.tokens import encode_causal
+
+    tokenizer = GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2")
+    template, subjects, names = asked(questions)
+    prompts = [template.fill(subject, name) for subject in subjects for name in names]
+    encode_causal(tokenizer, prompts[:2], tokenizer.bos_token_id)
+    return lambda: [one.ids * (1 + one.roles) for one in encode_causal(tokenizer, prompts, tokenizer.bos_token_id)]
+
+
 MODES: dict[str, tuple[Callable[..., Scoring], dict[str, int]]] = {
     "beginnings": (causal, {"layers": 12, "prompt": 512, "questions": 1}),
     "causal": (causal, {"layers": 12, "prompt": 1, "questions": 4}),
     "masked": (masked, {"layers": 12, "prompt": 0, "questions": 1}),
+    "tokens": (tokens, {"layers": 0, "prompt": 0, "questions": 100}),
 }
 
 
