@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from fathom.data.published import read_table
 from fathom.data.queries import QuerySet
-from fathom.formats import examine, read
+from fathom.data.readable import readable
+from fathom.formats import FORMATS, examine, read
 
 
 def by(data: QuerySet, group: str) -> dict[str, int]:
@@ -27,6 +29,50 @@ def names_of(data: QuerySet, number: int) -> tuple[list[str], list[str]]:
 
 def faults_of(path: Path) -> list[str]:
     return examine(path)[1].found
+
+
+# --- which there are
+
+
+def test_the_list_names_every_reader_and_all_that_can_be_fetched():
+    own = {"native", "choices", "rdf"}  # of no one published data set
+    assert {one.format for one in readable()} == {entry.name for entry in FORMATS.entries()} - own
+    fetched = {one.ready.removeprefix("fathom data fetch ") for one in readable() if " fetch " in one.ready}
+    assert fetched == set(read_table())
+    assert all(all(one) for one in readable())
+
+
+SHARED = {
+    "popqa": "popqa",
+    "counterfact": "counterfact",
+    "zsre": "zsre",
+    "tofu": "tofu",
+    "lre": "lre",
+    "entityquestions": "entityquestions",
+    "dyknow": "dyknow",
+    "bear/BEAR": "bear",
+    "bear/BEAR-big": "bear",
+    "kamel": "kamel",
+    "biomedical/biolama": "biolama",
+}
+
+
+@pytest.mark.parametrize(("folder", "format_"), SHARED.items())
+def test_the_list_says_the_size_that_is_read(shared_data, folder, format_):
+    """The number of queries, or for edits of prompts, stands in what the list says."""
+    count = f"{len(read(shared_data / folder).queries):,}"
+    assert any(count in one.size for one in readable() if one.format == format_), count
+
+
+def test_the_list_for_programs(fathom):
+    code, out, _ = fathom("data", "list", "--format", "json")
+    (table,) = json.loads(out).values()
+    assert code == 0
+    assert table[0]["data set"] == "geography"
+    told = {one["data set"]: one for one in table}
+    assert told["zsRE"]["licence"] == "not stated"
+    assert told["DyKnow"]["make ready"] == "fathom data fetch DyKnow"
+    assert told["PopQA"]["published at"] == "huggingface.co/datasets/akariasai/PopQA"
 
 
 # --- PopQA
