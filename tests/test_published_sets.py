@@ -13,6 +13,7 @@ import pytest
 from fathom.data.published import read_table
 from fathom.data.queries import QuerySet
 from fathom.data.readable import readable
+from fathom.errors import BadInput
 from fathom.formats import FORMATS, examine, read
 
 
@@ -105,6 +106,7 @@ def test_real_popqa(shared_data):
     first = data.queries[0]
     assert first.fact_id == "Q6377295|occupation|Q82955"
     assert (first.groups["popularity"], first.groups["answer_popularity"]) == ("64 to 255", "16384 to 65535")
+    assert (first.groups["subject_views"], first.groups["answer_views"]) == ("127", "25692")
     assert data.relations["occupation"].questions[0].text == "What is [X]'s occupation? [Y]"
     assert sum(int(query.groups["answers"]) > 1 for query in data.queries) == 200
     assert any("unknown: 3" in note for note in data.notes)
@@ -121,6 +123,7 @@ def test_popqa_tells_aliases_from_other_answers(tmp_path):
     assert names_of(data, 1)[0] == ["baker"]
     assert by(data, "popularity") == {"1 to 3": 1, "16 to 63": 1}
     assert by(data, "answer_popularity") == {"64 to 255": 1, "unknown": 1}
+    assert by(data, "answer_views") == {"64": 1, "unknown": 1}
     names = data.graph.entities.column("name").to_pylist()
     aliases = dict(zip(names, data.graph.entities.column("aliases").to_pylist(), strict=True))
     assert (aliases["actor"], aliases["baker"], aliases["poet"]) == (["actor!"], ["baker!"], ["bard"])
@@ -388,3 +391,44 @@ def test_dyknow_faults(tmp_path):
     (tmp_path / "grc_generated.json").write_text(json.dumps(content, indent=1))
     (said,) = faults_of(tmp_path)
     assert "grc_generated.json:4: clubs / A / chair: expected 'questions' (texts) and 'answers' as 'name |S: +" in said
+
+
+# --- many questions with answers of their own
+
+
+def test_questions_with_own_answers_share_files(tmp_path, monkeypatch):
+    """Seven questions in at most three files: the same predictions as one by one, also after a kill."""
+    import fathom
+    from fathom.probes import base
+    from tests.test_cli import gpt2, save
+
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [counterfact() | {"case_id": number} for number in range(7)]
+    for number, row in enumerate(rows):
+        row["requested_rewrite"]["target_new"] = {"str": f"Language {number}", "id": f"Q{number}"}
+    (data / "counterfact.json").write_text(json.dumps(rows))
+    model = str(save(tmp_path / "model", gpt2(), "French speaks talks says Language"))
+    ask = {"model": model, "data": data, "progress": False}
+
+    def scores(out: str) -> list[list[float]]:
+        return (
+            fathom.probe("statement", out=tmp_path / out, **ask)
+            .table()
+            .sort_by("query_id")
+            .column("scores")
+            .to_pylist()
+        )
+
+    alone = scores("alone")
+    monkeypatch.setattr(base, "MOST_PARTS", 3)
+    assert scores("together") == alone
+    parts = sorted(path.name for path in (tmp_path / "together" / "predictions").iterdir())
+    assert len(parts) == 3
+    assert parts[0] == "part-00000-00002.parquet"
+    (tmp_path / "together" / "predictions" / parts[1]).unlink()
+    assert scores("together") == alone
+    monkeypatch.setattr(base, "MOST_PARTS", 2)
+    (tmp_path / "together" / "predictions" / parts[1]).unlink()
+    with pytest.raises(BadInput, match="begun in other parts"):
+        scores("together")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -66,6 +67,10 @@ OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
 NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
 
 
+MOST_PARTS = 1000
+"""Files of a run's predictions."""
+
+
 class Shard(NamedTuple):
     """Queries that are asked together, all of them alike.
 
@@ -121,13 +126,23 @@ class ShardedProbe:
         """Its queries, in order."""
         raise NotImplementedError
 
+    @cached_property
+    def _parts(self) -> dict[str, list[Shard]]:
+        """What is written together: a shard, or several where each question has answers of its own, as every file takes
+        longer than a few answers."""
+        names, size = list(self._shards), max(1, ceil(len(self._shards) / MOST_PARTS))
+        parts = (names[at : at + size] for at in range(0, len(names), size))
+        return {
+            part[0] if size == 1 else f"{part[0]}-{part[-1]}": [self._shards[name] for name in part] for part in parts
+        }
+
     def plan(self) -> list[str]:
         """See :meth:`Probe.plan`."""
-        return list(self._shards)
+        return list(self._parts)
 
     def ask(self, shard: str) -> list[Columns]:
         """See :meth:`Probe.ask`."""
-        answered = self._answered(self._shards[shard])
+        answered = (found for part in self._parts[shard] for found in self._answered(part))
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:

@@ -100,6 +100,8 @@ class RunFolder:
             differing = list(differences(began, now))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
+            if not self.is_complete() and self.manifest["plan"] != list(plan):
+                raise BadInput(f"{self.path} was begun in other parts, by another version: choose another --out")
             return self.finished()
         self._refuse_what_is_not_ours()
         clear_temporaries(self.path)
