@@ -461,7 +461,7 @@ OTHER = {
     "retries": 1, "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
     "shuffle_chat": True,
     "cut_reasoning": "think",
-    "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
+    "directions": ("head",), "reverse": True, "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
 }  # fmt: skip
 """Another value for each option of each probe."""
