@@ -99,7 +99,7 @@ def test_what_cannot_be_turned():
     )
     assert "mini asks language without a template that has [X] and [Y]" in language
     assert len(turned_round(replace(asked, relations=asked.relations | {"language": half}), ["capital"]).queries) == 2
-    with pytest.raises(BadInput, match="asks capital, language by natural sentences.*write templates for them$"):
+    with pytest.raises(BadInput, match=r"asks capital, language by natural sentences.*write templates for them$"):
         turned_round(facts(sentences=(Sentence("[Y] it is."),)))
 
 
@@ -150,7 +150,7 @@ def test_published_questions_and_templates(shared_data):
     bear = turned_round(read(shared_data / "bear" / "BEAR"))
     assert (len(bear.queries), len(bear.candidates)) == (7731, 60)
     for folder in ("popqa", "entityquestions", "bmlama53"):
-        with pytest.raises(BadInput, match="--reverse: .* asks") as refused:
+        with pytest.raises(BadInput, match=r"--reverse: .* asks") as refused:
             turned_round(read(shared_data / folder))
         assert len(refused.value.faults) == 1, folder
     lre = turned_round(read(shared_data / "lre"), ["country_capital_city"])
