@@ -397,7 +397,7 @@ def test_dyknow_faults(tmp_path):
 
 
 def test_questions_with_own_answers_share_files(tmp_path, monkeypatch):
-    """Seven questions in at most three files: the same predictions as one by one, also after a kill."""
+    """Seven cases of four questions, three to a file: the same predictions as one by one, also after a kill."""
     import fathom
     from fathom.probes import base
     from tests.test_cli import gpt2, save
@@ -421,14 +421,15 @@ def test_questions_with_own_answers_share_files(tmp_path, monkeypatch):
         )
 
     alone = scores("alone")
-    monkeypatch.setattr(base, "MOST_PARTS", 3)
+    monkeypatch.setattr(base, "FEW_SHARDS", 5)
+    monkeypatch.setattr(base, "ENOUGH_QUERIES", 9)
     assert scores("together") == alone
     parts = sorted(path.name for path in (tmp_path / "together" / "predictions").iterdir())
     assert len(parts) == 3
     assert parts[0] == "part-00000-00002.parquet"
     (tmp_path / "together" / "predictions" / parts[1]).unlink()
     assert scores("together") == alone
-    monkeypatch.setattr(base, "MOST_PARTS", 2)
+    monkeypatch.setattr(base, "ENOUGH_QUERIES", 5)
     (tmp_path / "together" / "predictions" / parts[1]).unlink()
     with pytest.raises(BadInput, match="begun in other parts"):
         scores("together")

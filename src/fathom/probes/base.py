@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -67,8 +66,8 @@ OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
 NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
 
 
-MOST_PARTS = 1000
-"""Files of a run's predictions."""
+FEW_SHARDS, ENOUGH_QUERIES = 100, 50
+"""Of more shards those are written together that have fewer queries than enough for a file."""
 
 
 class Shard(NamedTuple):
@@ -130,10 +129,19 @@ class ShardedProbe:
     def _parts(self) -> dict[str, list[Shard]]:
         """What is written together: a shard, or several where each question has answers of its own, as every file takes
         longer than a few answers."""
-        names, size = list(self._shards), max(1, ceil(len(self._shards) / MOST_PARTS))
-        parts = (names[at : at + size] for at in range(0, len(names), size))
+        if len(self._shards) <= FEW_SHARDS:
+            return {name: [shard] for name, shard in self._shards.items()}
+        parts: list[list[str]] = []
+        room = 0
+        for name, shard in self._shards.items():
+            if room < 1:
+                parts.append([])
+                room = ENOUGH_QUERIES
+            parts[-1].append(name)
+            room -= len(shard.queries)
         return {
-            part[0] if size == 1 else f"{part[0]}-{part[-1]}": [self._shards[name] for name in part] for part in parts
+            part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}": [self._shards[name] for name in part]
+            for part in parts
         }
 
     def plan(self) -> list[str]:
