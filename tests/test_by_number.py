@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
 
+from fathom.api.result import Result
 from fathom.errors import BadInput
 from fathom.metrics.ranking import rankc, rankc_by_chance
 from fathom.results.bins import bins_of, number_in
@@ -255,6 +256,7 @@ def test_over_templates():
     ]
     value = ((E + 1) / Z3 + (E**2 + E / 2 + 1) / Z3) / 2
     found = lines(Asked(queries, rows), "template")
+    assert Result(Asked(queries, rows)).consistency().rows[0][3] == 2
     assert found == {("0", "1"): (2, pytest.approx(value), pytest.approx(rankc_by_chance(3)), 0.5)}
 
 
