@@ -619,6 +619,8 @@ def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
     asked = []
 
     def ask(system: str, questions: list[str]) -> list[str]:
+        if "linguistic correctness" in system:
+            return ["Correct"] * len(questions)
         asked.extend(questions)
         assert "do not align with the majority category" in system
         return ["Here: (['Bemo', 'Nowhere'], 'lands')"]
@@ -627,9 +629,32 @@ def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
     assert {row["obj_label"] for row in rows(built.out)} == {"Bemo", "Cilu"}
     assert [(one.name, one.why) for one in built.outliers] == [("Bemo", "flagged by the model")]
     assert "'answers': ['Bemo', 'Avar', 'Cilu']" in asked[0]
-    silent = build(tmp_path / "b", towns(), flag=ChatFlags(lambda system, questions: ["I cannot say."], "chat"))
+    silent = build(
+        tmp_path / "b", towns(), flag=ChatFlags(lambda system, asked: ["I cannot say."] * len(asked), "chat")
+    )
     assert silent.outliers == []
     assert "P17: chat gave no list of outliers: 'I cannot say.'" in silent.notes
+
+
+def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path):
+    """Its opinion changes nothing; a person reads it beside the sentence."""
+    sentences = []
+
+    def ask(system: str, questions: list[str]) -> list[str]:
+        if "linguistic correctness" not in system:
+            return ["([], 'lands')"]
+        sentences.extend(questions)
+        return ["'Correct'.", "Wrong:\n'The town ...'", ""] + ["correct"] * (len(questions) - 3)
+
+    built = build(tmp_path, towns(), flag=ChatFlags(ask, "chat"))
+    with (built.out / "templates.csv").open(encoding="utf-8-sig", newline="") as file:
+        sheet = list(csv.DictReader(file))
+    assert [row["sentence"] for row in sheet] == sentences
+    assert [row["model"] for row in sheet][:4] == ["correct", "Wrong: 'The town ...'", "", "correct"]
+    assert {row["correct"] for row in sheet} == {""}
+    assert f"chat doubts 1 of {len(sheet)} filled templates: see templates.csv" in built.notes
+    plain = build(tmp_path / "plain", towns())
+    assert "model" not in (plain.out / "templates.csv").read_text(encoding="utf-8-sig").partition("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -1054,8 +1079,9 @@ def test_a_chat_model_behind_a_server_flags_answers_and_is_asked_once(tmp_path, 
     assert "flagged by the model" in (tmp_path / "out" / "review.csv").read_text(encoding="utf-8")
     assert server.bodies[0]["messages"][0]["role"] == "system"
     assert (tmp_path / "out.answers.jsonl").exists()
+    asked = len(server.bodies)
     shutil.rmtree(tmp_path / "out")
     assert fathom(*typed, tmp_path / "out").exit_code == 0
-    assert len(server.bodies) == 1
+    assert len(server.bodies) == asked
     none = fathom("build", "bear", "--input", dump, "--plan", plan, "--flag-model", "tiny", "--out", tmp_path / "other")
     assert "--server: give the base URL" in str(none.exception or none.output)

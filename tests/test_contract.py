@@ -462,7 +462,7 @@ OTHER = {
     "shuffle_chat": True,
     "engine": "ray", "workers": 2, "gpus_per_worker": 0.5, "cpus_per_worker": 2, "ray_address": "auto",
     "cut_reasoning": "think", "device_map": "auto",
-    "directions": ("head",), "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
+    "directions": ("head",), "reverse": True, "own_templates": "t.jsonl", "soft": True, "soft_init": "words",
     "loss": "nll", "epochs": 3, "learning_rate": 0.1, "batch_size": 2, "cross_validate": True, "folds": 4,
 }  # fmt: skip
 """Another value for each option of each probe."""

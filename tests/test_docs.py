@@ -20,7 +20,7 @@ LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    """A folder in which "gpt2", "path/to/BEAR" and "my-facts" are there, small."""
+    """A folder in which "gpt2", "path/to/BEAR", "my-facts" and "my-popular-facts" are there, small."""
     from fathom.formats import EMBEDDED
     from tests.test_build_cloze import texts_to_build_from
     from tests.test_chat import dressed
@@ -38,6 +38,10 @@ def desk(tmp_path_factory):
     (folder / "my-facts" / "facts.jsonl").write_text("\n".join(facts), encoding="utf-8")
     relations = (EMBEDDED["geography"] / "relations.jsonl").read_text(encoding="utf-8")
     (folder / "my-facts" / "relations.jsonl").write_text(relations, encoding="utf-8")
+    (folder / "my-popular-facts").mkdir()
+    counted = [json.loads(line) | {"groups": {"popularity": str(7**n)}} for n, line in enumerate(facts)]
+    (folder / "my-popular-facts" / "facts.jsonl").write_text("\n".join(map(json.dumps, counted)), encoding="utf-8")
+    (folder / "my-popular-facts" / "relations.jsonl").write_text(relations, encoding="utf-8")
     (folder / "my-graph").mkdir()
     animals = ["canine", "feline", "bird", "fish", "horse", "cattle"]
     lines = [f"{kind} {number}\thypernym\t{kind}\n" for kind in animals for number in range(4)]

@@ -391,14 +391,15 @@ def test_the_checksums_are_those_of_the_reference_data(shared_data):
     """Every checksum of the table, against the published files that lie here."""
     table, compared = read_table(), 0
     where = {"BEAR": "bear", "BEAR-big": "bear", "KAMEL": "kamel", "OntoProbe": "ontoprobe", "WN18RR": "wn18rr",
-             "FB15k-237": "fb15k237", "CoDEx-S": "codex/codex-s", "CoDEx-M": "codex/codex-m"}  # fmt: skip
+             "FB15k-237": "fb15k237", "CoDEx-S": "codex/codex-s", "CoDEx-M": "codex/codex-m",
+             "DyKnow": "dyknow"}  # fmt: skip
     for name, folder in where.items():
         for source in table[name].sources:
             if source.sha256 and (shared_data / folder / source.place).is_file():
                 found = downloading.sha256_of(shared_data / folder / source.place)
                 assert found == source.sha256, (name, source.place)
                 compared += 1
-    assert compared == 25
+    assert compared == 26
     for name, folder, patterns in (
         ("BEAR", "bear/BEAR", ("P*.jsonl", "metadata_relations.json")),
         ("BEAR-big", "bear/BEAR-big", ("P*.jsonl", "metadata_relations.json")),

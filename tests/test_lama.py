@@ -537,6 +537,40 @@ def test_real_facts_are_the_same_by_their_ids(shared_data):
     assert all(one.relation == other.relation and one.subject == other.subject for one, other in both)
 
 
+def test_pararels_patterns_are_templates(tmp_path):
+    """As its repository has them, beside the facts; relations.jsonl goes before them."""
+    folder = trex_folder(tmp_path, [trex(evidences=[])])
+    (tmp_path / "relations.jsonl").unlink()
+    texts = ["[X] plays as [Y].", "[Y] is [X]'s position.", "[X] plays as [Y]."]
+    write(
+        tmp_path / "pattern_data" / "graphs_json" / "P413.jsonl", [{"pattern": text, "lemma": "play"} for text in texts]
+    )
+    assert [one.text for one in read(folder).relations["P413"].templates] == texts[:2]
+    write(
+        tmp_path / "graphs_json" / "P413.jsonl", [{"pattern": texts[1]}, {"pattern": "[X] plays."}, {"lemma": "play"}]
+    )
+    no_pattern, no_answer = examine(folder)[1].found
+    assert "P413.jsonl:2: template '[X] plays.' has no [Y]" in no_answer
+    assert "P413.jsonl:3: 'pattern' is missing" in no_pattern
+    write(tmp_path / "relations.jsonl", [{"relation": "P413", "template": "[X] is a [Y]."}])
+    assert [one.text for one in read(folder).relations["P413"].templates] == ["[X] is a [Y]."]
+
+
+def test_real_pararel(shared_data, tmp_path):
+    """README of the data: 329 patterns of 39 of the 41 relations; P31 and P527 have none, and are unscored."""
+    (tmp_path / "trex_lms_vocab").symlink_to(shared_data / "lama" / "TREx_facts")
+    (tmp_path / "pattern_data").symlink_to(shared_data / "pararel")
+    data = read(tmp_path / "trex_lms_vocab")
+    counts = {id_: len(relation.templates) for id_, relation in data.relations.items()}
+    assert (len(data.queries), len(counts)) == (29411, 41)
+    assert {id_ for id_, count in counts.items() if not count} == {"P31", "P527"}
+    assert sum(counts.values()) == 329
+    assert any("no templates for P31, P527" in note for note in data.notes)
+    unscored = [query.relation for query in read_as(data, "template-based").queries if query.unscored]
+    assert set(unscored) == {"P31", "P527"}
+    assert len(unscored) == 1801
+
+
 def test_real_biolama(shared_data):
     data = read(shared_data / "biomedical" / "biolama")
     sizes = {id_: len(queries) for id_, queries in data.by_relation().items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,28 @@ def options(kind: str, **more: Any) -> PlantOptions:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def with_views(*views: str) -> QuerySet:
+    """SIX, whose subjects Oz, Ev and Ix have so many views."""
+    of = dict(zip(("Oz", "Ev", "Ix"), views, strict=True))
+    return replace(SIX, queries=tuple(replace(one, groups={"popularity": of[one.subject]}) for one in SIX.queries))
+
+
+@pytest.mark.parametrize(("share", "subjects"), [(0.34, {"Ev"}), (0.67, {"Ev", "Ix"}), (1, {"Oz", "Ev", "Ix"})])
+def test_the_highest_are_planted(share: float, subjects: set[str]) -> None:
+    """All facts of a subject together, those without a number last."""
+    data = with_views("unknown", "900", "12")
+    for seed in range(3):
+        chosen = choose(data, share, seed, "popularity")
+        assert {query.subject for query in data.queries if query.id in chosen} == subjects
+
+
+def test_the_highest_of_what_has_no_numbers() -> None:
+    with pytest.raises(BadInput, match=r"--highest views: expected a number for every fact, found none for q0"):
+        choose(with_views("1", "2", "3"), 0.5, 0, "views")
+    with pytest.raises(BadInput, match=r"found 'many' for q1; its groups are popularity"):
+        choose(with_views("1", "many", "3"), 0.5, 0, "popularity")
 
 
 @KINDS

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fathom.data.published import read_table
 from fathom.data.queries import QuerySet
-from fathom.formats import examine, read
+from fathom.data.readable import readable
+from fathom.errors import BadInput
+from fathom.formats import FORMATS, examine, read
 
 
 def by(data: QuerySet, group: str) -> dict[str, int]:
@@ -27,6 +30,50 @@ def names_of(data: QuerySet, number: int) -> tuple[list[str], list[str]]:
 
 def faults_of(path: Path) -> list[str]:
     return examine(path)[1].found
+
+
+# --- which there are
+
+
+def test_the_list_names_every_reader_and_all_that_can_be_fetched():
+    own = {"native", "choices", "rdf"}  # of no one published data set
+    assert {one.format for one in readable()} == {entry.name for entry in FORMATS.entries()} - own
+    fetched = {one.ready.removeprefix("fathom data fetch ") for one in readable() if " fetch " in one.ready}
+    assert fetched == set(read_table())
+    assert all(all(one) for one in readable())
+
+
+SHARED = {
+    "popqa": "popqa",
+    "counterfact": "counterfact",
+    "zsre": "zsre",
+    "tofu": "tofu",
+    "lre": "lre",
+    "entityquestions": "entityquestions",
+    "dyknow": "dyknow",
+    "bear/BEAR": "bear",
+    "bear/BEAR-big": "bear",
+    "kamel": "kamel",
+    "biomedical/biolama": "biolama",
+}
+
+
+@pytest.mark.parametrize(("folder", "format_"), SHARED.items())
+def test_the_list_says_the_size_that_is_read(shared_data, folder, format_):
+    """The number of queries, or for edits of prompts, stands in what the list says."""
+    count = f"{len(read(shared_data / folder).queries):,}"
+    assert any(count in one.size for one in readable() if one.format == format_), count
+
+
+def test_the_list_for_programs(fathom):
+    code, out, _ = fathom("data", "list", "--format", "json")
+    (table,) = json.loads(out).values()
+    assert code == 0
+    assert table[0]["data set"] == "geography"
+    told = {one["data set"]: one for one in table}
+    assert told["zsRE"]["licence"] == "not stated"
+    assert told["DyKnow"]["make ready"] == "fathom data fetch DyKnow"
+    assert told["PopQA"]["published at"] == "huggingface.co/datasets/akariasai/PopQA"
 
 
 # --- PopQA
@@ -59,6 +106,7 @@ def test_real_popqa(shared_data):
     first = data.queries[0]
     assert first.fact_id == "Q6377295|occupation|Q82955"
     assert (first.groups["popularity"], first.groups["answer_popularity"]) == ("64 to 255", "16384 to 65535")
+    assert (first.groups["subject_views"], first.groups["answer_views"]) == ("127", "25692")
     assert data.relations["occupation"].questions[0].text == "What is [X]'s occupation? [Y]"
     assert sum(int(query.groups["answers"]) > 1 for query in data.queries) == 200
     assert any("unknown: 3" in note for note in data.notes)
@@ -75,6 +123,7 @@ def test_popqa_tells_aliases_from_other_answers(tmp_path):
     assert names_of(data, 1)[0] == ["baker"]
     assert by(data, "popularity") == {"1 to 3": 1, "16 to 63": 1}
     assert by(data, "answer_popularity") == {"64 to 255": 1, "unknown": 1}
+    assert by(data, "answer_views") == {"64": 1, "unknown": 1}
     names = data.graph.entities.column("name").to_pylist()
     aliases = dict(zip(names, data.graph.entities.column("aliases").to_pylist(), strict=True))
     assert (aliases["actor"], aliases["baker"], aliases["poet"]) == (["actor!"], ["baker!"], ["bard"])
@@ -342,3 +391,45 @@ def test_dyknow_faults(tmp_path):
     (tmp_path / "grc_generated.json").write_text(json.dumps(content, indent=1))
     (said,) = faults_of(tmp_path)
     assert "grc_generated.json:4: clubs / A / chair: expected 'questions' (texts) and 'answers' as 'name |S: +" in said
+
+
+# --- many questions with answers of their own
+
+
+def test_questions_with_own_answers_share_files(tmp_path, monkeypatch):
+    """Seven cases of four questions, three to a file: the same predictions as one by one, also after a kill."""
+    import fathom
+    from fathom.probes import base
+    from tests.test_cli import gpt2, save
+
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [counterfact() | {"case_id": number} for number in range(7)]
+    for number, row in enumerate(rows):
+        row["requested_rewrite"]["target_new"] = {"str": f"Language {number}", "id": f"Q{number}"}
+    (data / "counterfact.json").write_text(json.dumps(rows))
+    model = str(save(tmp_path / "model", gpt2(), "French speaks talks says Language"))
+    ask = {"model": model, "data": data, "progress": False}
+
+    def scores(out: str) -> list[list[float]]:
+        return (
+            fathom.probe("statement", out=tmp_path / out, **ask)
+            .table()
+            .sort_by("query_id")
+            .column("scores")
+            .to_pylist()
+        )
+
+    alone = scores("alone")
+    monkeypatch.setattr(base, "FEW_SHARDS", 5)
+    monkeypatch.setattr(base, "ENOUGH_QUERIES", 9)
+    assert scores("together") == alone
+    parts = sorted(path.name for path in (tmp_path / "together" / "predictions").iterdir())
+    assert len(parts) == 3
+    assert parts[0] == "part-00000-00002.parquet"
+    (tmp_path / "together" / "predictions" / parts[1]).unlink()
+    assert scores("together") == alone
+    monkeypatch.setattr(base, "ENOUGH_QUERIES", 5)
+    (tmp_path / "together" / "predictions" / parts[1]).unlink()
+    with pytest.raises(BadInput, match="was cut into"):
+        scores("together")

@@ -88,6 +88,12 @@ class ScreenedOptions(TypedDict, total=False):
     screen: Literal["bfloat16", "float16"] | None
 
 
+class ReversibleOptions(TypedDict, total=False):
+    """Options of probes whose templates can be read from their other end."""
+
+    reverse: bool
+
+
 class ChatOptions(TypedDict, total=False):
     """Whether a model is asked as its chat template has it."""
 
@@ -102,7 +108,9 @@ class SpokenOptions(ChatOptions, total=False):
     chat_user: str
 
 
-class StatementOptions(SpokenOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions, total=False):
+class StatementOptions(
+    SpokenOptions, ReversibleOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions, total=False
+):
     """Options of the statement probe (BEAR)."""
 
     templates: int | Sequence[int] | str
@@ -145,7 +153,7 @@ class SlotOptions(ProbeOptions, total=False):
     perplexity: bool
 
 
-class ClozeOptions(ScreenedOptions, SlotOptions, total=False):
+class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions, total=False):
     """Options of the cloze probe (entity ranking)."""
 
 

@@ -12,7 +12,9 @@ import pyarrow as pa
 from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra, all_of
 from fathom.formats import read
+from fathom.results.consistent import consistency_table
 from fathom.results.summary import RunNumbers, Summary
+from fathom.results.tables import Table
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 
@@ -80,9 +82,18 @@ class Result:
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """Accuracy, ranks and confidence with intervals.
 
-        :param by: e.g. "relation", "cardinality", "template".
+        :param by: e.g. "relation", "cardinality", "template", "popularity", "answer_triples:5".
         """
         return self._told.summary(by)
+
+    def consistency(self, over: str = "template") -> Table:
+        """How alike the answers to one fact are in each two templates, or values of another key, such as "language".
+
+        RankC and the same first answer: :mod:`fathom.results.consistent`.
+
+        :raises BadInput: the queries have no such key.
+        """
+        return consistency_table(self.folder, over, self.cluster)
 
     @property
     def keys(self) -> list[str]:

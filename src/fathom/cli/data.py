@@ -33,13 +33,12 @@ def make(does: str) -> typer.Typer:
     return app
 
 
-def list_() -> None:
-    """List the data sets that come with Fathom; `fathom data fetch` lists those that can be fetched."""
+def list_(format: Printed = TableFormat.TEXT) -> None:
+    """List the data sets that Fathom reads: where each is published, its licence and size, how it is made ready."""
     from fathom.formats import EMBEDDED, read
+    from fathom.results.datasets import readable_table
 
-    for name in EMBEDDED:
-        queryset = read(name)
-        say(f"{name}: {len(queryset.queries):,} facts, {len(queryset.relations)} relations, {queryset.licence}")
+    show([readable_table({name: read(name) for name in EMBEDDED})], format)
 
 
 def check(path: str = typer.Argument(..., help="Folder of a data set, or a file of triples.")) -> None:

@@ -25,11 +25,20 @@ def make(does: str) -> typer.Typer:
 def metrics(
     run: Path = typer.Argument(..., help="Folder of a run."),
     by: str = option(
-        Group.SELECTION, "One table by each of relation, cardinality, domain, template, …; a+b crosses two.", default=""
+        Group.SELECTION,
+        "One table by each of relation, cardinality, domain, template, …; a+b crosses two; popularity:10 takes ten "
+        "bins.",
+        default="",
     ),
     errors: int = option(Group.SELECTION, "Also list this many of the most confident wrong answers.", default=0, min=0),
     reliability: bool = option(
         Group.SELECTION, "Also show how often the model is right at each level of confidence.", default=False
+    ),
+    consistency: str | None = option(
+        Group.SELECTION,
+        "Also show how alike the answers to one fact are in each two of these: template, language, prompt, or another "
+        "key.",
+        default=None,
     ),
     groups: Path | None = option(
         Group.DATA,
@@ -47,6 +56,7 @@ def metrics(
     Unscored queries are counted, never averaged.
     """
     from fathom.results.answers import error_table, reliability_table
+    from fathom.results.consistent import consistency_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
     from fathom.store.files import write_text
@@ -55,7 +65,8 @@ def metrics(
     folder = RunFolder.open(run)
     if groups is not None:
         folder = folder.grouped_by(groups)
-    tables = list(summarise(folder, [name for name in by.split(",") if name.strip()], cluster).tables)
+    tables = summarise(folder, [name for name in by.split(",") if name.strip()], cluster).tables_in(str(format))
+    tables += [consistency_table(folder, consistency, cluster)] if consistency else []
     tables += [reliability_table(folder)] if reliability else []
     tables += [error_table(folder, errors)] if errors else []
     text = render(_one_of(tables) if format is TableFormat.CSV else tables, str(format))

@@ -115,6 +115,7 @@ class Relation:
 
     :param cardinality: "1:1" where every answer occurs once, else "1:N".
     :param questions: templates whose answer stands last, for a model to complete: "What is the capital of [X]? [Y]".
+    :param asks_heads: its templates ask for heads: the tail is what stands at ``[X]``.
     """
 
     id: str
@@ -123,6 +124,7 @@ class Relation:
     cardinality: str
     domains: tuple[str, ...] = ()
     questions: tuple[Template, ...] = ()
+    asks_heads: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,14 +209,15 @@ class QuerySet:
         worded = [
             relation
             for relation, queries in self.by_relation().items()
-            if any(query.direction == "head" and self.phrasings(query) for query in queries)
+            if not self.relations[relation].asks_heads
+            and any(query.direction == "head" and self.phrasings(query) for query in queries)
         ]
         if not worded:
             return []
         shown = ", ".join(worded[:5]) + (f", … ({len(worded)} in all)" if len(worded) > 5 else "")
         return [
             f"--directions head: the templates of {shown} ask for tails, only few-shot lines ask for heads: choose "
-            "relations without templates (--relations), use the embedding probe, or leave --directions out"
+            "relations without templates (--relations), use the embedding probe, or give --reverse instead"
         ]
 
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:

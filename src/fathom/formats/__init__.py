@@ -25,6 +25,7 @@ from fathom.formats import (
     openke,
     popqa,
     rdf,
+    simkgc,
     tofu,
     zsre,
 )
@@ -33,7 +34,7 @@ from fathom.reading import Faults, check_file, stands
 
 _BY_FOLDER = (bear, kamel, ontoprobe, choices, native, biolama, lama)
 _BY_FIELDS = (popqa, counterfact, zsre, tofu, lre, entityquestions, bmlama, dyknow)
-_GRAPHS = (openke, kg, rdf)
+_GRAPHS = (simkgc, openke, kg, rdf)
 FORMATS: Door[Format] = Door(
     "format", "fathom.formats", (entry.FORMAT for entry in (*_BY_FOLDER, *_BY_FIELDS, *_GRAPHS))
 )

@@ -4,7 +4,8 @@
 instance per line. BEAR-big stores no answer spaces: there it is the set of objects, in order of appearance; and its
 metadata lists a relation without a file, which becomes a note. Cardinality is derived, domains (``relation_info.json``)
 and the lite subset (``bear_lite_indices.json``) are read from the folder or the one above where they are there. The
-indices count the lines of BEAR-big: the instances that they name are BEAR's.
+indices count the lines of BEAR-big: the instances that they name are BEAR's. ``valid_from`` and ``valid_until`` of an
+instance, which Fathom's own folders may have, are groups.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, sh
 from fathom.store.files import write_json, write_json_lines
 
 METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
+DATES, UNKNOWN = ("valid_from", "valid_until"), "unknown"
+"""Of facts bound to a time, which ``fathom build bear`` writes where it knows them."""
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
 
 
@@ -75,7 +78,9 @@ def _queries(
     file: Path, relation: Relation, rows: Sequence[tuple[int, Json]], gold: Sequence[str], faults: Faults
 ) -> Iterator[Query]:
     groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
+    dated = any(name in row for _, row in rows for name in DATES)
     for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
+        dates = {name: str(row.get(name) or UNKNOWN) for name in DATES} if dated else {}
         yield Query(
             id=f"{relation.id}/{index}",
             relation=relation.id,
@@ -83,7 +88,7 @@ def _queries(
             subject_id=row["sub_id"],
             gold=(answer,),
             candidates=relation.id,
-            groups=groups,
+            groups=groups | dates,
             unscored=None
             if row["sub_label"].strip()
             else unscored(file, line, f"subject {row['sub_id']} has no label", faults),

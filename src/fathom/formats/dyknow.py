@@ -5,7 +5,8 @@ questions: an object of kinds of subjects, of subjects and, where they have seve
 ``answers``. An answer reads ``Sergio Mattarella |S: +2015-02-03T00:00:00Z``; one without ``|E: …`` has not ended.
 
 Right is what has not ended, the candidates are all answers that the fact ever had: what else a model chooses is
-outdated. The year since which the (latest) right answer is right is the group ``valid_from``.
+outdated. The year since which the (latest) right answer is right is the group ``valid_from``; that until which it is,
+``valid_until``, is known of what has ended alone.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _PREFERRED = "grc_generated.json"
 
 
 class _Dated(NamedTuple):
-    """:param begins: year, "" where it is not known."""
+    """:param begins: year, "" where it is not known; *ends* likewise."""
 
     name: str
     begins: str
+    ends: str
     has_ended: bool
 
 
@@ -88,8 +90,9 @@ def _add(made: OwnAnswers, file: Path, place: tuple[str, ...], node: Json) -> No
     )
     right = list(dict.fromkeys(answer.name for answer in current or dated))
     ended = list(dict.fromkeys(answer.name for answer in dated if answer.name not in right))
-    since = max((answer.begins for answer in current), default="")
-    groups = {"valid_from": since or "unknown", "answers": str(len({*right, *ended}))}
+    latest = max(current or dated, key=lambda answer: int(answer.begins or 0))
+    dates = {"valid_from": latest.begins or "unknown", "valid_until": latest.ends or "unknown"}
+    groups = {**dates, "answers": str(len({*right, *ended}))}
     texts = list(map(completed, questions))
     made.add(file, None, Asked(where, place[0], texts, right, ended, groups, place[1], where, unscored=why))
 
@@ -99,7 +102,7 @@ def _dated(text: str) -> _Dated | None:
     if found is None:
         return None
     dates = dict(_DATE.findall(found[2]))
-    return _Dated(found[1].strip(), dates.get("S", ""), "E" in dates)
+    return _Dated(found[1].strip(), dates.get("S", ""), dates.get("E", ""), "E" in dates)
 
 
 FORMAT = Format("dyknow", "grc_generated.json (DyKnow)", lambda path: bool(_files(path)), read_dyknow)

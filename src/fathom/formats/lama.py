@@ -6,8 +6,9 @@
 - ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
 - ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
 
-``relations.jsonl`` is looked for in the folder, then in the one above. A sentence must have one ``[MASK]``. Each line
-is one query, also where two lines say the same fact.
+``relations.jsonl`` is looked for in the folder, then in the one above; where there is none, ParaRel's patterns,
+``graphs_json/P19.jsonl`` …, or ``pattern_data/graphs_json`` as in its repository. A sentence must have one ``[MASK]``.
+Each line is one query, also where two lines say the same fact.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format
+from fathom.formats.base import Draft, Format, check_templates
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, aliased_graph, ask, read_entries
 from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
 
-TEMPLATES = "relations.jsonl"
+TEMPLATES, PATTERNS = "relations.jsonl", "graphs_json"
 MASK = "[MASK]"
 SQUAD = "squad"
 """The relation of questions that have none."""
@@ -111,6 +112,19 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     for place in (folder, folder.absolute().parent):
         if stands(file := plain_or_packed(place / TEMPLATES)):
             return entries | read_entries(file, faults)
+        for patterns in (place / PATTERNS, place / "pattern_data" / PATTERNS):
+            if patterns.is_dir():
+                return entries | _patterns(patterns, faults)
+    return entries
+
+
+def _patterns(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
+    """ParaRel's, a file per relation: ``{"pattern": "[X] was born in [Y].", …}`` a line."""
+    entries = {}
+    for file in sorted(path for path in folder.iterdir() if _TREX_FILE.fullmatch(path.name)):
+        rows = list(read_json_lines(file, {"pattern": str}, faults))
+        found = (check_templates(file, line, [row["pattern"]], faults) for line, row in rows)
+        entries[file.name.split(".")[0]] = RelationEntry(tuple(dict.fromkeys(chain.from_iterable(found))))
     return entries
 
 

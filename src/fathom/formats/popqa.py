@@ -26,6 +26,7 @@ from fathom.prompts.questions import as_template
 from fathom.reading import Faults, NotData, Unreadable, json_value, read_text, shown
 
 OF_ANSWER, UNKNOWN = "answer_popularity", "unknown"
+VIEWS, ANSWER_VIEWS = "subject_views", "answer_views"
 _TEXTS = ("subj", "prop", "obj", "s_uri", "o_uri", "question")
 _LISTS = ("s_aliases", "o_aliases", "possible_answers")
 _COUNTS = ("s_pop", "o_pop")
@@ -191,7 +192,8 @@ def _entity(address: str) -> str:
 
 
 def _groups(subject: int, answer: int, answers: int) -> dict[str, str]:
-    return {POPULARITY: _class(subject), OF_ANSWER: _class(answer), "answers": str(answers)}
+    views = {name: str(count) if count >= 0 else UNKNOWN for name, count in ((VIEWS, subject), (ANSWER_VIEWS, answer))}
+    return {POPULARITY: _class(subject), OF_ANSWER: _class(answer), **views, "answers": str(answers)}
 
 
 def _class(views: int) -> str:

@@ -100,6 +100,61 @@ def consistency(tops: Sequence[Sequence[AbstractSet[str]]]) -> npt.NDArray[np.fl
     return values
 
 
+_DEEPEST = 40
+"""Places beyond weigh less than e⁻³⁹ together."""
+
+
+def rankc(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
+    """RankC (Qi, Fernández and Bisazza 2023, section 3): how alike two rankings of the same N candidates are.
+
+    The weighted mean over j of P@j, the share of the j best of one that are among the j best of the other, with weights
+    e^(N−j) / Σ e^(N−k): of many candidates the first place weighs 0.63, the second 0.23. Candidates of one score are
+    put in random order, in each ranking on its own: a place counts by its chance, as in :func:`consistency`.
+
+    :param first: scores, shape [N], the best is the greatest; *second* those of the same candidates in the same order.
+    :returns: in (0, 1]; 1 for the same ranking without ties.
+    :raises ValueError: no candidates, another number of them, or a score that is NaN.
+    """
+    return rankc_of(among_the_best(first), among_the_best(second))
+
+
+def rankc_of(first: Floats, second: Floats) -> float:
+    """:func:`rankc` of what :func:`among_the_best` gives, which need be made once for many comparisons.
+
+    :raises ValueError: another number of candidates.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"expected as many candidates in both rankings, found {len(first)} and {len(second)}")
+    weights, depth = _rankc_weights(len(first))
+    return float(np.sum(weights * (first * second).sum(axis=0) / depth))
+
+
+def rankc_by_chance(candidates: int) -> float:
+    """What :func:`rankc` of two rankings that have nothing to do with each other is on average: P@j is then j / N."""
+    weights, depth = _rankc_weights(candidates)
+    return float(np.sum(weights * depth / candidates))
+
+
+def among_the_best(scores: npt.ArrayLike) -> Floats:
+    """Chance of each candidate to be among the first j, for j = 1 … min(N, 40); tied ones share their places.
+
+    :param scores: shape [N]. :returns: shape [N, min(N, 40)]. :raises ValueError: no scores, or one that is NaN.
+    """
+    values = np.asarray(scores, float)
+    if values.ndim != 1 or not len(values) or np.isnan(values).any():
+        raise ValueError(f"expected a list of scores, none NaN, found shape {values.shape}")
+    order, depth = np.sort(values), _rankc_weights(len(values))[1]
+    above, upto = len(values) - np.searchsorted(order, values, "right"), len(values) - np.searchsorted(order, values)
+    return np.asarray(np.clip((depth - above[:, None]) / (upto - above)[:, None], 0.0, 1.0))
+
+
+def _rankc_weights(candidates: int) -> tuple[Floats, Floats]:
+    """Of each place as deep as it counts, and the places."""
+    depth = np.arange(1.0, min(candidates, _DEEPEST) + 1)
+    weights = np.exp(-depth)
+    return weights / weights.sum(), depth
+
+
 def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) -> list[str]:
     """The frequency baseline of Wu et al. (2023, section 4.1): candidates in the order in which it answers everything.
 

@@ -76,6 +76,10 @@ OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
 NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
 
 
+FEW_SHARDS, ENOUGH_QUERIES = 100, 50
+"""Of more shards those are written together that have fewer queries than enough for a file."""
+
+
 class Shard(NamedTuple):
     """Queries that are asked together, all of them alike.
 
@@ -131,13 +135,32 @@ class ShardedProbe:
         """Its queries, in order."""
         raise NotImplementedError
 
+    @cached_property
+    def _parts(self) -> dict[str, list[Shard]]:
+        """What is written together: a shard, or several where each question has answers of its own, as every file takes
+        longer than a few answers."""
+        if len(self._shards) <= FEW_SHARDS:
+            return {name: [shard] for name, shard in self._shards.items()}
+        parts: list[list[str]] = []
+        room = 0
+        for name, shard in self._shards.items():
+            if room < 1:
+                parts.append([])
+                room = ENOUGH_QUERIES
+            parts[-1].append(name)
+            room -= len(shard.queries)
+        return {
+            part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}": [self._shards[name] for name in part]
+            for part in parts
+        }
+
     def plan(self) -> list[str]:
         """See :meth:`Probe.plan`."""
-        return list(self._shards)
+        return list(self._parts)
 
     def ask(self, shard: str) -> list[Columns]:
         """See :meth:`Probe.ask`."""
-        answered = self._answered(self._shards[shard])
+        answered = (found for part in self._parts[shard] for found in self._answered(part))
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
 
     def pieces(self, artifacts: Path) -> Sequence[str]:

@@ -291,6 +291,7 @@ class ProbeOptions(ClusterOptions, AskingOptions):
             any_surface=self.any_surface,
             pool=self.pool,
             add_candidates=self.add_candidates,
+            reverse=isinstance(self, ReversibleOptions) and self.reverse,
         )
 
 
@@ -399,7 +400,19 @@ class ScreenedOptions(BaseModel):
     )
 
 
-class StatementOptions(SpokenOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions):
+class ReversibleOptions(BaseModel):
+    """Options of probes whose templates can be read from their other end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reverse: bool = Field(
+        False,
+        description="Give the answer and ask for the subject, among those of the relation, by the same templates.",
+        json_schema_extra=LATER | Group.SELECTION.mark,
+    )
+
+
+class StatementOptions(SpokenOptions, ReversibleOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
     group: ClassVar = Group.SCORING
@@ -508,7 +521,7 @@ class SlotOptions(ProbeOptions):
     perplexity: bool = Field(False, description=PERPLEXITY)
 
 
-class ClozeOptions(ScreenedOptions, SlotOptions):
+class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
     """Options of the cloze probe (entity ranking)."""
 
     group: ClassVar = Group.SCORING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -12,11 +12,32 @@ from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.seen import HALVES, training_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
+from fathom.data.readable import readable
 from fathom.data.selection.readings import Askable, asked
 from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
 
 _SINGLE = ("one token", "one token after a space")
+
+
+def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
+    """The data sets that Fathom reads. :param embedded: those that come with it, by name."""
+    own = (
+        (name, "", f"{len(data.queries):,} facts, {len(data.relations)} relations", "with Fathom", data.licence,
+         f"fathom data info {name}", "native")
+        for name, data in embedded.items()
+    )  # fmt: skip
+    others = ((one.name, one.paper, one.size, one.home, one.licence, one.ready, one.format) for one in readable())
+    return Table(
+        ("data set", "paper", "size", "published at", "licence", "make ready", "format"),
+        (*own, *others),
+        title="data sets that Fathom reads",
+        hidden=frozenset({"format"}),
+        notes=(
+            "make ready: fetched by name, or checked where what was downloaded lies; --data takes that name or path",
+            "besides: folders of your own facts, plain triples, KG-BERT's layout, OpenKE's, RDF (docs/data-format.md)",
+        ),
+    )
 
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:

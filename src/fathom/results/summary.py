@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.baselines import LEGEND, NAMES, Beside, ByLot, Ranked, baselines, beside, verdict_of
+from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.samples import legend
@@ -88,10 +90,15 @@ class BreakdownPart(NamedTuple):
 
 
 class Breakdown(NamedTuple):
-    """A run in parts. :param by: the keys whose combinations they are."""
+    """A run in parts.
+
+    :param by: the keys whose combinations they are.
+    :param trend: where they are bins of one number: whether accuracy goes with it.
+    """
 
     by: tuple[str, ...]
     parts: tuple[BreakdownPart, ...]
+    trend: Table | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,8 +121,15 @@ class Summary(Tabled):
 
     @property
     def tables(self) -> list[Table]:
-        """The headline, or the tasks, then the breakdowns that were asked for."""
-        return [self.tasks or _headline_table(self), *map(_parts_table, self.breakdowns)]
+        """The headline, or the tasks, then the breakdowns that were asked for, those by a number with their trend."""
+        return self.tables_in("text")
+
+    def tables_in(self, form: str) -> list[Table]:
+        """Without trends where a file holds one table ("csv")."""
+        found = [self.tasks or _headline_table(self)]
+        for one in self.breakdowns:
+            found += [_parts_table(one), *([one.trend] if one.trend and form != "csv" else [])]
+        return found
 
     def to_json(self) -> str:
         """The first table's rows as a list of objects."""
@@ -138,14 +152,21 @@ class RunNumbers:
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """See :func:`summarise`."""
         crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
-        unknown = [f"'{key}'" for keys in crossed for key in keys if key not in self.keys]
+        binned = {key: found for key in dict.fromkeys(sum(crossed, ())) if (found := bins_of(self.rows, key))}
+        unknown = [f"'{key}'" for keys in crossed for key in keys if key not in self.keys and key not in binned]
         if unknown:
             raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
-        breakdowns = tuple(Breakdown(keys, tuple(self._parts(keys))) for keys in crossed)
+        breakdowns = tuple(self._breakdown(keys, binned) for keys in crossed)
         notes, tasks = self.rows.declared.notes, None
         if self.rows.declared.headline == "tasks":
             tasks = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
         return Summary(len(self.rows.query_ids), self.headlines, breakdowns, notes, tasks, self.rows.searched())
+
+    def _breakdown(self, keys: tuple[str, ...], binned: Mapping[str, Bins]) -> Breakdown:
+        names = tuple(binned[key].name if key in binned else key for key in keys)
+        trend = trend_table(self.rows, binned[keys[0]]) if len(keys) == 1 and keys[0] in binned else None
+        own = {found.name: found for key, found in binned.items() if key in keys}
+        return Breakdown(names, tuple(self._parts(names, own)), trend)
 
     def json(self) -> dict[str, Any]:
         """The content of RUN/metrics.json: per scoring numbers with interval and recipe, and the usual breakdowns."""
@@ -222,12 +243,19 @@ class RunNumbers:
     @cached_property
     def keys(self) -> list[str]:
         """What the run can be broken down by."""
-        return ["template", "scoring", *(key for key in self.rows.keys if key not in ("template", "scoring"))]
+        in_bins = [name for name, key in OF_NUMBERS.items() if key in self.rows.keys]
+        return list(dict.fromkeys(("template", "scoring", *self.rows.keys, *in_bins)))
 
-    def _parts(self, by: Sequence[str]) -> list[BreakdownPart]:
-        """One per combination of values that occurs, and scoring; sorted, templates as numbers."""
+    def _parts(self, by: Sequence[str], binned: Mapping[str, Bins] = MappingProxyType({})) -> list[BreakdownPart]:
+        """One per combination of values that occurs, and scoring; sorted, templates as numbers.
+
+        :param binned: keys of numbers, by the names that stand in *by*.
+        """
         rows = self.rows
-        of_query = [[rows.values_of(query, key) for key in by] for query in range(len(rows.query_ids))]
+        of_query = [
+            [[binned[key].labels[query]] if key in binned else rows.values_of(query, key) for key in by]
+            for query in range(len(rows.query_ids))
+        ]
         places_of: dict[tuple[str, tuple[Any, ...]], list[int]] = {}
         for place, (query, template, scoring) in enumerate(
             zip(rows.query.tolist(), rows.template.tolist(), rows.scoring, strict=True)
@@ -237,9 +265,15 @@ class RunNumbers:
             for keys in product(*choices):
                 places_of.setdefault((scoring, keys), []).append(place)
         order = {scoring: number for number, scoring in enumerate(rows.scorings)}
+
+        def in_order(part: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+            values = zip(by, part[1], strict=True)
+            own = (binned[key].order.index(value) if key in binned else value for key, value in values)
+            return order[part[0]], *own
+
         return [
             self._part(by, scoring, tuple(map(str, keys)), np.array(places_of[scoring, keys]))
-            for scoring, keys in sorted(places_of, key=lambda part: (order[part[0]], part[1]))
+            for scoring, keys in sorted(places_of, key=in_order)
         ]
 
     def _part(self, by: Sequence[str], scoring: str, keys: tuple[str, ...], asked: Ints) -> BreakdownPart:
@@ -259,6 +293,8 @@ def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "") -> Summ
 
     :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys
         joined by "+" are crossed: "relation+template" gives one line per pair. A group "A; B" counts in A and in B.
+        Keys of numbers (popularity, answer_popularity, period) are told in five bins of like size, with the trend;
+        "key:10" takes another number of bins, or another key of numbers.
     :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """

@@ -113,7 +113,7 @@ class RunFolder:
             differing = list(differences(began, now))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
-            if self.manifest["plan"] != list(plan):
+            if not self.is_complete() and self.manifest["plan"] != list(plan):
                 raise BadInput(
                     f"{self.path} was cut into {len(self.manifest['plan']):,} shards, this version of Fathom cuts it "
                     f"into {len(plan):,}: go on with the version that began it, or choose another --out"

@@ -32,6 +32,11 @@ class PlantOptions(BaseModel):
         description="Share of the facts to plant; all facts of a subject together.",
         json_schema_extra=Group.SELECTION.mark,
     )
+    highest: str | None = Field(
+        None,
+        description="Plant the facts with the highest numbers of this group, such as popularity, instead of any.",
+        json_schema_extra=Group.SELECTION.mark,
+    )
     unseen_templates: int = Field(
         1,
         ge=0,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf, isnan
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.progress import shown
+from fathom.reading import shown as quoted
+from fathom.results.bins import OF_NUMBERS, number_in
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.store.files import whole_folder, write_json, write_json_lines
 from fathom.store.made import in_the_way, made_by, sign
@@ -44,8 +47,11 @@ WHOLE_SHARE = 0.3
 # ---------------------------------------------------------------------------------------------------- which facts
 
 
-def choose(queryset: QuerySet, share: float, seed: int) -> set[str]:
+def choose(queryset: QuerySet, share: float, seed: int, highest: str | None = None) -> set[str]:
     """Ids of the queries to plant: about *share* of the facts, all those of a subject together.
+
+    :param highest: group of numbers, the highest of which are planted, those of a subject by its highest; else any.
+    :raises BadInput: a query has no number there.
 
     Otherwise a withheld fact could be inferred from planted ones of its subject (the continent from the language).
     In a causal plant of the embedded geography facts, withheld continents were right for 0.31 (trained phrasing) and
@@ -56,6 +62,8 @@ def choose(queryset: QuerySet, share: float, seed: int) -> set[str]:
     units = _units(queryset)
     order = sorted(set(units.values()))
     random.Random(seed).shuffle(order)
+    if highest is not None:
+        order.sort(key=_numbers(queryset, units, highest).__getitem__, reverse=True)
     queries: dict[str, list[str]] = defaultdict(list)
     for query in queryset.queries:
         if query.unscored is None:
@@ -66,6 +74,24 @@ def choose(queryset: QuerySet, share: float, seed: int) -> set[str]:
         if len(planted) + len(queries[unit]) <= wanted:
             planted.update(queries[unit])
     return planted
+
+
+def _numbers(queryset: QuerySet, units: Mapping[str, str], group: str) -> dict[str, float]:
+    """The highest of each unit; what is not known is lower than any."""
+    there = dict.fromkeys(key for query in queryset.queries for key in query.groups)
+    key = OF_NUMBERS[group] if OF_NUMBERS.get(group) in there else group
+    found: dict[str, float] = {}
+    for query in queryset.queries:
+        number = number_in(query.groups[key]) if key in query.groups else None
+        if number is None:
+            said = quoted(query.groups[key]) if key in query.groups else "none"
+            raise BadInput(
+                f"--highest {group}: expected a number for every fact, found {said} for {query.id}; its groups are "
+                f"{', '.join(there) or 'none'}"
+            )
+        unit, value = units[query.subject_id], -inf if isnan(number) else number
+        found[unit] = max(value, found.get(unit, -inf))
+    return found
 
 
 def _units(queryset: QuerySet) -> dict[str, str]:
@@ -126,7 +152,7 @@ def plant(
     out = out.absolute()
     made = made_by("plant", options.model_dump(mode="json"), data=queryset.content_hash)
     templates = _check(queryset, options, in_the_way(out, made))
-    planted = choose(queryset, options.share, options.seed)
+    planted = choose(queryset, options.share, options.seed, options.highest)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)

@@ -85,7 +85,7 @@ def build_bear(
     :param views: page views by entity, instead of the number of Wikipedias.
     :param partial: whether a dump that breaks off is taken as far as it goes.
     :param progress: called with (bytes read, bytes to read) of each pass.
-    :param flag: asks a model which answers do not fit.
+    :param flag: asks a model which answers do not fit, and whether filled templates are correct.
     :param count_tokens: of each text, for the share of answers that are one token; *tokenizer* is its name.
     :raises BadInput: all that is wrong with arguments and files, or no relation is feasible; nothing is written.
     :raises MadeBefore: the same call has made *out*.
@@ -262,7 +262,12 @@ class _Builder:
                 for answer in one.answers:
                     used.setdefault((one.relation, answer.number), []).append(name)
         write_decisions(folder / REVIEW_FILE, self.outliers, used)
-        write_template_sheet(folder / SHEET, self._plan, largest)
+        if self._flag is None:
+            write_template_sheet(folder / SHEET, self._plan, largest)
+        else:
+            before = len(self._flag.notes)
+            write_template_sheet(folder / SHEET, self._plan, largest, self._flag.judged)
+            self.notes += self._flag.notes[before:]
         write_json_lines(folder / LOG_FILE, self._log.lines())
         write_json_lines(folder / ALIASES, self._names(largest.values()))
         write_json(folder / STATISTICS, {table.title: table.objects() for table in tables})

@@ -1,6 +1,6 @@
-"""A chat model's opinion of which answers do not fit the others: it only puts them on the list that a person decides.
+"""A chat model's opinion of which answers do not fit the others, and of filled templates: a person decides.
 
-The system message is that of figure 11 of Wiland et al. 2024, in ``outliers.txt``.
+The system messages are those of figures 11 and 13 of Wiland et al. 2024, in ``outliers.txt`` and ``sentences.txt``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from pathlib import Path
 from fathom.building.bear.plan import RelationPlan
 from fathom.reading import shown
 
-SYSTEM = (Path(__file__).parent / "outliers.txt").read_text(encoding="utf-8").strip()
+SYSTEM, SENTENCES = (
+    (Path(__file__).parent / name).read_text(encoding="utf-8").strip() for name in ("outliers.txt", "sentences.txt")
+)
+CORRECT = "correct"
 AT_ONCE = 100
 """Answers in one question: BEAR-big's largest answer space."""
 Ask = Callable[[str, Sequence[str]], Sequence[str]]
 """Given a system message and questions, the replies; "" where there is none."""
+_CORRECT = re.compile(r"\W*correct\W*", re.IGNORECASE)
 _TUPLE = re.compile(r"\(\s*\[.*\]\s*,.*\)", re.DOTALL)
 
 
@@ -42,6 +46,15 @@ class ChatFlags:
             else:
                 found += [name for name in flagged if name in part]
         return found
+
+    def judged(self, sentences: Sequence[str]) -> list[str]:
+        """Of each sentence "correct", or what the model says instead; "" where it gave no reply."""
+        replies = self._ask(SENTENCES, list(sentences))
+        said = [CORRECT if _CORRECT.fullmatch(reply) else " ".join(reply.split()) for reply in replies]
+        doubted = sum(reply not in (CORRECT, "") for reply in said)
+        if doubted:
+            self.notes.append(f"{self.name} doubts {doubted} of {len(sentences)} filled templates: see templates.csv")
+        return said
 
 
 def question(relation: RelationPlan, answers: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fathom.building.bear.plan import Plan, RelationPlan
@@ -14,7 +14,9 @@ from fathom.building.sheets import write_sheet
 from fathom.data.templates import Template
 
 SHEET = "templates.csv"
-COLUMNS = ("relation", "template", "sentence", "correct", "better")
+COLUMNS, OF_MODEL = ("relation", "template", "sentence", "correct", "better"), "model"
+Judge = Callable[[Sequence[str]], Sequence[str]]
+"""Given sentences, what a chat model says of each."""
 EXAMPLES = 5
 """Filled examples of each template, as in section 4.4."""
 _SLOT = re.compile(r"\b(an?|the)\s+\[([XY])\]", re.IGNORECASE)
@@ -53,9 +55,19 @@ def _misfits(article: str, name: str) -> bool:
     return article != "the" and (article == "an") != bool(_VOWEL.match(name))
 
 
-def write_template_sheet(path: Path, plan: Plan, chosen: Mapping[str, Chosen]) -> None:
-    """Each template with drawn subjects and their answers, for a person who says which sentences are correct."""
-    write_sheet(path, COLUMNS, _rows(plan, chosen))
+def write_template_sheet(path: Path, plan: Plan, chosen: Mapping[str, Chosen], judge: Judge | None = None) -> None:
+    """Each template with drawn subjects and their answers, for a person who says which sentences are correct.
+
+    :param judge: a chat model's opinion, which stands beside.
+    """
+    rows = list(_rows(plan, chosen))
+    if judge is None:
+        write_sheet(path, COLUMNS, rows)
+    else:
+        opinions = judge([row["sentence"] for row in rows])
+        write_sheet(
+            path, (*COLUMNS, OF_MODEL), (row | {OF_MODEL: said} for row, said in zip(rows, opinions, strict=True))
+        )
 
 
 def _rows(plan: Plan, chosen: Mapping[str, Chosen]) -> Iterator[dict[str, str]]:

@@ -1,7 +1,7 @@
 """Which part of a data set is asked: filters in a fixed order, and how much each of them left out.
 
-Order: split, directions, reading, relations, subset, tails, tokens, limit, and then the candidates. On a graph
-everything happens on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
+Order: split, directions, reading, reversal, relations, subset, tails, tokens, limit, and then the candidates. On a
+graph everything happens on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from fathom.data.graph.queries import (
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
 from fathom.data.selection.pools import moved, pooled
 from fathom.data.selection.readings import Reading, lacking_reading, read_as
+from fathom.data.selection.reversal import turned_round
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, refuse
 
@@ -44,6 +45,7 @@ class Selection:
     :param split: a split of a graph, or "all" of its triples.
     :param directions: what is asked of each triple of a graph; a triple that the filters by gold answers or by number
         keep is asked in all of them, so that they are compared on the same facts. Empty: as *data* ask.
+    :param reverse: subjects are asked for, by the templates read from their other end.
     :param relations: ids.
     :param subset: a named part of the data.
     :param ids: ids of queries.
@@ -63,6 +65,7 @@ class Selection:
 
     split: str | None = None
     directions: tuple[Direction, ...] = ()
+    reverse: bool = False
     relations: Collection[str] = ()
     subset: str | None = None
     ids: Collection[str] | None = None
@@ -229,6 +232,8 @@ def _narrow(
         data = read_as(
             data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
         )
+    if selection.reverse:
+        data = turned_round(data, selection.relations)
     asked = data.queries
     whole = _Rows(asked, asked.rows) if isinstance(asked, TripleQueries) else _Plain(data, asked)
     tally = _Tally(whole)

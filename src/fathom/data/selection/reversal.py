@@ -1,0 +1,117 @@
+"""Relations turned round: the answer is given and the subject asked for, by the same templates from their other end.
+
+"The capital of [X] is [Y]." with Kampala at ``[Y]`` and each country at ``[X]`` asks which country's capital it is. Who
+has learnt that A is B need not know that B is A (Berglund et al. 2024): a fact has one ``fact_id`` in both directions.
+Candidates are the subjects of the relation; all other subjects with the same answer are filtered. A question ("What is
+the capital of [X]?") asks for its answer alone, and so does a natural sentence: neither can be turned round.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fathom.data.graph.queries import TripleQueries
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import ANSWER, SUBJECT, Template
+from fathom.errors import refuse
+from fathom.reading import some_of
+
+_SHOWN = 5
+
+
+def turned_round(data: QuerySet, only: Collection[str] = ()) -> QuerySet:
+    """*data* asked for subjects.
+
+    :param only: ids of the relations that are asked; all where none are named.
+    :raises BadInput: one of them has no template that can be turned round.
+    """
+    wanted = {id_: relation for id_, relation in data.relations.items() if not only or id_ in only}
+    refuse(list(_faults(data, wanted)))
+    relations = {id_: _turned(relation) for id_, relation in wanted.items()}
+    if isinstance(data.queries, TripleQueries):  # every entity is a candidate already
+        return replace(data, queries=data.queries.asked(("head",)), relations={**data.relations, **relations})
+    spaces, queries = {}, []
+    origin: dict[str, list[str]] = defaultdict(list)
+    for id_, own in data.by_relation().items():
+        if id_ in wanted:
+            spaces[_space(id_)] = _subjects(id_, own)
+            for query in _queries(data, own):
+                origin[query.id.rpartition(_PART)[0] or query.id].append(query.id)
+                queries.append(query)
+    subsets = {name: frozenset(new for id_ in ids for new in origin[id_]) for name, ids in data.subsets.items()}
+    return replace(data, queries=tuple(queries), candidates=spaces, relations=relations, subsets=subsets)
+
+
+_PART = "/answer "
+"""Between the id of a query of several right answers and the number of one of them."""
+
+
+def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
+    """One line for each reason, with the relations that have it."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    asked = {id_: own for id_, own in data.by_relation().items() if id_ in wanted}
+    for id_, own in asked.items():
+        if any(query.sentences for query in own):
+            lines["by natural sentences, which ask for their answers"].append(id_)
+        elif _is_question(wanted[id_]):
+            lines["by questions, which ask for their answers"].append(id_)
+        elif not _reversible(wanted[id_]):
+            lines[f"without a template that has {SUBJECT} and {ANSWER}"].append(id_)
+    for why, found in lines.items():
+        rest = "" if len(found) == len(asked) else ", or choose others by --relations"
+        yield f"--reverse: {data.name} asks {some_of(found, _SHOWN)} {why}: write templates for them{rest}"
+
+
+def _is_question(relation: Relation) -> bool:
+    return bool(relation.templates) and set(relation.templates) <= set(relation.questions)
+
+
+def _reversible(relation: Relation) -> list[Template]:
+    """Its templates that are no questions and have both places."""
+    own = [one for one in relation.templates if one not in relation.questions]
+    return [one for one in own if SUBJECT in one.text and ANSWER in one.text]
+
+
+def _turned(relation: Relation) -> Relation:
+    templates = tuple(replace(one, text=_exchanged(one.text)) for one in _reversible(relation))
+    return replace(relation, templates=templates, questions=(), asks_heads=True)
+
+
+def _exchanged(text: str) -> str:
+    parts = text.split(SUBJECT)
+    return ANSWER.join(part.replace(ANSWER, SUBJECT) for part in parts)
+
+
+def _space(relation: str) -> str:
+    return f"subjects of {relation}"
+
+
+def _subjects(relation: str, queries: Sequence[Query]) -> CandidateSet:
+    """All that have a name, each once."""
+    names = {
+        query.subject_id: query.subject for query in reversed(queries) if query.subject_id and query.subject.strip()
+    }
+    ordered = {query.subject_id: names[query.subject_id] for query in queries if query.subject_id in names}
+    return CandidateSet(_space(relation), tuple(ordered), tuple(ordered.values()))
+
+
+def _queries(data: QuerySet, queries: Sequence[Query]) -> Iterator[Query]:
+    """One for each right answer of each query."""
+    having: dict[str, dict[str, None]] = defaultdict(dict)
+    for query in queries:
+        for answer in (*query.gold, *query.known):
+            having[answer][query.subject_id] = None
+    for query in queries:
+        for number, answer in enumerate(query.gold, start=1):
+            yield replace(
+                query,
+                id=query.id if len(query.gold) == 1 else f"{query.id}{_PART}{number}",
+                subject=data.candidates[query.candidates].name_of(answer),
+                subject_id=answer,
+                gold=(query.subject_id,),
+                candidates=_space(query.relation),
+                direction="head",
+                known=tuple(other for other in having[answer] if other != query.subject_id),
+            )

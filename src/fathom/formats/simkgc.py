@@ -1,0 +1,210 @@
+"""Knowledge graphs as SimKGC (Wang et al., ACL 2022) takes them: Wikidata5m, WN18RR and FB15k-237 as published.
+
+Triples: ``train.txt``, ``valid.txt``, ``test.txt``, or Wikidata5m's own ``wikidata5m_transductive_train.txt`` … (or
+``inductive``), ``head<TAB>relation<TAB>tail``. Texts, told by the name of the file:
+
+- Wikidata5m (Wang et al., TACL 2021): ``wikidata5m_entity.txt`` and ``wikidata5m_relation.txt``, an id and all its
+  names on a line, the first of which counts and the others are aliases; ``wikidata5m_text.txt``, an id and a text.
+- WN18RR: ``wordnet-mlj12-definitions.txt``, ``00001740<TAB>__entity_NN_1<TAB>gloss``.
+- FB15k-237: ``FB15k_mid2name.txt`` (spaces are underscores) and ``FB15k_mid2description.txt`` (``"text"@en``).
+
+Each may be ``.gz``. What a graph has and no file names is called by its id, and noted: Wikidata5m lacks names of three
+relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.data.columns import Columns
+from fathom.data.graph.cache import cached
+from fathom.data.graph.queries import graph_queryset
+from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table, named_by_id
+from fathom.data.queries import QuerySet
+from fathom.formats.base import Format
+from fathom.reading import Faults, plain_or_packed, stands
+
+_SPLITS = {"train": "train", "dev": "valid", "test": "test"}
+_KINDS = ("transductive", "inductive")
+_WHOLE_LINE = "\x1f"
+"""A delimiter that no text has: lines have names in any number."""
+_SHOWN = 5
+
+Lines = tuple[pa.ChunkedArray, pa.ChunkedArray]
+"""Ids, and what stands behind each: a list of fields."""
+
+
+class _Texts(NamedTuple):
+    """:param entities: file that names them. :param relations: likewise, and *descriptions*; "" where there is none."""
+
+    entities: str
+    relations: str
+    descriptions: str
+    table: Callable[[Lines], pa.Table]
+    """Entities of the lines that name them."""
+    description: Callable[[pa.ChunkedArray], pa.ChunkedArray]
+    """Of the fields of a line."""
+
+
+def read_simkgc(path: Path, faults: Faults) -> QuerySet | None:
+    """:returns: the queries of the test split, else of dev, else of all triples; None where a fault prevents it."""
+    folder, texts = _folder(path), _texts(path)
+    assert texts is not None  # it fits
+    triples = _triples(path, faults)
+    named = [texts.entities, texts.relations, texts.descriptions]
+    files = {name: found for name in named if name and stands(found := plain_or_packed(folder / name))}
+    if faults.found:
+        return None
+    sources = [*triples.values(), *files.values()]
+    graph = cached(sources, faults, lambda: _read(triples, files, texts, faults))
+    if graph is None or faults.found:
+        return None
+    return graph_queryset(graph, name=folder.name, notes=tuple(faults.notes))
+
+
+def _folder(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
+
+
+def _texts(path: Path) -> _Texts | None:
+    """Which layout the folder has; None where it has none of them, or is KG-BERT's, whose own files name more."""
+    folder = _folder(path)
+    if any(stands(plain_or_packed(folder / f"entity2text{ending}")) for ending in (".txt", ".tsv")):
+        return None
+    return next((own for own in _LAYOUTS if stands(plain_or_packed(folder / own.entities))), None)
+
+
+def _fits(path: Path) -> bool:
+    return _texts(path) is not None
+
+
+def _triples(path: Path, faults: Faults) -> dict[str, Path]:
+    """Of each split; of a file of Wikidata5m those of its kind."""
+    folder = _folder(path)
+    plain = _there(folder, "")
+    of_kind = {kind: own for kind in _KINDS if (own := _there(folder, f"wikidata5m_{kind}_"))}
+    if path != folder:
+        of_kind = {kind: own for kind, own in of_kind.items() if path in own.values()}
+    if len(of_kind) > 1 and not plain:
+        some = " or ".join(own["train" if "train" in own else next(iter(own))].name for own in of_kind.values())
+        faults.add(path, None, f"holds the transductive and the inductive split: give the file {some}")
+    found = plain or next(iter(of_kind.values()), {})
+    if not found:
+        faults.add(
+            path, None, "no triples: expected train.txt, valid.txt and test.txt, or wikidata5m_transductive_train.txt …"
+        )
+    return found
+
+
+def _there(folder: Path, before: str) -> dict[str, Path]:
+    files = {split: plain_or_packed(folder / f"{before}{name}.txt") for split, name in _SPLITS.items()}
+    return {split: file for split, file in files.items() if stands(file)}
+
+
+def _read(
+    triples: Mapping[str, Path], files: Mapping[str, Path], texts: _Texts, faults: Faults
+) -> KnowledgeGraph | None:
+    parts = {split: Columns(file, ("head", "relation", "tail"), faults) for split, file in triples.items()}
+    for part in parts.values():
+        if not len(part) and not part.faulty:
+            faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
+        for name in part.names:
+            part.refuse_empty(name)
+    lines = {name: _lines(file, faults) for name, file in files.items()}
+    if faults.found:
+        return None
+    entities = texts.table(lines[texts.entities])
+    if texts.descriptions in lines:
+        ids, fields = lines[texts.descriptions]
+        place = pc.index_in(entities.column("id"), value_set=ids.combine_chunks())
+        said = texts.description(fields).combine_chunks().take(place.combine_chunks())
+        entities = entities.set_column(3, "description", pc.fill_null(said, ""))
+    relations = _with_aliases(lines[texts.relations]).select(["id", "name"]) if texts.relations in lines else None
+    entities = _with_unnamed(entities, parts, ("head", "tail"), "entities", faults)
+    relations = _with_unnamed(relations, parts, ("relation",), "relations", faults).select(["id", "name"])
+    columns = []
+    for name, table in (("head", entities), ("relation", relations), ("tail", entities)):
+        ids = table.column("id").combine_chunks()
+        columns.append(np.concatenate([pc.index_in(part[name], value_set=ids).to_numpy() for part in parts.values()]))
+    splits = consecutive({split: len(part) for split, part in parts.items()})
+    return KnowledgeGraph.of_used(entities, relations, columns, splits)
+
+
+def _lines(file: Path, faults: Faults) -> Lines:
+    part = Columns(file, ("line",), faults, delimiter=_WHOLE_LINE)
+    fields = pc.split_pattern(part["line"], "\t")
+    short = np.flatnonzero(pc.less(pc.list_value_length(fields), 2).to_numpy())
+    part.complain(
+        short, lambda row: f"expected an id and a text, separated by a tab, found {part['line'][row].as_py()[:60]!r}"
+    )
+    if part.faulty or len(short):
+        return pa.chunked_array([[]], pa.string()), pa.chunked_array([[]], pa.list_(pa.string()))
+    return pc.list_element(fields, 0), pc.list_slice(fields, 1)
+
+
+def _with_unnamed(
+    table: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str, ...], kind: str, faults: Faults
+) -> pa.Table:
+    """With what occurs in triples and has no name yet, called by its id; it is noted where others have names."""
+    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
+    ids = pc.unique(pa.chunked_array(chunks, pa.string()))
+    if table is None:
+        return named_by_id(ids)
+    without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
+    if len(without):
+        some = ", ".join(without[:_SHOWN].to_pylist()) + (", …" if len(without) > _SHOWN else "")
+        first = next(iter(parts.values())).file.parent
+        faults.note(first, None, f"{kind} without a name, called by their id: {len(without):,} ({some})")
+    more = named_by_id(without).select(table.column_names)
+    return pa.concat_tables([table, more.cast(table.schema)])
+
+
+def _with_aliases(lines: Lines) -> pa.Table:
+    """The first name counts, the others are aliases."""
+    ids, fields = lines
+    return entity_table(ids, pc.list_element(fields, 0), aliases=pc.list_slice(fields, 1))
+
+
+def _of_wordnet(lines: Lines) -> pa.Table:
+    """``__land_reform_NN_1`` is called land reform."""
+    ids, fields = lines
+    names = pc.replace_substring_regex(pc.list_element(fields, 0), r"^_*(.*?)(_[A-Z]+_\d+)?$", r"\1")
+    glosses = pc.binary_join(pc.list_slice(fields, 1), " ")
+    return entity_table(ids, pc.replace_substring(names, "_", " "), glosses)
+
+
+def _of_freebase(lines: Lines) -> pa.Table:
+    ids, fields = lines
+    return entity_table(ids, pc.utf8_trim_whitespace(pc.replace_substring(pc.list_element(fields, 0), "_", " ")))
+
+
+def _joined(fields: pa.ChunkedArray, pattern: str = "") -> pa.ChunkedArray:
+    """One text of the fields. :param pattern: what of it is kept, as its first group."""
+    text = pc.binary_join(fields, " ")
+    return pc.replace_substring_regex(text, pattern, r"\1") if pattern else text
+
+
+_LAYOUTS = (
+    _Texts("wikidata5m_entity.txt", "wikidata5m_relation.txt", "wikidata5m_text.txt", _with_aliases, _joined),
+    _Texts("wordnet-mlj12-definitions.txt", "", "", _of_wordnet, _joined),
+    _Texts(
+        "FB15k_mid2name.txt",
+        "",
+        "FB15k_mid2description.txt",
+        _of_freebase,
+        partial(_joined, pattern=r'^"((?s:.*))"@en$'),
+    ),
+)
+FORMAT = Format(
+    "simkgc",
+    "train.txt with wikidata5m_entity.txt, wordnet-mlj12-definitions.txt or FB15k_mid2name.txt (SimKGC)",
+    _fits,
+    read_simkgc,
+)

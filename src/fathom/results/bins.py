@@ -1,0 +1,147 @@
+"""Keys whose values are numbers: queries in bins of like size, and whether accuracy goes with the number.
+
+The trend is Spearman's rank correlation of the number with the accuracy of each fact. Facts that many know may be of
+relations that are easy: beside it stands the correlation within relations, of ranks less the mean of their relation,
+and the difference between the highest and the lowest bin, each relation compared by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.results.agreements import less_their_means
+from fathom.results.numbers import Number, contrast, correlation, recipe, untold
+from fathom.results.rows import NONE, Floats, Ints, Rows
+from fathom.results.tables import Cell, Table
+
+BINS = 5
+"""Where a key is one of numbers and nobody says how many."""
+OF_NUMBERS = {"popularity": "subject_views", "answer_popularity": "answer_views", "period": "valid_from"}
+"""What is broken down into bins by its name → the key that has its numbers."""
+
+_TYPED = re.compile(r"(.+):([1-9]\d*)")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_DATE = re.compile(r"(-?\d{3,})-\d\d(-\d\d)?")
+_UNKNOWN = ("", "unknown")
+_FEWEST = 3
+"""Facts of a trend."""
+
+
+class Bins(NamedTuple):
+    """Queries by a number.
+
+    :param name: as tables call it.
+    :param values: of each query, [queries], NaN where it is not known.
+    :param labels: of each query, "6 to 218"; those without a number are :data:`~fathom.results.rows.NONE`.
+    :param order: labels, from the smallest numbers to the greatest.
+    """
+
+    name: str
+    values: Floats
+    labels: Sequence[str]
+    order: Sequence[str]
+
+
+def bins_of(rows: Rows, typed: str) -> Bins | None:
+    """What was typed behind ``--by``: a key of numbers (popularity), or ``key:10`` for so many bins; else None.
+
+    :raises BadInput: bins are wanted of a key whose values are no numbers.
+    """
+    found = _TYPED.fullmatch(typed) if typed not in rows.keys else None
+    name, count = (found[1], int(found[2])) if found else (typed, BINS)
+    key = next((key for key in (OF_NUMBERS.get(name), name) if key in rows.keys), None)
+    if key is None or (found is None and name not in OF_NUMBERS):
+        return None
+    said = [rows.said_of(query, key) or "" for query in range(len(rows.query_ids))]
+    numbers = [number_in(text) for text in said]
+    wrong = next((text for text, number in zip(said, numbers, strict=True) if number is None), None)
+    if wrong is None:
+        return _binned(name, np.array(numbers, dtype=np.float64), count)
+    if found is None:  # popularity as classes, in runs of a graph or of an earlier version
+        return None
+    raise BadInput(f"--by {typed}: bins need numbers, {name} has values such as {wrong!r}: type --by {name}")
+
+
+def number_in(text: str) -> float | None:
+    """A number, the year of a date, NaN for what is not known; None for any other text."""
+    if text in _UNKNOWN:
+        return float("nan")
+    date = _DATE.fullmatch(text)
+    if date or _NUMBER.fullmatch(text):
+        return float(date[1] if date else text)
+    return None
+
+
+def _binned(name: str, values: Floats, count: int) -> Bins:
+    """Bins as even as equal values let them be, which are never parted."""
+    known = ~np.isnan(values)
+    shares = np.arange(1, count) / count
+    edges: Floats = np.quantile(values[known], shares, method="inverted_cdf") if known.any() else shares[:0]
+    place = np.searchsorted(edges, values)
+    names = {int(bin_): _label(values[known & (place == bin_)]) for bin_ in np.unique(place[known])}
+    labels = [names[bin_] if there else NONE for bin_, there in zip(place.tolist(), known.tolist(), strict=True)]
+    return Bins(name, values, labels, [*names.values(), NONE])
+
+
+def _label(values: Floats) -> str:
+    low, high = (f"{end:.15g}" for end in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def trend_table(rows: Rows, found: Bins) -> Table:
+    """Of each scoring: both correlations, and the highest bin less the lowest."""
+    body: list[tuple[Cell | Number, ...]] = []
+    for scoring in rows.scorings:
+        for name, number in _trend(rows, found, scoring):
+            body.append((scoring, name, number, number.n))
+    return Table.of_numbers(
+        ("scoring", "trend", "value", "n"),
+        body,
+        f"Trend of accuracy by {found.name}",
+        {"value": ("low", "high", "p")},
+        {"value": ".3f", "p": ".2g"},
+        notes=(
+            "n: facts; Spearman's rank correlation with the accuracy of each fact; within relations: of ranks less the "
+            "mean of their relation; highest − lowest: accuracy of the bins, each relation compared by itself",
+        ),
+    )
+
+
+def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Number]]:
+    queries, values, hits = _facts(rows, found, scoring)
+    whole, within, contrasted = (
+        f"{recipe(rows, name, scoring)}|by:{found.name}"
+        for name in ("spearman", "spearman within relations", "highest − lowest")
+    )
+    if len(queries) < _FEWEST:
+        return [("rank correlation", untold(f"fewer than {_FEWEST} facts have a number and were scored", whole))]
+    from scipy.stats import rankdata  # as all of scipy.stats, slow to load
+
+    sample, relations = rows.sample(queries), [rows.relations[query] for query in queries]
+    x, y = (np.asarray(rankdata(side), float) for side in (values, hits))
+    own_x, own_y = less_their_means(relations, [x, y])
+    labels = np.array([found.order.index(found.labels[query]) for query in queries])
+    ends = np.isin(labels, (labels.min(), labels.max()))
+    highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
+    return [
+        ("rank correlation", correlation(x, y, sample, whole)),
+        ("rank correlation within relations", correlation(own_x, own_y, sample, within)),
+        ("highest − lowest", contrast(hits[ends], highest, sample.only(ends), contrasted, compared)),
+    ]
+
+
+def _facts(rows: Rows, found: Bins, scoring: str) -> tuple[list[int], Floats, Floats]:
+    """Of each fact that has a number and was scored: its first query, its number, its mean accuracy."""
+    asked: Ints = rows.of(scoring)
+    hits = rows.hits(1)
+    told = asked[rows.scored[asked] & ~np.isnan(hits[asked]) & ~np.isnan(found.values[rows.query[asked]])]
+    firsts, unit = np.unique(rows.unit[rows.query[told]], return_inverse=True)
+    count = np.bincount(unit, minlength=len(firsts))
+    means = (np.bincount(unit, side, len(firsts)) / count for side in (found.values[rows.query[told]], hits[told]))
+    values, accuracy = (np.asarray(side, float) for side in means)
+    return firsts.tolist(), values, accuracy

@@ -1,0 +1,149 @@
+"""Does a model say the same of one fact in other words? RankC and the first answer, for each two of them.
+
+What one fact is asked in: the templates of a query, or queries of one ``fact_id`` that differ in a key, such as
+language (BMLAMA) or prompt (CounterFact). RankC (Qi, Fernández and Bisazza 2023) compares whole rankings,
+:func:`~fathom.metrics.ranking.rankc`; *same answer* is the chance that both give one first answer, as the metric
+``consistency`` has it of all templates together. Beside RankC stands what two rankings that have nothing to do with
+each other would have: it is high where there are few candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.metrics.ranking import among_the_best, consistency, rankc_by_chance, rankc_of
+from fathom.results.numbers import Number, mean, recipe, untold
+from fathom.results.rows import NONE, Floats, Rows, grouped
+from fathom.results.tables import Cell, Table
+from fathom.store.folder import RunFolder
+
+TEMPLATE, ALL = "template", "all pairs"
+_NUMBERS = {"RankC": ("low", "high"), "same answer": ("same low", "same high")}
+
+
+class _Ranking(NamedTuple):
+    """One prediction. :param ids: of its candidates, in the order of *best*."""
+
+    ids: tuple[str, ...]
+    best: Floats
+    tops: frozenset[str]
+
+
+class _Compared(NamedTuple):
+    """Two rankings of one fact."""
+
+    rankc: float
+    by_chance: float
+    same: float
+
+
+def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
+    """A line for all pairs (the mean of each fact's), then one for each two values of a key.
+
+    :param over: "template", or a key of the queries' groups.
+    :param cluster: what queries are drawn by, as for :class:`~fathom.results.rows.Rows`.
+    :raises BadInput: the queries have no such key.
+    """
+    rows = Rows(run, cluster=cluster)
+    if over != TEMPLATE and over not in rows.keys:
+        raise BadInput(
+            f"--consistency {over}: the queries have no such key; there is {', '.join((TEMPLATE, *rows.keys))}"
+        )
+    body: list[Sequence[Cell | Number]] = []
+    notes = ["by chance: RankC of rankings that have nothing to do with each other; same answer: the same first answer"]
+    for scoring in rows.scorings:
+        asked, unlike = _asked(rows, scoring, over)
+        pairs = _pairs(asked)
+        body += _lines(rows, scoring, over, pairs)
+        if unlike:
+            notes.append(f"{scoring}: facts whose candidates differ: {unlike:,}, left out")
+        if not pairs:
+            notes.append(f"{scoring}: no fact has two rankings of the same candidates, with all their scores")
+    return Table.of_numbers(
+        ("scoring", "first", "second", "facts", "RankC", "by chance", "same answer"),
+        body,
+        f"Consistency over {over}",
+        _NUMBERS,
+        dict.fromkeys(("RankC", "by chance"), ".3f") | {"same answer": ".1%"},
+        notes=notes,
+    )
+
+
+def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, list[_Ranking]]], int]:
+    """Rankings of each fact (by the number of its first query) and value, and how many facts have unlike candidates."""
+    found: dict[int, dict[str, list[_Ranking]]] = {}
+    unlike: set[int] = set()
+    for place in rows.of(scoring).tolist():
+        query = int(rows.query[place])
+        values = [str(rows.template[place])] if over == TEMPLATE else rows.values_of(query, over)
+        ranking = _ranking(rows, place)
+        if ranking is None or values == [NONE]:
+            continue
+        fact = query if over == TEMPLATE else int(rows.unit[query])
+        own = found.setdefault(fact, {})
+        if any(other.ids != ranking.ids for rankings in own.values() for other in rankings):
+            unlike.add(fact)
+        for value in values:
+            own.setdefault(value, []).append(ranking)
+    return {fact: own for fact, own in found.items() if fact not in unlike}, len(unlike)
+
+
+def _ranking(rows: Rows, place: int) -> _Ranking | None:
+    """None where not all candidates have a score."""
+    scores, space = rows.scores(place), rows.spaces[int(rows.query[place])]
+    if not rows.scored[place] or space is None or not len(scores) or np.isnan(scores).any():
+        return None
+    ids = rows.candidates[space][0]
+    order = sorted(range(len(ids)), key=ids.__getitem__)  # languages may list them in other orders
+    return _Ranking(tuple(ids[at] for at in order), among_the_best(scores[order]), rows.top_answers(place))
+
+
+def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
+    """Of each two values, in order of appearance, what each fact that has both says."""
+    values = list(dict.fromkeys(value for own in asked.values() for value in own))
+    return {
+        (first, second): found
+        for first, second in combinations(values, 2)
+        if (
+            found := {
+                fact: _compared(own[first], own[second]) for fact, own in asked.items() if {first, second} <= own.keys()
+            }
+        )
+    }
+
+
+def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compared:
+    """The mean over each ranking of the one and each of the other."""
+    both = [(one, other) for one in first for other in second]
+    return _Compared(
+        float(np.mean([rankc_of(one.best, other.best) for one, other in both])),
+        rankc_by_chance(len(first[0].ids)),
+        float(consistency([[one.tops, other.tops] for one, other in both]).mean()),
+    )
+
+
+def _lines(
+    rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
+) -> list[Sequence[Cell | Number]]:
+    every = grouped((fact, one) for found in pairs.values() for fact, one in found.items())
+    means = {fact: _Compared(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
+    lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
+    return [*lines, *(_line(rows, scoring, over, pair, found) for pair, found in pairs.items())]
+
+
+def _line(
+    rows: Rows, scoring: str, over: str, pair: tuple[str, str], found: Mapping[int, _Compared]
+) -> Sequence[Cell | Number]:
+    sample, columns = rows.sample(list(found)), np.array(list(found.values())).reshape(-1, 3)
+    made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]
+    rankc, same = (
+        mean(columns[:, place], sample, line) if found else untold("there is no pair", line)
+        for place, line in zip((0, 2), made, strict=True)
+    )
+    by_chance = float(columns[:, 1].mean()) if found else None
+    return scoring, *pair, len(found), rankc, by_chance, same
