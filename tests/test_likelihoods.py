@@ -423,7 +423,7 @@ def _shuffled(tokenizer):
 @pytest.mark.parametrize("shift", [1, -1])
 @pytest.mark.parametrize("tells", ["prompt_logprobs", "echo"])
 def test_a_server_that_is_off_by_one(serve, local, tells, shift):
-    """llama-cpp-python 0.3 is, where no BOS stands first."""
+    """In a prompt it tells of the token behind, or of the one before."""
     standin = Standin(local, tells)
     right = standin.log_probs
 
