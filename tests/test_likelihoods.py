@@ -307,6 +307,7 @@ def test_the_choice_probe(standin, folder, tmp_path, chat, serve):
     here, there = both(server, chatty, "choice", tmp_path, options=3, score=("letter", "text-mean"), chat=chat)
     same(here, there)
     assert there.folder.manifest["identity"]["resolved"]["attention"] == "causal"
+    assert there.folder.manifest["circumstances"]["engine"] == KINDS["echo"]
 
 
 def test_going_on_asks_nothing_again(standin, folder, local, tmp_path):
