@@ -307,6 +307,7 @@ def test_the_choice_probe(standin, folder, tmp_path, chat, serve):
     here, there = both(server, chatty, "choice", tmp_path, options=3, score=("letter", "text-mean"), chat=chat)
     same(here, there)
     assert there.folder.manifest["identity"]["resolved"]["attention"] == "causal"
+    assert there.folder.manifest["circumstances"]["engine"] == KINDS["echo"]
 
 
 def test_going_on_asks_nothing_again(standin, folder, local, tmp_path):
@@ -423,7 +424,7 @@ def _shuffled(tokenizer):
 @pytest.mark.parametrize("shift", [1, -1])
 @pytest.mark.parametrize("tells", ["prompt_logprobs", "echo"])
 def test_a_server_that_is_off_by_one(serve, local, tells, shift):
-    """llama-cpp-python 0.3 is, where no BOS stands first."""
+    """In a prompt it tells of the token behind, or of the one before."""
     standin = Standin(local, tells)
     right = standin.log_probs
 

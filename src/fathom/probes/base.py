@@ -105,6 +105,15 @@ Answered = Iterable[tuple[Asked, Sequence[Columns] | str]]
 """Queries as they were asked, each with an answer per scoring, or the reason why there is none."""
 
 
+def told_of(model: Any) -> Facts:
+    """What to note of a model that is not all on one device here: how a server is asked and what it has answered, or
+    how many modules lie where."""
+    if isinstance(model, LikelihoodServer):
+        return {"engine": model.engine, **model.kept()}
+    placement = getattr(model, "placement", None)  # models of other packages need not have one
+    return {} if placement is None else {"placement": placement}
+
+
 class ShardedProbe:
     """What probes of a model at hand share: their queries are cut into shards, and a budget says what runs together.
 
@@ -195,7 +204,4 @@ class ShardedProbe:
     def circumstances(self) -> Facts:
         """How often memory ran out, what it was found to hold, how much was screened, and what a server has answered;
         subclasses add what they count."""
-        served = self.model.kept() if isinstance(self.model, LikelihoodServer) else {}
-        if (placement := getattr(self.model, "placement", None)) is not None:
-            served = {"placement": placement}
-        return {**self.budget.circumstances(), **self.screened, **served}
+        return {**self.budget.circumstances(), **self.screened, **told_of(self.model)}

@@ -22,9 +22,8 @@ from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.chat import ChatTemplate
-from fathom.models.likelihoods import LikelihoodServer
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, told_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import FORMS, Reading, read_reply
@@ -257,8 +256,7 @@ class _Likelihoods:
         return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> Facts:
-        served = self.model.kept() if isinstance(self.model, LikelihoodServer) else {}
-        return {"statements": self.statements, **self.budget.circumstances(), **served}
+        return {"statements": self.statements, **self.budget.circumstances(), **told_of(self.model)}
 
     def _said(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
         """Each answer behind the question: in plain wording, or as the assistant's turn."""
