@@ -90,6 +90,11 @@ class ClozeBuildOptions(BaseModel):
     merge: bool = Field(
         True, description="Ask sentences that differ in nothing but their answer as one query with several right ones."
     )
+    answerable: Literal["mark", "drop", "off"] = Field(
+        "mark",
+        description="Sentences that an n-gram model of the corpus's other sentences answers: mark them and count them, "
+        "leave them out, or do not look (no n-gram baseline beside results).",
+    )
     candidates: Literal["found", "listed"] = Field(
         "found", description="Candidates of each type: the entities that occur, or all of the list."
     )
