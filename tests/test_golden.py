@@ -33,6 +33,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(case, "*recipe*"): PART for case in ASKED_ITEMS},
     ("build-ontology", "folders/data/town/manifest.json/sources/files/0/bytes"): "the example words a domain otherwise",
     ("study-choice", "folders/studies/choice/choice.csv/*"): "tables of controls stand behind those that were kept",
+    ("study-repeated", "folders/studies/repeated/repeated.csv/*"): "how readings differ stands behind what was kept",
+    ("study-length-bias", "folders/studies/length-bias*/length-bias.csv/*"): "accuracy by tokens stands behind it",
+    ("study-rankings", "folders/studies/rankings/*"): "both readings are compared on the facts that both ranked",
     ("build-choices", "folders/data/choices/reasoning/*"): "each reasoning question draws options of its own",
     ("build-choices", "folders/data/choices/memorizing/*"): "no wrong option is above the right one, and so right, too",
 }

@@ -49,7 +49,14 @@ class RankingsOptions(RunsOptions):
     """Options of the study of rankings."""
 
     groups: Path | None = Field(
-        None, description='Groups of models, ranked each by itself, too: JSON {"model": "group"}, or CSV model,group.'
+        None,
+        description="Groups of models, ranked each by itself, too, with the steps from each size to the next within "
+        'them: JSON {"model": "group"}, or CSV model,group.',
+    )
+    facts: Literal["common", "own"] = Field(
+        "common",
+        description="Of data asked in both readings: rank models on the facts that all ranked in both (common), or "
+        "each reading on its own.",
     )
 
 
