@@ -445,6 +445,7 @@ OTHER = {
     "kind": "masked",
     "quantize": "8bit",
     "screen": "bfloat16",
+    "prior": True,
     "form": "split",
     "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,
     "allow_pickle": True, "relations": ("P1",), "split": "dev", "subset": "lite", "exclude_tails": ("Q1",),

@@ -120,6 +120,8 @@ class SlotOptions(ProbeOptions, total=False):
 class ClozeOptions(ScreenedOptions, SlotOptions, total=False):
     """Options of the cloze probe (entity ranking)."""
 
+    prior: bool
+
 
 class OntologyOptions(SlotOptions, total=False):
     """Options of the ontology probe (OntoProbe): the cloze probe's, with learnt templates besides."""

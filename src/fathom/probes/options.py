@@ -393,3 +393,10 @@ class ClozeOptions(ScreenedOptions, SlotOptions):
     """Options of the cloze probe (entity ranking)."""
 
     group: ClassVar = Group.SCORING
+
+    prior: bool = Field(
+        False,
+        description="Also score each candidate by how much likelier it is here than without what is asked about: with "
+        "the template's subject masked, or, of a natural sentence, in an empty one.",
+        json_schema_extra=LATER,
+    )
