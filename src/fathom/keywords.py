@@ -39,6 +39,7 @@ class ProbeOptions(AskingOptions, total=False):
     reading: Literal["auto", "template-based", "template-free"]
     sentences: Literal["first", "all"]
     any_surface: bool
+    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"]
     pool: str | None
     add_candidates: str | Path | None
 

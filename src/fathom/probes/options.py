@@ -162,6 +162,13 @@ class ProbeOptions(AskingOptions):
     any_surface: bool = Field(
         False, description="Also ask natural sentences in which other words than the answer's name were masked."
     )
+    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"] = Field(
+        "no",
+        description="Ask each fact in another wording, as the data have it, or made by rule: negated (only as the data "
+        "have it), misprimed (a wrong candidate called out in front), paraphrased (further templates), truncated "
+        "(behind the answer).",
+        json_schema_extra=LATER,
+    )
     pool: str | None = Field(
         None,
         description="Which candidates a query is ranked against: relation (the answer space given by the data), "
@@ -217,6 +224,7 @@ class ProbeOptions(AskingOptions):
             seed=self.seed,
             candidates=self.candidates,
             reading=self.reading,
+            alter=self.alter,
             sentences=self.sentences,
             any_surface=self.any_surface,
             pool=self.pool,

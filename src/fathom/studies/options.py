@@ -235,7 +235,8 @@ class ChainStudyOptions(EntailmentStudyOptions):
 
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
-    "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
+    "reading", "alter", "sentences",
+    "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
     "soft_conjunction", "learnt", "score", "bos",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""
