@@ -32,6 +32,12 @@ class PlantOptions(BaseModel):
         description="Share of the facts to plant; all facts of a subject together.",
         json_schema_extra=Group.SELECTION.mark,
     )
+    reading: Literal["template-based", "template-free"] = Field(
+        "template-based",
+        description="Tell facts in their relations' templates, or in their natural sentences but those that are asked "
+        "(where no fact has another, in those).",
+        json_schema_extra=Group.SELECTION.mark,
+    )
     unseen_templates: int = Field(
         1,
         ge=0,
