@@ -35,6 +35,7 @@ from fathom.building.cloze.counts import (
     EMPTY,
     LANGUAGE,
     MERGED,
+    NEAR,
     REPLACED,
     SILENT,
     UNDATED,
@@ -50,12 +51,13 @@ from fathom.building.cloze.counts import (
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.medline import LANGUAGES
+from fathom.building.cloze.near import NearDuplicates
 from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.rows import Row, Rows, is_own_name, rows_in
-from fathom.building.cloze.sentences import KEPT, Selector
+from fathom.building.cloze.sentences import KEPT, FoundSentence, Selector
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
@@ -162,6 +164,7 @@ class _Builder:
         self.counts = Counts()
         self._found: Counter[int] = Counter()
         self._neighbours: Neighbours | None = None
+        self._near = None if options.near_duplicates is None else NearDuplicates(options.near_duplicates)
         self._first_by_ngrams: Counter[str] = Counter()
 
     def collect(self, work: Path) -> Path:
@@ -270,23 +273,47 @@ class _Builder:
         """Sentences of a document that may become queries, one per line. :returns: what it had."""
         before = 0
         reason = EMPTY
+        pending: list[tuple[FoundSentence, Row | None]] = []
+        texts: list[str] = []
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
             reason = KEPT if sentences else SILENT if reason == EMPTY else reason
             for sentence in sentences:
-                if sentence.entity is None:
-                    self.counts.sentences[sentence.outcome] += 1
-                    continue
-                self.counts.typed[self.listed.entities[sentence.entity].type, sentence.outcome] += 1
-                if self._neighbours is not None:
-                    self._neighbours.add(sentence.entity, sentence.masked, document.id)
-                if sentence.outcome != KEPT:
-                    self.counts.show(sentence.outcome, Example(document.id, sentence.masked, sentence.surface))
-                else:
+                row = None
+                if sentence.entity is not None:
                     said_by = (document.id, document.date, before + sentence.offset, part.section, number)
-                    rows.add(Row(sentence.entity, sentence.masked, sentence.surface, *said_by))
+                    row = Row(sentence.entity, sentence.masked, sentence.surface, *said_by)
+                if self._near is None:
+                    self._take(sentence, row, rows)
+                else:
+                    pending.append((sentence, row))
+            if self._near is not None:
+                texts.append(part.text)
             before += len(part.text) + 1
+        near = self._repeats(document, pending, texts)
+        for sentence, row in pending:
+            self._take(sentence._replace(outcome=NEAR) if near and sentence.outcome == KEPT else sentence, row, rows)
         return reason
+
+    def _repeats(
+        self, document: Document, pending: Sequence[tuple[FoundSentence, Row | None]], texts: Sequence[str]
+    ) -> bool:
+        """Whether a document of which something would be kept nearly repeats another."""
+        if self._near is None or not any(sentence.outcome == KEPT for sentence, _ in pending):
+            return False
+        return bool(self._near.repeats(document.id, "\n".join(texts)))
+
+    def _take(self, sentence: FoundSentence, row: Row | None, rows: Rows) -> None:
+        if row is None:
+            self.counts.sentences[sentence.outcome] += 1
+            return
+        self.counts.typed[self.listed.entities[row.entity].type, sentence.outcome] += 1
+        if self._neighbours is not None and sentence.outcome != NEAR:
+            self._neighbours.add(row.entity, row.masked, row.document)
+        if sentence.outcome == KEPT:
+            rows.add(row)
+        else:
+            self.counts.show(sentence.outcome, Example(row.document, row.masked, row.surface))
 
     def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
         """A long text can turn out to be none in the middle: what stands before counts."""
