@@ -685,6 +685,7 @@ def test_the_commands_print_and_keep(make: Make, tmp_path: Path) -> None:
         "rankings/rankings.png",
         "repeated/repeated-0.png",
         "repeated/repeated-1.png",
+        "repeated/repeated-readings-0.png",
         "perplexity/perplexity.png",
         "relations/relations.png",
     }

@@ -261,7 +261,11 @@ def plots(found: Repetition) -> list[Plot]:
     label = f"% of the prompts that have it in their top {max(CUTS)}"
     each = {f"repeated-{number}": [line] for number, line in enumerate(found.runs)}
     together = grouped(((line.model, line.data), line) for line in found.runs)
-    both = [sorted(lines, key=lambda line: line.reading) for lines in together.values() if len(lines) > 1]
+    both = [
+        sorted(lines, key=lambda line: line.reading)
+        for lines in together.values()
+        if len({one.reading for one in lines}) > 1
+    ]
     each |= {f"repeated-readings-{number}": lines for number, lines in enumerate(both)}
     return [Plot(name, partial(_draw, lines), "entity", label) for name, lines in each.items()]
 
