@@ -76,7 +76,7 @@ def test_sentences_of_a_document_are_planted_together() -> None:
         replace(query, subject="", subject_id="", groups={"document": f"d{number // 4}"})
         for number, query in enumerate(data.queries)
     ]
-    planted = choose(replace(data, queries=tuple(queries)), 0.5, 0)
+    planted = choose(replace(data, queries=tuple(queries)), 0.5, 0, {query.id for query in queries})
     assert len(planted) == 12
     for document in range(6):
         own = {f"q{number}" for number in range(4 * document, 4 * document + 4)}

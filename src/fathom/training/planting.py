@@ -57,10 +57,14 @@ def choose(queryset: QuerySet, share: float, seed: int, tellable: Collection[str
     frequent answer is worth 0.27. With about a hundred countries this is hardly beyond chance: a model this small
     infers little. A larger one may infer more, and splitting by subject costs nothing.
 
-    :param tellable: ids of the queries that can be planted at all, of which the share is; None for all.
+    :param tellable: of sentences: ids of the queries that can be planted at all, of which the share is; None for all.
+        Those without a known subject are then split by document.
     """
     unit_of = _units(queryset)
-    units = {query.id: unit_of.get(query.subject_id, _own_unit(query)) for query in queryset.queries}
+    units = {
+        query.id: _own_unit(query) if tellable is not None and not query.subject_id else unit_of[query.subject_id]
+        for query in queryset.queries
+    }
     order = sorted(set(units.values()))
     random.Random(seed).shuffle(order)
     queries: dict[str, list[str]] = defaultdict(list)
@@ -78,7 +82,7 @@ def choose(queryset: QuerySet, share: float, seed: int, tellable: Collection[str
 def _units(queryset: QuerySet) -> dict[str, str]:
     """What is planted or withheld as one, for each subject: itself, or those it is the converse answer of."""
     pairs = {(query.subject_id, gold) for query in queryset.queries for gold in query.gold}
-    unit = {query.subject_id: query.subject_id for query in queryset.queries if query.subject_id}
+    unit = {query.subject_id: query.subject_id for query in queryset.queries}
 
     def root(subject: str) -> str:
         while unit[subject] != subject:
@@ -86,7 +90,7 @@ def _units(queryset: QuerySet) -> dict[str, str]:
         return subject
 
     for subject, answer in sorted(pairs):
-        if subject and (answer, subject) in pairs:
+        if (answer, subject) in pairs:
             unit[root(subject)] = root(answer)
     return {subject: root(subject) for subject in unit}
 
@@ -138,7 +142,8 @@ def plant(
     out = out.absolute()
     made = made_by("plant", options.model_dump(mode="json"), data=queryset.content_hash)
     telling = _telling(queryset, options, in_the_way(out, made))
-    tellable = {id_ for id_, prompts in telling.prompts.items() if prompts}
+    told = {id_ for id_, prompts in telling.prompts.items() if prompts}
+    tellable = told if options.reading == "template-free" else None
     planted = choose(queryset, options.share, options.seed, tellable)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
