@@ -111,7 +111,7 @@ def answered(
     rows = []
     for query in data.queries:
         space = data.candidates[query.candidates]
-        for number, template in enumerate(data.relations[query.relation].templates):
+        for number, template in enumerate(data.phrasings(query)):
             prompt = template.text.replace("[X]", query.subject)
             asked = Asked(query, number, prompt, len(space), likelihood)
             scores = np.array(answer(query, space, number), dtype=float)

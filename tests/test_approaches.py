@@ -32,6 +32,7 @@ from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
 from fathom.studies import rankings as rankings_study
 from fathom.studies import relations
+from fathom.studies import repeated as repeated_study
 from fathom.studies.perplexity import ask as perplexities
 from fathom.studies.pools import ask as pools
 from fathom.studies.rankings import EVERY_MODEL, MEAN, read_groups
@@ -39,6 +40,7 @@ from fathom.studies.rankings import ask as rankings
 from fathom.studies.readings import ask as readings
 from fathom.studies.relations import ask as shared_relations
 from fathom.studies.repeated import ask as repeated
+from fathom.studies.repeated import pseudo_values
 from fathom.studies.templates import ask as templates
 
 TWENTY = [f"e{number:02}" for number in range(20)]
@@ -331,6 +333,52 @@ def test_facts_that_one_model_could_not_rank_are_left_out_for_all(make: Make) ->
     assert "--reading template-based and template-free" in text  # why there is no agreement to show
 
 
+def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Make) -> None:
+    """Fact 1 has no rank of b by template, fact 3 none of a by sentence: 0 and 2 are left, the others are listed."""
+    runs = [
+        make("a", "D", BY_TEMPLATE, [1, 1, 1, 1]),
+        make("b", "D", BY_TEMPLATE, [6, None, 1, 1]),
+        make("a", "D", FREE, [1, 1, 6, None]),
+        make("b", "D", FREE, [1, 1, 1, 1]),
+    ]
+    found = rankings(runs)
+    assert [(column.facts, column.left_out) for column in found.columns] == [(2, 2), (2, 2)]
+    assert [score.hits[0].value for column in found.columns for score in column.scores] == [1, 0.5, 0.5, 1]
+    assert [(one.reading, one.fact, one.why) for one in found.left_out][:2] == [
+        (BY_TEMPLATE, "s|r|1", "b: no mask"),
+        (BY_TEMPLATE, "s|r|3", "not asked, or not ranked, of all models in both readings"),
+    ]
+    [listed] = rankings_study.files(found).values()
+    assert len(listed.rows) == 4
+    assert "2 facts that not all models ranked are left out: s|r|1, s|r|3 (" in render(
+        rankings_study.tables(found), "text"
+    ).replace("\n", " ")
+    own = rankings(runs, facts="own")
+    assert [(column.facts, column.left_out) for column in own.columns] == [(3, 1), (3, 1)]
+    with pytest.raises(BadInput, match="no fact in common that all models ranked: --facts own"):
+        rankings([*runs[:2], *(make(one, "D", FREE, [None, 1, None, None]) for one in "cd")])
+
+
+def test_steps_within_a_group_go_by_size(make: Make, tmp_path: Path) -> None:
+    """small to large: by template three of four facts lost, by sentence all four won; of other the size is not told."""
+    (tmp_path / "groups.csv").write_text("model,group\nlarge,bert\nsmall,bert\nother,bert\nalone,t5\n")
+    runs = []
+    for model, size, based, free in (("large", 9, [1, 6, 6, 6], [1] * 4), ("small", 3, [1] * 4, [6] * 4),
+                                     ("other", None, [1] * 4, [1] * 4), ("alone", 5, [1] * 4, [1] * 4)):  # fmt: skip
+        for reading, ranks in ((BY_TEMPLATE, based), (FREE, free)):
+            runs.append(make(model, "D", reading, ranks))
+            if size:
+                runs[-1].add_circumstances(model={"parameters": size})
+    found = rankings(runs, groups=tmp_path / "groups.csv")
+    assert [(step.reading, step.smaller, step.larger, step.difference.value) for step in found.steps] == [
+        (BY_TEMPLATE, "small", "large", -0.75),
+        (FREE, "small", "large", 1.0),
+    ]
+    text = render(rankings_study.tables(found), "text")
+    assert "from each size to the next within a group" in text
+    assert f"{FREE}: 1 rise, 0 drop, 0 tie" in text or f"{FREE}: 0 rise, 0 drop, 1 tie" in text
+
+
 def test_the_mean_over_data_sets(make: Make) -> None:
     # a: 1/2 and 1, mean 3/4; b: 1 and 0, mean 1/2. E is asked by sentences alone, F by templates alone.
     runs = [
@@ -452,7 +500,7 @@ def test_repeated_by_hand(make: Make) -> None:
     ]
     second = ["x", "y", *ids[2:10]]
     more = [{"top_ids": first}, {"top_ids": second}, {"top_ids": None}]
-    [found] = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)])
+    [found], _ = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)])
     assert (found.prompts, found.unscored) == (2, 1)
     # top 1: x of 2 predictions; top 5: x 0 1 2 3 and x y 0 1 2, six of 10; top 10: x 0…8 and x y 0…7, eleven of 20
     assert found.distinct == (1, 6, 11)
@@ -463,8 +511,51 @@ def test_repeated_by_hand(make: Make) -> None:
     assert values(found.entities[-1].shares) == pytest.approx([0, 0, 1 / 2])
 
 
+def test_the_overlap_of_two_facts_by_hand() -> None:
+    """Best two of three facts: ab, ab, bc. Pairs share 2, 1, 1 of 2: U = (1 + 1/2 + 1/2) / 3. Without the first 1/2,
+    without the second 1/2, without the third 1; pseudo-values 3 U − 2 of these, whose mean is U."""
+    shares = [dict.fromkeys(own, 1.0) for own in ("ab", "ab", "bc")]
+    mean = 2 / 3
+    assert pseudo_values(shares, 2).tolist() == pytest.approx([3 * mean - 1, 3 * mean - 1, 3 * mean - 2])
+    assert np.isnan(pseudo_values(shares[:2], 2)).all()
+
+
+def test_intervals_of_overlaps_hold() -> None:
+    """Answers drawn among six, the first as likely as the five others: two share one with p = 1/4 + 5/100."""
+    draw = np.random.default_rng(0)
+    held = []
+    for _ in range(200):
+        answers = draw.choice(6, 60, p=[0.5, *[0.1] * 5])
+        found = interval(pseudo_values([{str(one): 1.0} for one in answers.tolist()], 1), limits=(0, 1))
+        held.append(found.low <= 0.3 <= found.high)
+    assert np.mean(held) > 0.91
+
+
+def test_repetition_changes_from_template_to_sentence(make: Make) -> None:
+    """By template everything has the same ten best, by sentence two facts of four share the first and none of the
+    others; the right answer is the same throughout."""
+    ids = [f"e{number:02}" for number in range(40)]
+    rest = [ids[1 + 9 * number : 10 + 9 * number] for number in range(4)]
+    tops = [[ids[0] if number < 2 else ids[37 + number - 2], *rest[number]] for number in range(4)]
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids),
+        make("m", "D", FREE, [1] * 4, candidates=ids, more=[{"top_ids": top} for top in tops]),
+        make("n", "D", FREE, [1] * 4, candidates=ids),
+    ]
+    found = repeated(runs)
+    assert [(change.model, change.k, change.facts) for change in found.changes] == [("m", k, 4) for k in (1, 5, 10)]
+    assert values([change.based for change in found.changes]) == pytest.approx([1, 1, 1])
+    assert values([change.free for change in found.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
+    assert values([change.difference for change in found.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
+    assert found.changes[0].right is not None
+    assert found.changes[0].right.value == pytest.approx(1)
+    assert [plot.name for plot in repeated_study.plots(found)] == [
+        *(f"repeated-{number}" for number in range(3)), "repeated-readings-0",
+    ]  # fmt: skip
+
+
 def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) -> None:
-    [found] = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])])
+    [found], _ = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])])
     assert values(found.shares) == pytest.approx([1 / 2, 3 / 6, 3 / 6])
     with pytest.raises(BadInput, match="recorded the 2 best answers of a prompt, 10 are needed"):
         repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])
@@ -594,6 +685,7 @@ def test_the_commands_print_and_keep(make: Make, tmp_path: Path) -> None:
         "rankings/rankings.png",
         "repeated/repeated-0.png",
         "repeated/repeated-1.png",
+        "repeated/repeated-readings-0.png",
         "perplexity/perplexity.png",
         "relations/relations.png",
     }

@@ -48,6 +48,7 @@ def rows(**more):
         "scores": lambda place: np.array([]),
         "unit": np.arange(6),
         "not_ranked": [None] * 6,
+        "groups": [{}] * 6,
         "template": np.zeros(6, dtype=int),
         "scoring": ["sum/full"] * 6,
         "gold_places": lambda place: [0],
@@ -115,6 +116,16 @@ def test_majority_ranks_what_the_probe_ranked():
     lacking = [None] * 4 + ["digest", None]
     assert baselines(rows(scores=scores, not_ranked=lacking))["majority"].hits(1)[4] == 0.5
     assert np.isnan(baselines(rows(not_ranked=lacking))["majority"].hits(1)[4])
+
+
+def test_ngrams_are_told_among_the_candidates_that_the_data_were_built_with():
+    """Four candidates each, two of t: places "of 4" hold for the first, those of another pool for none."""
+    groups = [{"n-gram": "1 of 4"}, {"n-gram": "2-4 of 4", "n-gram among all": "3-5 of 6"}, {"n-gram": "1 of 9"}]
+    groups += [{"n-gram": "1 of 7", "n-gram among all": "2 of 4"}, {}, {"n-gram": "1-2 of 2"}]
+    found = baselines(rows(groups=groups))["n-gram"]
+    assert found.hits(1).tolist() == pytest.approx([1, 0, np.nan, 0, np.nan, 1 / 2], nan_ok=True)
+    assert found.hits(3)[1] == pytest.approx(2 / 3)
+    assert "n-gram" not in baselines(rows())
 
 
 def test_by_lot_leaves_out_what_is_filtered():

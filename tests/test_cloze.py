@@ -356,3 +356,41 @@ def test_pseudo_log_likelihoods_equal_minicons(bert_cased, monkeypatch):
     tokens = encode_masked(bert_cased, [Prompt(text, (), ()) for text in texts])
     found = masked_log_probs(model, tokens, Pll.ORIGINAL, Budget(None, model.device))
     np.testing.assert_allclose([float(np.nansum(values)) for values in found], expected, atol=1e-4)
+
+
+def test_the_prior_is_taken_off(model, data, tmp_path):
+    """By template: the score in the sentence less that in the template with its subject masked; of a sentence of its
+    own less that in an empty one."""
+    natural = cities(FACTS[:1], templates=(), sentences=[Sentence("In Uganda [Y] rules.")])
+    for number, (asked, bare) in enumerate(((data, TEMPLATES[0]), (natural, "[Y]."))):
+        folder = run("cloze", model, asked, ClozeOptions(prior=True, templates=(0,)), tmp_path / str(number))
+        rows = folder.predictions().to_pylist()
+        scores = {row["scoring"]: row["scores"] for row in rows if row["query_id"] == "capital/0"}
+        assert list(scores) == ["mask-mean", "mask-mean-over-prior"]
+        mask = model.tokenizer.mask_token
+        sentence = asked.phrasings(asked.queries[0])[0].fill("Uganda", "[Y]").text
+        for place, name in enumerate(NAMES):
+            own = naive_with_text(model, sentence, name)
+            without = naive_with_text(model, bare.replace("[X]", mask), name, before=sentence)
+            assert scores["mask-mean"][place] == pytest.approx(own, abs=1e-4)
+            assert scores["mask-mean-over-prior"][place] == pytest.approx(own - without, abs=2e-4)
+        summary = summarise(folder)
+        assert [line.scoring for line in summary.headlines] == ["mask-mean", "mask-mean-over-prior"]
+        assert "ece" not in summary.headlines[1].numbers  # a difference is no likelihood
+
+
+def naive_with_text(model, text, name, before=""):
+    """Mean log-probability of the name's tokens, as they stand in *before* (or the text), at its masks in the text."""
+    tokenizer = model.tokenizer
+    left = (before or text).split("[Y]")[0]
+    behind = left[-1:] if left and not left[-1].isspace() else ""
+    spaced = (" " if left.endswith(" ") else "") + name
+    own = tokenizer(behind + spaced, add_special_tokens=False)["input_ids"]
+    own = own[len(tokenizer(behind, add_special_tokens=False)["input_ids"]) :]
+    head, tail = text.split("[Y]")
+    ids = tokenizer(head + tokenizer.mask_token * len(own) + tail)["input_ids"]
+    masks = [at for at, id_ in enumerate(ids) if id_ == tokenizer.mask_token_id]
+    at = masks[-len(own) :]  # behind that of the subject
+    with torch.no_grad():
+        found = model.network(torch.tensor([ids])).logits[0].log_softmax(-1)
+    return float(np.mean([float(found[place, id_]) for place, id_ in zip(at, own, strict=True)]))

@@ -10,8 +10,9 @@ import pytest
 
 from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.build import build_cloze
-from fathom.building.cloze.counts import DUPLICATE, MERGED
+from fathom.building.cloze.counts import DUPLICATE, MERGED, NEAR
 from fathom.building.cloze.leaks import LEAKS
+from fathom.building.cloze.near import NearDuplicates
 from fathom.building.cloze.options import ClozeBuildOptions, Fault
 from fathom.building.cloze.sentences import Selector
 from fathom.errors import BadInput
@@ -216,3 +217,39 @@ def test_names_that_are_parts_of_others_are_noted(tmp_path):
     note = "1 names hold a shorter one of another entity, as 'glucose oxidase' holds 'glucose': "
     assert f"{note}where the longer stands, the shorter does not count" in built.notes
     assert [fact["answer"] for fact in facts(built.out)] == ["glucose oxidase", "glucose"]
+
+
+# Documents that nearly repeat others
+
+
+def deposits(folder: Path) -> Path:
+    """An abstract of forty words, the same with one word changed, and another of as many words."""
+    words = [f"word{number}" for number in range(40)]
+    changed = [*words[:39], "other"]
+    rest = [f"term{number}" for number in range(40)]
+    lines = (
+        json.dumps({"id": name, "text": f"Aspirin helps {extra}. {' '.join(own)}."})
+        for name, extra, own in (("first", "much", words), ("again", "more", changed), ("third", "less", rest))
+    )
+    return Path(names(folder / "a.jsonl", "\n".join(lines)))
+
+
+def test_documents_that_nearly_repeat_others_are_left_out_if_asked(tmp_path):
+    """43 words make 39 runs of five, of which 3 hold "more" and 1 "other": 35 of 43 are shared, 0.81."""
+    file = deposits(tmp_path)
+    assert len(facts(build(tmp_path / "all", [file], "aspirin\n").out)) == 3
+    built = build(tmp_path / "few", [file], "aspirin\n", near_duplicates=0.6)
+    assert dropped(built)[NEAR] == 1
+    assert [fact["groups"]["document"] for fact in facts(built.out)] == ["first", "third"]
+    assert f"{NEAR}: 1, such as '[Y] helps more.' (Aspirin)" in built.notes
+    assert len(facts(build(tmp_path / "strict", [file], "aspirin\n", near_duplicates=0.95).out)) == 3
+
+
+def test_the_estimate_is_near_the_share(tmp_path):
+    """Documents whose runs of five words share a known part: those well above are found, those well below are not."""
+    base = [f"w{number}" for number in range(400)]
+    for kept, expected in ((380, "base"), (250, "")):
+        near = NearDuplicates(0.8)
+        assert near.repeats("base", " ".join(base)) == ""
+        other = [*base[:kept], *(f"x{number}" for number in range(400 - kept))]
+        assert near.repeats("other", " ".join(other)) == expected

@@ -225,7 +225,7 @@ class TestLengthBias:
 class TestRepeated:
     def test_a_constant_answerer_repeats_itself_throughout(self, made: Made) -> None:
         """A hundred prompts have 1, 5 and 10 distinct answers among 100, 500 and 1000."""
-        [found] = repeated([made(constant, world(EVEN))])
+        [found], _ = repeated([made(constant, world(EVEN))])
         assert found.distinct == (1, 5, 10)
         assert values(found.shares) == pytest.approx([1 / 100, 5 / 500, 10 / 1000])
         shares = [values(entity.shares) for entity in found.entities]
@@ -233,7 +233,7 @@ class TestRepeated:
 
     def test_an_answerer_by_lot_repeats_nothing(self, made: Made) -> None:
         """Every candidate is first in about a twentieth of the prompts, and among ten in about half of them."""
-        [found] = repeated([made(at_random(0), world(EVEN))])
+        [found], _ = repeated([made(at_random(0), world(EVEN))])
         assert found.distinct == (20, 20, 20)
         for place, expected in enumerate((1 / 20, 5 / 20, 10 / 20)):
             told = [entity.shares[place].value for entity in found.entities]
@@ -243,9 +243,33 @@ class TestRepeated:
     def test_one_who_knows_says_something_else_each_time(self, made: Made) -> None:
         """Twenty facts with an answer each: no first answer repeats another."""
         data = world(EVEN[:20])
-        [found] = repeated([made(knowing({query.id for query in data.queries}), data)])
+        [found], _ = repeated([made(knowing({query.id for query in data.queries}), data)])
         assert found.distinct[0] == 20
         assert found.shares[0].value == 1
+
+    def test_only_one_who_repeats_templates_changes_from_them_to_sentences(self, tmp_path: Path) -> None:
+        """By template the same to everything, by sentence by lot: the overlap falls. By lot both times, and knowing
+        both times, it stays: where right answers repeat, so do those of one who knows."""
+        data = world(EVEN)
+        every = {query.id for query in data.queries}
+        ways = {
+            "repeats": (constant, at_random(1)),
+            "by lot": (at_random(2), at_random(3)),
+            "knows": (knowing(every, at_random(4)), knowing(every, at_random(5))),
+        }
+        for name, (based, free) in ways.items():
+            runs = [
+                answered(tmp_path / f"{name} {reading}", answer, data, model=name, reading=reading)
+                for reading, answer in (("template-based", based), ("template-free", free))
+            ]
+            first = repeated(runs).changes[0]
+            assert first.right is not None
+            assert first.right.value == pytest.approx(4 / 99)  # each of twenty is right five times of a hundred
+            if name == "repeats":
+                assert first.based.value == pytest.approx(1)
+                assert first.difference.high < -0.9
+            else:
+                assert first.difference.low <= 0 <= first.difference.high
 
 
 # --- pools: a larger answer pool costs accuracy

@@ -10,6 +10,7 @@ import stat
 import tarfile
 import threading
 import zipfile
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import yaml
 from fathom import formats
 from fathom.building import fetch as fetching
 from fathom.building.fetch import contents_of, fetch, one_source
+from fathom.building.fetch_pubmed import fetch_pubmed
 from fathom.data import published
 from fathom.data.published import entry_of, read_table
 from fathom.errors import BadInput, RunFailed
@@ -462,3 +464,80 @@ def test_bad_command_lines(site, fathom):
         assert code == 2
         assert err.count("\n") == 1
         assert said in err
+
+
+# -------------------------------------------------------------------------------------------------------- PubMed
+
+
+def pubmed(site, *days: str, wrong: str = "") -> None:
+    """A listing as NLM's server writes it, a file for each day, and its MD5 as it stands beside it."""
+    lines = []
+    for number, day in enumerate(days, start=1):
+        name, content = f"pubmed24n{number:04}.xml.gz", f"of {day}".encode() * 500
+        site.files[f"/updates/{name}"] = content
+        told = hashlib.md5(content).hexdigest() if day != wrong else "0" * 32
+        site.files[f"/updates/{name}.md5"] = f"MD5({name})= {told}\n".encode()
+        for shown in (name, f"{name}.md5"):
+            lines.append(f'<a href="{shown}">{shown}</a>    {day} 14:03   21M')
+    site.files["/updates/"] = "\n".join(["<pre>Name   Last modified", *lines, "</pre>"]).encode()
+
+
+def months(site, first: str, last: str, **options):
+    return fetch_pubmed(
+        date.fromisoformat(first), date.fromisoformat(last), address=f"{site.url}/updates", pause_s=0.0, **options
+    )
+
+
+def test_pubmeds_files_of_some_months(site, tmp_path):
+    pubmed(site, "2023-12-31", "2024-01-01", "2024-01-31", "2024-02-01")
+    got = months(site, "2024-01-01", "2024-01-31")
+    assert got.folder == tmp_path / "cache/data/pubmed-2024-01-01-2024-01-31"
+    assert sorted(path.name for path in got.folder.glob("*.gz")) == ["pubmed24n0002.xml.gz", "pubmed24n0003.xml.gz"]
+    assert (got.folder / "pubmed24n0002.xml.gz").read_bytes() == b"of 2024-01-01" * 500
+    assert not months(site, "2024-01-01", "2024-01-31").made
+    assert left_in(tmp_path / "cache/downloads") == []
+
+
+def test_pubmeds_files_are_gone_on_with(site, tmp_path):
+    """The first file breaks off after 100 bytes, and comes from there; nothing that came is asked for again."""
+    pubmed(site, "2024-01-01", "2024-01-02")
+    site.breaks = [10_000, 100]
+    months(site, "2024-01-01", "2024-01-31")
+    assert ("/updates/pubmed24n0001.xml.gz", "bytes=100-") in site.asked
+    assert [path for path, _ in site.asked].count("/updates/pubmed24n0002.xml.gz") == 1
+
+
+def test_a_file_of_pubmed_with_another_checksum(site, tmp_path):
+    pubmed(site, "2024-01-01", "2024-01-02", wrong="2024-01-02")
+    with pytest.raises(
+        BadInput, match=r"pubmed24n0002.xml.gz has another checksum: expected MD5 0{32}, found [0-9a-f]{32}"
+    ):
+        months(site, "2024-01-01", "2024-01-31")
+    assert not (tmp_path / "cache/data/pubmed-2024-01-01-2024-01-31").exists()
+    assert left_in(tmp_path / "cache/downloads") == []
+
+
+def test_what_is_wrong_about_pubmeds_dates(site, fathom):
+    pubmed(site, "2024-01-01")
+    site.files["/none/"] = b"<pre>nothing</pre>"
+    url = ["--url", f"{site.url}/updates/"]
+    for arguments, said in (
+        ([], "pubmed is fetched by date: type fathom data fetch pubmed --from 2022-01 --to 2022-06"),
+        (
+            ["--from", "soon", "--to", "2024"],
+            "--from: expected a date such as 2022-03-01, 2022-03 or 2022, found 'soon'",
+        ),
+        (["--from", "2024-02", "--to", "2024-01", *url], "--from 2024-02-01 is later than --to 2024-01-31"),
+        (
+            ["--from", "2023", "--to", "2023", *url],
+            "lists no file of PubMed that was written from 2023-01-01 to 2023-12-31",
+        ),
+        (["--from", "2023", "--to", "2023", "--url", f"{site.url}/none"], "lists no files of PubMed: expected lines"),
+    ):
+        code, _, err = fathom("data", "fetch", "pubmed", *arguments)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert said in err
+    assert fathom("data", "fetch", "BEAR", "--from", "2023")[0] == 2
+    code, out, _ = fathom("data", "fetch", "pubmed", "--from", "2024-01", "--to", "2024", *url)
+    assert code == 0
+    assert "next: fathom build cloze --input" in out

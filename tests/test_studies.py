@@ -154,6 +154,10 @@ def test_length_bias_of_a_run(tmp_path: Path) -> None:
     assert found.ranks.value == pytest.approx(0.5)
     assert found.left_out == 1
     assert [(box.tokens, box.facts, box.median) for box in found.boxes] == [(1, 1, 1), (2, 1, 3), (3, 1, 2)]
+    assert [(line.tokens, line.accuracy.value, line.accuracy.n) for line in found.accuracy] == [
+        (1, 1.0, 1), (2, 0.0, 1), (3, 0.0, 1),
+    ]  # fmt: skip
+    assert found.vocabulary == "toy"  # the model's own
 
 
 def test_the_commands_print_and_keep(tmp_path: Path) -> None:

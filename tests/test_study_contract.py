@@ -79,7 +79,9 @@ class Desk:
         space = {"set": ["all"] * pool, "position": list(range(pool)), "id": list(IDS[:pool]), "name": names}
         identity = {
             "probe": more.get("probe", "cloze"),
-            "options": {"reading": reading} | {name: True for name in ("chat", "shuffle_chat") if more.get(name)},
+            "options": {"reading": reading}
+            | {name: True for name in ("chat", "shuffle_chat") if more.get(name)}
+            | ({"alter": more["alter"]} if "alter" in more else {}),
             "resolved": {"attention": "bidirectional"} | ({"asking": {}} if more.get("probe") == "link" else {}),
             "model": {"name": f"models/{model}", "content_hash": model},
             "data": {"name": more.get("data", "D"), "content_hash": "1"},
@@ -163,6 +165,9 @@ CASES = {
         '"accuracy": 0.25',  # a stopped search is a miss
         '"facts": 3',
         ("facts", 4),
+    ),
+    "robustness": Case(
+        lambda desk: [desk.run("m"), desk.run("m", alter="misprimed")], STOPPED, '"facts": 3', ("facts", 4)
     ),
     "pools": Case(lambda desk: [desk.run("m"), desk.run("m", pool=15)], STOPPED, '"facts": 3', ("facts", 4)),
     "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),

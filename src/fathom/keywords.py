@@ -51,6 +51,7 @@ class ProbeOptions(ClusterOptions, AskingOptions, total=False):
     reading: Literal["auto", "template-based", "template-free"]
     sentences: Literal["first", "all"]
     any_surface: bool
+    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"]
     pool: str | None
     add_candidates: str | Path | None
 
@@ -155,6 +156,8 @@ class SlotOptions(ProbeOptions, total=False):
 
 class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions, total=False):
     """Options of the cloze probe (entity ranking)."""
+
+    prior: bool
 
 
 class OntologyOptions(SlotOptions, total=False):

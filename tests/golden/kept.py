@@ -29,7 +29,7 @@ NOT_KEPT = (".json", ".jsonl", ".csv", ".tsv", ".txt")
 """Files of which only the name was kept where they were long."""
 UNSTABLE = {
     r"http://127\.0\.0\.1:\d+": "http://server",
-    r"(\bmodel:[^|@]+)@[0-9a-f]+": r"\1",  # the recipe of a metric
+    r"\bmodel:[^|]+": lambda models: re.sub("@[0-9a-f]+", "", models[0]),  # the recipe of a metric
     r"\|fathom:[^|]+": "",
 }
 """What stands in texts and differs from one time, machine or version to the next → what is kept of it."""

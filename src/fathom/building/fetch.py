@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -66,11 +66,13 @@ def fetch(
     accept: bool = False,
     on_bytes: OnBytes | None = None,
     pause_s: float = 1.0,
+    check: Callable[[Path], None] | None = None,
 ) -> Fetched:
     """Make the data folder of *entry*: *out*, or its folder in the cache.
 
     :param accept: take what differs from what was fetched under the same address before.
     :param on_bytes: called with the bytes of the file that comes, and of the whole of it.
+    :param check: what else is to hold of the files before the folder appears; raises BadInput where it does not.
     :raises BadInput: not there, a wrong checksum, no archive, something is in the way; nothing is written.
     :raises RunFailed: no connection, a full disk; what has come is kept for the next attempt.
     """
@@ -88,7 +90,7 @@ def fetch(
             _come(source, desk / f"{_short(source.url)}.part", on_bytes, pause_s) for source in entry.whole_sources
         ]
         with whole_folder(folder) as made:
-            first = _put_together(entry, files, made, place.parent / CHECKSUMS, accept=accept)
+            first = _put_together(entry, files, made, place.parent / CHECKSUMS, accept=accept, check=check)
         _clear(desk, files)
     return Fetched(folder, True, first)
 
@@ -137,7 +139,15 @@ def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) 
     return whole
 
 
-def _put_together(entry: Entry, files: list[Path], folder: Path, checksums: Path, *, accept: bool) -> tuple[str, ...]:
+def _put_together(
+    entry: Entry,
+    files: list[Path],
+    folder: Path,
+    checksums: Path,
+    *,
+    accept: bool,
+    check: Callable[[Path], None] | None = None,
+) -> tuple[str, ...]:
     """Fill the folder. :returns: addresses whose contents are recorded for the first time."""
     known = _known(checksums)
     placed: dict[str, str] = {}
@@ -153,6 +163,11 @@ def _put_together(entry: Entry, files: list[Path], folder: Path, checksums: Path
             raise BadInput(f"{source.url}: {why}") from error
         known[_key(source)] = digest
         placed |= dict.fromkeys(places, source.url)
+    try:
+        (check or (lambda made: None))(folder)
+    except BadInput:
+        _clear(files[0].parent, files)
+        raise
     write_json(folder / RECORD, _record(entry, folder, placed))
     if known != before:
         write_json(checksums, known)

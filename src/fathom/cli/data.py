@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from fathom.data.knowledge import KnowledgeGraph
 
 
+PUBMED = "pubmed"
+
+
 def make(does: str) -> typer.Typer:
     """``fathom data``"""
     app = new_group(does, "fathom data info geography")
@@ -115,6 +118,10 @@ def fetch(
         Group.DATA, "Fetch a file, zip or tar from this address instead, under NAME.", default=None
     ),
     sha256: str | None = option(Group.DATA, "Checksum of what --url gives, where you know it.", default=None),
+    since: str | None = option(
+        Group.DATA, "Of pubmed: the first day, month or year of its update files.", "--from", default=None
+    ),
+    until: str | None = option(Group.DATA, "Of pubmed: the last.", "--to", default=None),
     table: Path | None = option(
         Group.DATA, "YAML file with further data sets, or others of the same names.", default=None
     ),
@@ -128,6 +135,11 @@ def fetch(
     from fathom.building.fetch import fetchable_table, one_source
     from fathom.data.published import entry_of, read_table
 
+    if (name or "").casefold() == PUBMED:
+        _fetch_pubmed(since, until, out, url, accept=accept)
+        return
+    if since is not None or until is not None:
+        raise BadInput(f"--from and --to belong to fathom data fetch {PUBMED}")
     if sha256 is not None and url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
     entries = read_table() | (read_table(table) if table is not None else {})
@@ -141,6 +153,27 @@ def fetch(
         got = fetch_it(entry, out, accept=accept, on_bytes=lambda done, total: progress(done, total or done))
     notes(f"no checksum of {address} was known: it is recorded, and checked from now on" for address in got.first)
     say(f"in {got.folder}{'' if got.made else ', fetched before'}: type --data {' or --data '.join(got.typed(entry))}")
+
+
+def _fetch_pubmed(since: str | None, until: str | None, out: Path | None, url: str | None, *, accept: bool) -> None:
+    from fathom.building.fetch_pubmed import LICENCE, UPDATES, day_of, fetch_pubmed
+
+    if since is None or until is None:
+        raise BadInput(f"{PUBMED} is fetched by date: type fathom data fetch {PUBMED} --from 2022-01 --to 2022-06")
+    first, last = day_of(since, "--from", last=False), day_of(until, "--to", last=True)
+    say(f"PubMed's update files from {first} to {last}\nlicence: {LICENCE}")
+    said = "stopped; what has come is kept: the same command goes on from there"
+    with stoppable(said), shown("bytes") as progress:
+        got = fetch_pubmed(
+            first,
+            last,
+            out,
+            address=url or UPDATES,
+            accept=accept,
+            on_bytes=lambda done, total: progress(done, total or done),
+        )
+    again = "" if got.made else ", fetched before"
+    say(f"in {got.folder}{again}; next: fathom build cloze --input {got.folder} --entities … --out …")
 
 
 def graph_at(path: str) -> tuple[KnowledgeGraph, str]:

@@ -19,6 +19,9 @@ Direction = Literal["tail", "head"]
 SEEN, OF_ANSWER, POPULARITY = "seen", "answer_triples", "popularity"
 DERIVED = frozenset({SEEN, OF_ANSWER, POPULARITY})
 """Groups that follow from the rest of a graph (:mod:`fathom.data.graph.seen`)."""
+NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
+"""Groups of built sentences: where a model of neighbouring words puts the answer ("3 of 22", "3-5 of 22" where it ties)
+among its own candidates and among those of all relations; and whether it puts it first."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Query:
     :param groups: what to break results down by, e.g. cardinality or domain; several values joined by "; ".
     :param unscored: why it cannot be asked, where it cannot.
     :param sentences: natural sentences that ask it, where there are any, instead of the relation's templates.
+    :param altered: further sentences that the data have of it, by kind (:mod:`fathom.data.selection.altering`).
     """
 
     id: str
@@ -88,6 +92,7 @@ class Query:
     groups: Mapping[str, str] = field(default_factory=dict)
     unscored: str | None = None
     sentences: tuple[Sentence, ...] = ()
+    altered: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
 
     @property
     def fact_id(self) -> str | None:
@@ -166,6 +171,8 @@ class QuerySet:
             digest.update(json.dumps([*fields, query.direction, query.known, groups]).encode())
             if query.sentences:
                 digest.update(json.dumps(query.sentences).encode())
+            if query.altered:
+                digest.update(json.dumps(dict(query.altered)).encode())
         for space in self.candidates.values():
             digest.update(json.dumps([space.name, space.ids, space.names]).encode())
             if space.descriptions is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fathom.data.knowledge import KnowledgeGraph
@@ -77,6 +78,7 @@ class Fact(NamedTuple):
     :param by_sentence: the layout has sentences for every fact, so that no subject is needed.
     :param source: which of several sources the file is of.
     :param split: that the file is of.
+    :param altered: as in :class:`~fathom.data.queries.Query`.
     """
 
     file: Path
@@ -91,6 +93,7 @@ class Fact(NamedTuple):
     subject_aliases: tuple[str, ...] = ()
     source: str = ""
     split: str = "test"
+    altered: Mapping[str, tuple[Sentence, ...]] = MappingProxyType({})
 
 
 class AnswerNames:
@@ -210,6 +213,7 @@ def _queries(
             groups={"cardinality": relation.cardinality, **groups(fact, gold)},
             unscored=_unscored(fact, relation, faults),
             sentences=fact.sentences,
+            altered=dict(fact.altered),
         )
 
 

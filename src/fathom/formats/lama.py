@@ -6,6 +6,10 @@
 - ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
 - ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
 
+- Primed and negated LAMA (github.com/norakassner/LAMA_primed_negated at b0cfdc0): ``TREx/random/P1001_random.jsonl``,
+  ``GoogleRE/low_ranked/place_of_birth.jsonl``, ``SQUAD/random/Squad.jsonl``; beside ``masked_sentences`` stand
+  ``masked_negations`` and ``masked_misprimed`` ("Online? Knesset is a legal term in [MASK] .").
+
 ``relations.jsonl`` is looked for in the folder, then in the one above; where there is none, ParaRel's patterns,
 ``graphs_json/P19.jsonl`` …, or ``pattern_data/graphs_json`` as in its repository. A sentence must have one ``[MASK]``.
 Each line is one query, also where two lines say the same fact.
@@ -45,8 +49,10 @@ TREX_RELATIONS = tuple(f"P{number}" for number in _TREX_NUMBERS.split())
 """The 41 relations that LAMA has files for; its relations.jsonl names five more."""
 
 _LICENCE = "CC BY-NC 4.0"
-_TREX_FILE = re.compile(r"P\d+\.jsonl(\.gz)?")
+_TREX_FILE = re.compile(r"(P\d+)(_random)?\.jsonl(\.gz)?")
+_ALTERED = {"negated": "masked_negations", "misprimed": "masked_misprimed"}
 _TEST_FILE = re.compile(r"(\w+_)?test\.jsonl(\.gz)?")
+_JSONL = re.compile(r".+\.jsonl(\.gz)?")
 _PEEKED = 10
 _IDS = ("uuid", "id")
 _OPTIONAL_TEXT = ("predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
@@ -81,7 +87,8 @@ def _files(path: Path) -> list[Path]:
     """The files of one layout, by name; [] where there are none."""
     found = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     trex = [file for file in found if _TREX_FILE.fullmatch(file.name)]
-    return trex or [file for file in found if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
+    named = [file for file in found if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
+    return trex or named or [file for file in found if _JSONL.fullmatch(file.name) and _has_altered(file)]
 
 
 def _check_twins(files: list[Path], faults: Faults) -> None:
@@ -99,6 +106,16 @@ def _has_masked_sentences(file: Path) -> bool:
     broken = Faults()
     rows = [row for _, row in islice(read_json_lines(file, {}, broken), _PEEKED)]
     return any("masked_sentences" in row for row in rows) or not (rows or broken.found)
+
+
+def _has_altered(file: Path) -> bool:
+    """Whether it is of primed and negated LAMA, whose files have names of their own."""
+    try:
+        check_file(file)
+    except Unreadable:
+        return False
+    rows = [row for _, row in islice(read_json_lines(file, {}, Faults()), _PEEKED)]
+    return any("masked_sentences" in row and any(name in row for name in _ALTERED.values()) for row in rows)
 
 
 def _choices(path: Path) -> list[Path]:
@@ -153,9 +170,10 @@ def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -
         )
     if wrong or masked is None:
         return None
+    altered = {kind: list(_altered(file, line, row, name, left_out, faults)) for kind, name in _ALTERED.items()}
     by_sentence = "masked_sentences" in row
     named = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
-    of_file = SQUAD if by_sentence and not _TREX_FILE.fullmatch(file.name) else file.name.split(".")[0]
+    of_file = _relation_of(file, by_sentence, any(altered.values()))
     relation = named or of_file
     return Fact(
         file,
@@ -166,7 +184,24 @@ def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -
         (_answer(row),),
         tuple(_sentences(file, line, masked, left_out)),
         by_sentence,
+        altered={kind: tuple(found) for kind, found in altered.items() if found},
     )
+
+
+def _relation_of(file: Path, by_sentence: bool, altered: bool) -> str:
+    """What a line is of that does not say so."""
+    if trex := _TREX_FILE.fullmatch(file.name):
+        return trex[1]
+    stem = file.name.split(".")[0]
+    return SQUAD if by_sentence and not (altered and stem.casefold() != SQUAD) else stem
+
+
+def _altered(file: Path, line: int, row: Json, name: str, left_out: LeftOut, faults: Faults) -> Iterator[Sentence]:
+    found = row.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        faults.add(file, line, f"'{name}' must be a list of texts, found {shown(found)}")
+        return
+    yield from _sentences(file, line, [Sentence(text) for text in found], left_out)
 
 
 def _answer(row: Json) -> NamedAnswer:

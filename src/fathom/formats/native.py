@@ -4,6 +4,7 @@
 ``relations.jsonl``: ``{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}``.
 A fact may instead have natural sentences of its own, and then needs no subject and its relation no templates:
 ``{"relation": "chemicals", "answer": "penicillin", "sentences": ["[Y] is used to treat infections."]}``.
+Further wordings of a fact stand under ``altered``: ``{"negated": ["[Y] is not used to treat infections."]}``.
 ``dataset.json``, if you like: ``{"name": "…", "version": "…", "licence": "…"}``.
 """
 
@@ -20,12 +21,13 @@ from fathom.formats.base import Draft, Format, check_answer_space, check_templat
 from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
+ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
 RELATIONS, ABOUT = "relations.jsonl", "dataset.json"
 
 _FACT_FIELDS: dict[str, type] = {
     **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id"), str),
     **dict.fromkeys(("answers", "known", "sentences"), list),
-    "groups": dict,
+    **dict.fromkeys(("groups", "altered"), dict),
 }
 _RELATION_FIELDS: dict[str, type] = {
     **dict.fromkeys(("relation", "name"), str),
@@ -41,6 +43,7 @@ class _Fact(NamedTuple):
     subject: str
     answers: list[str]
     sentences: tuple[Sentence, ...]
+    altered: dict[str, tuple[Sentence, ...]]
 
 
 def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json]) -> None:
@@ -68,7 +71,8 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
             faults.add(file, line, f"relation {row['relation']!r} is not in {RELATIONS}: it has {some}")
         elif answers:
             sentences = tuple(_sentences(file, line, row, faults))
-            facts[row["relation"]].append(_Fact(line, row, str(row.get("subject", "")), answers, sentences))
+            subject, altered = str(row.get("subject", "")), _altered(file, line, row, faults)
+            facts[row["relation"]].append(_Fact(line, row, subject, answers, sentences, altered))
     draft = Draft(file, faults)
     for id_, (line, entry) in entries.items():
         _add_relation(draft, line, entry, facts[id_])
@@ -188,6 +192,21 @@ def _sentences(file: Path, line: int, row: Json, faults: Faults) -> Iterator[Sen
         faults.add(file, line, "'sentences' is empty: write at least one, or leave it out")
 
 
+def _altered(file: Path, line: int, row: Json, faults: Faults) -> dict[str, tuple[Sentence, ...]]:
+    """Further wordings by kind."""
+    found = {}
+    for kind, texts in row.get("altered", {}).items():
+        if kind not in ALTERED or not isinstance(texts, list) or not texts:
+            faults.add(
+                file,
+                line,
+                f"'altered' must have lists of texts under {', '.join(ALTERED)}, found {shown({kind: texts})}",
+            )
+            continue
+        found[kind] = tuple(_sentences(file, line, {"sentences": texts}, faults))
+    return found
+
+
 def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> CandidateSet:
     """As given by the relation, else every answer of its facts, in order of appearance."""
     if "candidates" in entry:
@@ -239,6 +258,7 @@ def _queries(
                 | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
                 unscored=None if named else unscored(file, line, "the subject is empty", faults),
                 sentences=fact.sentences,
+                altered=fact.altered,
             )
 
 

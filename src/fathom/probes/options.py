@@ -224,6 +224,13 @@ class ProbeOptions(ClusterOptions, AskingOptions):
     any_surface: bool = Field(
         False, description="Also ask natural sentences in which other words than the answer's name were masked."
     )
+    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"] = Field(
+        "no",
+        description="Ask each fact in another wording, as the data have it, or made by rule: negated (only as the data "
+        "have it), misprimed (a wrong candidate called out in front), paraphrased (further templates), truncated "
+        "(behind the answer).",
+        json_schema_extra=LATER,
+    )
     pool: str | None = Field(
         None,
         description="Which candidates a query is ranked against: relation (the answer space given by the data), "
@@ -287,6 +294,7 @@ class ProbeOptions(ClusterOptions, AskingOptions):
             seed=self.seed,
             candidates=self.candidates,
             reading=self.reading,
+            alter=self.alter,
             sentences=self.sentences,
             any_surface=self.any_surface,
             pool=self.pool,
@@ -525,3 +533,10 @@ class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
     """Options of the cloze probe (entity ranking)."""
 
     group: ClassVar = Group.SCORING
+
+    prior: bool = Field(
+        False,
+        description="Also score each candidate by how much likelier it is here than without what is asked about: with "
+        "the template's subject masked, or, of a natural sentence, in an empty one.",
+        json_schema_extra=LATER,
+    )

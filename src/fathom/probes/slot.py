@@ -47,11 +47,13 @@ TOP = 10
 
 
 class AskedSlot(NamedTuple):
-    """:param before: what stands before the slot, as far as names' tokens depend on it."""
+    """:param before: what stands before the slot, as far as names' tokens depend on it.
+    :param number: of the phrasing."""
 
     query: Query
     slot: Slot
     before: str
+    number: int = 0
 
 
 class _Scores(NamedTuple):
@@ -218,7 +220,7 @@ class SlotProbe(ShardedProbe):
             elif strange:
                 reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"
             else:
-                asked.append(AskedSlot(query, slot, before))
+                asked.append(AskedSlot(query, slot, before, number))
         return asked, reasons
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:

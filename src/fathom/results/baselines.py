@@ -3,13 +3,16 @@
 - *random*: any order of the candidates, each as likely;
 - *majority*: always the answers that are right most often in the *other* facts of the relation;
 - *names*: what the model itself says of the names without the subject: each candidate's mean score over the *other*
-  queries of the same relation, template and scoring. A model that is not above it does not use the subject.
+  queries of the same relation, template and scoring. A model that is not above it does not use the subject;
+- *n-gram*: of sentences that ``fathom build cloze`` found, a model of the words beside the gap, counted on the corpus's
+  other sentences when the data set was built (:mod:`fathom.building.cloze.ngrams`).
 
 All in expectation over ties. A model is *above* a baseline where the 95 % interval of the paired difference is above 0.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -19,12 +22,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
 
+from fathom.data.queries import NGRAM, NGRAM_AMONG_ALL
 from fathom.metrics.ranking import hits_at_k
 from fathom.metrics.table import Metric
 from fathom.results.numbers import Number, against
 from fathom.results.rows import Floats, Ints, Rows, grouped
 
-NAMES = ("random", "majority", "names")
+NGRAM_MODEL = "n-gram"
+NAMES = ("random", "majority", "names", NGRAM_MODEL)
+_RANK_OF = re.compile(r"(\d+)(?:-(\d+))? of (\d+)")
 NEVER = 1e9
 """Rank of what is not answered at all."""
 LEGEND = (
@@ -32,6 +38,7 @@ LEGEND = (
     "by the model's own scores of the names over other subjects would score (–: not known of every prediction); above: "
     "the 95 % interval of the paired difference is above 0"
 )
+NGRAM_LEGEND = "n-gram: what the words beside the gap alone would score, counted on the corpus's other sentences"
 
 
 class Beside(NamedTuple):
@@ -116,15 +123,18 @@ def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
 
 
 def without_scores(rows: Rows) -> dict[str, Ranked | ByLot]:
-    """Those that need no model's scores: random and majority."""
+    """Those that need no model's scores: random, majority, and n-gram where the queries say it."""
     golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
     asked = rows.number_of_candidates > 0
     others = np.where(asked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
-    return {
+    found: dict[str, Ranked | ByLot] = {
         "random": ByLot(others, np.where(asked, golds, 0)),
         "majority": Ranked(*(ranks[rows.query] for ranks in _by_majority(rows))),
     }
+    if any(NGRAM in groups for groups in rows.groups):
+        found[NGRAM_MODEL] = Ranked(*(ranks[rows.query] for ranks in _by_ngrams(rows)))
+    return found
 
 
 def beside(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Beside, ...]:
@@ -218,6 +228,22 @@ def _by_names(rows: Rows) -> tuple[Floats, Floats]:
         scores = np.stack([rows.scores(place) for place in places])
         if len(places) > 1:
             ranks[:, places] = _ranks_of_means(scores, [rows.gold_places(place) for place in places])
+    return ranks[0], ranks[1]
+
+
+def _by_ngrams(rows: Rows) -> tuple[Floats, Floats]:
+    """Ranks of each query's best gold answer among its candidates as the data set has them; NaN where these are others
+    than the data set was built with. Candidates that the probe could not rank stay in its way here."""
+    ranks = np.full((2, len(rows.gold)), np.nan)
+    ranked = np.zeros(len(rows.gold))
+    ranked[rows.query] = rows.number_of_candidates
+    for query, (space, groups) in enumerate(zip(rows.spaces, rows.groups, strict=True)):
+        size = len(rows.candidates[space][0]) if space in rows.candidates else 0
+        for said in (groups.get(NGRAM), groups.get(NGRAM_AMONG_ALL)):
+            told = _RANK_OF.fullmatch(said or "")
+            if told and int(told[3]) == size:
+                places = int(told[1]), int(told[2] or told[1])
+                ranks[:, query] = np.minimum(places, max(ranked[query], 1))
     return ranks[0], ranks[1]
 
 

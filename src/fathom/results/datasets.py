@@ -13,6 +13,7 @@ from fathom.data.graph.seen import HALVES, training_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query, QuerySet
 from fathom.data.readable import readable
+from fathom.data.selection.pools import DATA, pooled
 from fathom.data.selection.readings import Askable, asked
 from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
@@ -82,14 +83,22 @@ def _totals(queryset: QuerySet) -> Table:
                 len(queries),
                 len({query.relation for query in queries}),
                 sum(query.unscored is not None for query in queries),
-                random_baseline(queryset, queries),
+                random_baseline(data, queries),
             )
-            for name, queries in parts
+            for name, data, queries in (*((name, queryset, queries) for name, queries in parts), *_pooled(queryset))
         ),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
         notes=tuple(_shortened(note) for note in queryset.notes),
     )
+
+
+def _pooled(queryset: QuerySet) -> list[tuple[str, QuerySet, list[Query]]]:
+    """Of sentences, whose relations are types of answers, also what the cloze probe asks by default."""
+    if not queryset.has_sentences or len(queryset.candidates) < 2:
+        return []
+    data, queries, _ = pooled(queryset, queryset.queries, DATA, None)
+    return [(f"all, --pool {DATA} (the cloze probe's default)", data, list(queries))]
 
 
 def _shortened(note: str, length: int = 300) -> str:

@@ -143,6 +143,13 @@ class Outcome(Side):
         # A fact that has no sentence is left unscored, which tells nothing of how the others were asked.
         return FREE if natural[self.rows.scored[self.places]].all() else BOTH
 
+    @property
+    def parameters(self) -> int | None:
+        """Of the model, as the run noted; None where it did not."""
+        about = self.run.manifest.get("circumstances", {}).get("model") or {}
+        found = about.get("parameters") if isinstance(about, dict) else None
+        return found if isinstance(found, int) else None
+
     @cached_property
     def wording(self) -> str:
         """Plain, through a chat template, or behind its shuffled tokens."""

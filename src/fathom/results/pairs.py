@@ -58,6 +58,13 @@ def paired(first: Outcome, second: Outcome, facts: Sequence[str]) -> Paired:
     )
 
 
+def verdict_of(difference: Number) -> str | None:
+    """Whether it is above 0 (rise), below (drop), or whether these facts cannot tell (tie); None: nothing is known."""
+    if difference.low is None or difference.high is None:
+        return None
+    return "rise" if difference.low > 0 else "drop" if difference.high < 0 else "tie"
+
+
 def pool_size(outcome: Outcome) -> float:
     """Mean number of candidates of the facts that were ranked; NaN where there are none."""
     sizes = outcome.sizes[outcome.scored]

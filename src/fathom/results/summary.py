@@ -15,7 +15,18 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
-from fathom.results.baselines import LEGEND, NAMES, Beside, ByLot, Ranked, baselines, beside, verdict_of
+from fathom.results.baselines import (
+    LEGEND,
+    NAMES,
+    NGRAM_LEGEND,
+    NGRAM_MODEL,
+    Beside,
+    ByLot,
+    Ranked,
+    baselines,
+    beside,
+    verdict_of,
+)
 from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
 from fathom.results.numbers import NOTHING, Number, measure
 from fathom.results.rows import Ints, Rows, grouped
@@ -307,26 +318,29 @@ def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "") -> Summ
 def _headline_table(summary: Summary) -> Table:
     body: list[tuple[Cell, ...]] = []
     formats, notes = [], []
+    known = {one.baseline for line in summary.headlines for found in line.beside.values() for one in found}
+    others_by_name = [name for name in NAMES if name != NGRAM_MODEL or name in known]
     for line in summary.headlines:
         reasons = [f"{count} × unscored: {why}" for why, count in _alike(line.reasons)]
         if line.accuracy is None:
             said = "; ".join((NOTHING, *reasons))
-            body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *(None,) * 4, said, None))
+            nothing = (None,) * (len(others_by_name) + 1)
+            body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *nothing, said, None))
             formats.append(".4g")
         for name, number in line.numbers.items():
             told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
             others = {one.baseline: one.value for one in line.beside.get(name, ())}
-            compared = (*map(others.get, NAMES), line.verdict(name))
+            compared = (*map(others.get, others_by_name), line.verdict(name))
             note = "; ".join(filter(None, (number.note, *(reasons if name == "accuracy" else ()))))
             body.append((line.scoring, name, *told, number.n, line.unscored, *compared, note, number.recipe))
             formats.append(metric(name).shown)
         notes += _notes(line, summary.queries)
     deviation = "deviation: sample standard deviation over templates"
     drawn = dict.fromkeys(number.sample for line in summary.headlines for number in line.numbers.values())
-    compared_with = [LEGEND] if any(line.beside for line in summary.headlines) else []
+    compared_with = [LEGEND] * bool(known) + [NGRAM_LEGEND] * (NGRAM_MODEL in known)
     return Table(
         (
-            *("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", *NAMES, "verdict"),
+            *("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", *others_by_name, "verdict"),
             *("note", "recipe"),
         ),
         tuple(body),

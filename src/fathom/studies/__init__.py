@@ -116,6 +116,14 @@ STUDIES: Door[Study] = Door(
             "Do scores differ between template-based and template-free asking of the same facts? Paired differences.",
         ),
         Study(
+            "robustness",
+            WORDING,
+            "Does a model follow keywords? Facts as they are against negated, misprimed, paraphrased, truncated ones.",
+            "runs",
+            "fathom.studies.robustness",
+            "robustness runs/bert runs/bert-misprimed runs/bert-negated",
+        ),
+        Study(
             "wording",
             WORDING,
             "Does a chat template matter, and is it the template? Plain, --chat, and its control, paired by fact.",

@@ -32,9 +32,18 @@ class Box(NamedTuple):
     upper_quartile: float
 
 
+class ByTokens(NamedTuple):
+    """Accuracy on the facts whose answer has so many tokens."""
+
+    tokens: int
+    accuracy: Number
+
+
 class LengthBias(NamedTuple):
     """One run.
 
+    :param vocabulary: whose tokens were counted.
+    :param accuracy: by number of tokens.
     :param ranks: correlation of rank and token length; a positive one favours short names.
     :param left_out: facts without a rank.
     :param points: fact id, tokens, rank.
@@ -46,6 +55,8 @@ class LengthBias(NamedTuple):
     boxes: list[Box]
     left_out: int
     points: list[tuple[str, int, float]]
+    vocabulary: str
+    accuracy: list[ByTokens]
 
 
 def ask(
@@ -63,10 +74,11 @@ def ask(
     :raises BadInput: a run does not say, and nothing to count with is given; its search stopped at some rank.
     """
     count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
-    return [_of_run(outcome, count) for outcome in outcomes_of(runs, scoring, cluster, k=None)]
+    own = "given" if count_tokens else tokenizer
+    return [_of_run(outcome, count, own) for outcome in outcomes_of(runs, scoring, cluster, k=None)]
 
 
-def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
+def _of_run(outcome: Outcome, count: Counter | None, vocabulary: str | None) -> LengthBias:
     facts = outcome.told()
     if outcome.stopped:
         raise BadInput(
@@ -85,6 +97,12 @@ def _of_run(outcome: Outcome, count: Counter | None) -> LengthBias:
         ],
         len(outcome.left_out),
         list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
+        vocabulary or str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model),
+        [
+            ByTokens(length, outcome.mean("Acc@1", outcome.hits(1), [facts[at] for at in np.flatnonzero(own).tolist()]))
+            for length in np.unique(lengths).tolist()
+            for own in [lengths == length]
+        ],
     )
 
 
@@ -156,6 +174,18 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
             "rank of the gold answer by its number of tokens",
             formats=dict.fromkeys(columns[3:], ".1f"),
             notes=("quartiles of the ranks themselves, which describe these facts: no interval",),
+        ),
+        Table.of_numbers(
+            ("run", "vocabulary", "tokens", "facts", "Acc@1"),
+            [
+                (bias.name, bias.vocabulary, line.tokens, line.accuracy.n, line.accuracy)
+                for bias in found
+                for line in bias.accuracy
+            ],
+            "accuracy by the number of tokens of the gold answer",
+            {"Acc@1": ("low", "high")},
+            {"Acc@1": ".1%"},
+            ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer",),
         ),
     ]
 

@@ -49,7 +49,14 @@ class RankingsOptions(RunsOptions):
     """Options of the study of rankings."""
 
     groups: Path | None = Field(
-        None, description='Groups of models, ranked each by itself, too: JSON {"model": "group"}, or CSV model,group.'
+        None,
+        description="Groups of models, ranked each by itself, too, with the steps from each size to the next within "
+        'them: JSON {"model": "group"}, or CSV model,group.',
+    )
+    facts: Literal["common", "own"] = Field(
+        "common",
+        description="Of data asked in both readings: rank models on the facts that all ranked in both (common), or "
+        "each reading on its own.",
     )
 
 
@@ -228,7 +235,8 @@ class ChainStudyOptions(EntailmentStudyOptions):
 
 DECIDED_BY_ENTAILMENT = (
     "relations", "split", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "candidates",
-    "reading", "sentences", "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
+    "reading", "alter", "sentences",
+    "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
     "soft_conjunction", "learnt", "score", "bos",
 )  # fmt: skip
 """Options that the study decides, or that would ask other items than the premises that they follow from."""

@@ -1,17 +1,21 @@
 """Do template-based and template-free probing rank models alike? (Tables 3 and 4 of Shaier et al. 2024.)
 
 A model's place on a data set is by Acc@1, ties by Acc@5 and then Acc@10; models still tied share their mean place.
-All models of a column are compared on the facts that all of them ranked. Two rankings are compared by Kendall's tau-b
-and Spearman's rho, with percentile intervals under resampling of what was drawn: how much the agreement depends on
-which relations or facts were asked, the models being those that were chosen.
+All models of a column are compared on the facts that all of them ranked, and the two readings of a data set on those
+that all ranked in both, unless each is to have its own; the others are counted and listed. Two rankings are compared by
+Kendall's tau-b and Spearman's rho, with percentile intervals under resampling of what was drawn: how much the agreement
+depends on which relations or facts were asked, the models being those that were chosen. Within groups of models each
+step to the next larger one is a paired difference, per reading (section 4: does size help in both?).
 """
 
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,11 +26,11 @@ from fathom.metrics.uncertainty import Interval
 from fathom.reading import NotData, Unreadable, json_value, located, read_text
 from fathom.results.numbers import Number, combined, number_of, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, by_column, outcomes_of
-from fathom.results.pairs import ACCURACIES
+from fathom.results.pairs import ACCURACIES, verdict_of
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, grouped
 from fathom.results.samples import Sample, drawn
-from fathom.results.sides import common_facts
+from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.templates import OVER_MODELS
@@ -57,7 +61,7 @@ class Column(NamedTuple):
     """One data set in one reading.
 
     :param facts: that all its models ranked.
-    :param left_out: those that not all did.
+    :param left_out: those that were asked, and are not among them.
     :param average: of Acc@1, Acc@5, Acc@10 over the models.
     """
 
@@ -79,12 +83,45 @@ class RankingAgreement(NamedTuple):
     rho: Number
 
 
+class LeftOut(NamedTuple):
+    """A fact that was asked and is not compared. :param why: the first reason found."""
+
+    data: str
+    reading: str
+    fact: str
+    why: str
+
+
+class Step(NamedTuple):
+    """From a model to the next larger one of its group, on one data set in one reading.
+
+    :param difference: of Acc@1, larger − smaller, paired by fact.
+    """
+
+    data: str
+    reading: str
+    group: str
+    smaller: str
+    larger: str
+    difference: Number
+
+    @property
+    def verdict(self) -> str | None:
+        """Whether the larger is better (rise), worse (drop), or whether these facts cannot tell (tie)."""
+        return verdict_of(self.difference)
+
+
 class Rankings(NamedTuple):
-    """:param groups: model → its group; empty where none were given."""
+    """:param groups: model → its group; empty where none were given.
+    :param left_out: facts that were asked and are not compared.
+    :param steps: from each size to the next within each group.
+    """
 
     columns: list[Column]
     agreements: list[RankingAgreement]
     groups: Mapping[str, str]
+    left_out: list[LeftOut]
+    steps: list[Step]
 
 
 class _ColumnHits(NamedTuple):
@@ -107,9 +144,14 @@ class _ColumnHits(NamedTuple):
 
 
 def ask(
-    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", groups: Path | None = None
+    runs: Sequence[RunFolder],
+    scoring: Sequence[str] = (),
+    cluster: str = "",
+    groups: Path | None = None,
+    facts: Literal["common", "own"] = "common",
 ) -> Rankings:
     """:param groups: file that says of each model to which group it belongs, see :func:`read_groups`.
+    :param facts: of data in both readings, whether both are compared on the facts that all ranked in both.
     :raises BadInput: fewer than two models, no common facts, other candidates, a model without a group."""
     outcomes = outcomes_of(runs, scoring, cluster)
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
@@ -120,10 +162,13 @@ def ask(
         _grid(data, reading, {model: of_model[model] for model in models if model in of_model})
         for (data, reading), of_model in by_column(outcomes).items()
     ]
+    if facts == "common":
+        grids = _on_common_facts(grids)
     columns = [_column(grid) for grid in grids]
     for reading in READINGS:
         columns += _averaged([grid for grid in grids if grid.reading == reading], reading)
-    return Rankings(columns, _agreements(grids, found), found)
+    left_out = [one for grid in grids for one in _left_out(grid)]
+    return Rankings(columns, _agreements(grids, found), found, left_out, _steps(grids, found))
 
 
 def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
@@ -177,6 +222,58 @@ def _grid(data: str, reading: str, outcomes: dict[str, Outcome]) -> _ColumnHits:
     asked = set().union(*(outcome.facts for outcome in outcomes.values()))
     hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
     return _ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
+
+
+def _on_common_facts(grids: Sequence[_ColumnHits]) -> list[_ColumnHits]:
+    """Both readings of a data set on the facts that all their models ranked.
+
+    :raises BadInput: there is none.
+    """
+    found = []
+    for grid in grids:
+        every = [set(other.facts) for other in grids if other.data == grid.data]
+        facts = [fact for fact in grid.facts if all(fact in own for own in every)]
+        if not facts:
+            raise BadInput(
+                f"the readings of {grid.data} have no fact in common that all models ranked: --facts own ranks each on "
+                "its own"
+            )
+        at = [place for place, fact in enumerate(grid.facts) if all(fact in own for own in every)]
+        found.append(grid._replace(facts=facts, hits=grid.hits[at], left_out=grid.left_out + len(grid.facts) - len(at)))
+    return found
+
+
+def _left_out(grid: _ColumnHits) -> list[LeftOut]:
+    """Each fact that a model of the column was asked, and why it is not compared."""
+    compared, why = set(grid.facts), dict[str, str]()
+    for model, outcome in grid.outcomes.items():
+        for fact in outcome.facts:
+            if fact not in compared:
+                reason = outcome.left_out.get(fact)
+                why.setdefault(fact, f"{model}: {reason}" if reason else "")
+                why[fact] = why[fact] or (f"{model}: {reason}" if reason else "")
+    return [
+        LeftOut(grid.data, grid.reading, fact, reason or "not asked, or not ranked, of all models in both readings")
+        for fact, reason in why.items()
+    ]
+
+
+def _steps(grids: Sequence[_ColumnHits], groups: Mapping[str, str]) -> list[Step]:
+    """Within groups, models in order of their parameters; those of which the run does not say are passed over."""
+    found = []
+    for grid, group in product(grids, dict.fromkeys(groups.values())):
+        sized = [
+            (size, model)
+            for model, outcome in grid.outcomes.items()
+            if groups[model] == group and (size := outcome.parameters) is not None
+        ]
+        for (least, smaller), (most, larger) in pairwise(sorted(sized)):
+            if least < most:
+                one, other = grid.outcomes[larger], grid.outcomes[smaller]
+                hits = [one.hits(1), other.hits(1)]
+                number = difference(ACCURACIES[0], [(1, one), (-1, other)], hits, list(grid.facts))
+                found.append(Step(grid.data, grid.reading, group, smaller, larger, number))
+    return found
 
 
 def _column(grid: _ColumnHits) -> Column:
@@ -344,7 +441,32 @@ def tables(found: Rankings) -> list[Table]:
         ),
         *(_column_table(title, column, found) for title, column in columns),
         _agreement_table(found),
+        *([_steps_table(found.steps)] if found.steps else []),
     ]
+
+
+def files(found: Rankings) -> dict[str, Table]:
+    """The facts that were asked and are not compared."""
+    if not found.left_out:
+        return {}
+    return {"rankings-left-out": Table(LeftOut._fields, tuple(found.left_out), "facts that are not compared")}
+
+
+def _steps_table(steps: Sequence[Step]) -> Table:
+    counted = Counter((step.reading, step.verdict) for step in steps)
+    readings = dict.fromkeys(step.reading for step in steps)
+    said = (
+        f"{reading}: " + ", ".join(f"{counted[reading, name]} {name}" for name in ("rise", "drop", "tie"))
+        for reading in readings
+    )
+    return Table.of_numbers(
+        ("data", "reading", "group", "from", "to", "difference", "verdict"),
+        [(*step, step.verdict) for step in steps],
+        "from each size to the next within a group, Acc@1",
+        {"difference": ("low", "high", "p")},
+        {"difference": "+.1%"},
+        ("paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell", *said),
+    )
 
 
 def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
@@ -353,7 +475,7 @@ def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
 
 def _column_table(title: str, column: Column, found: Rankings) -> Table:
     scores = sorted(column.scores, key=lambda score: (score.place, score.model))
-    left_out = [f"{column.left_out:,} facts that not all models ranked are left out"] if column.left_out else []
+    left_out = _said_left_out(column, found.left_out)
     return Table.of_numbers(
         ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES),
         [
@@ -365,6 +487,12 @@ def _column_table(title: str, column: Column, found: Rankings) -> Table:
         dict.fromkeys(ACCURACIES, ".1%"),
         [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column)],
     )
+
+
+def _said_left_out(column: Column, left_out: Sequence[LeftOut]) -> list[str]:
+    own = [one.fact for one in left_out if (one.data, one.reading) == (column.data, column.reading)]
+    named = f": {', '.join(own[:3])}{', …' if len(own) > 3 else ''} (rankings-left-out.csv)" if own else ""
+    return [f"{column.left_out:,} facts that not all models ranked are left out{named}"] if column.left_out else []
 
 
 def _asked_differently(column: Column) -> list[str]:

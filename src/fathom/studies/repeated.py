@@ -1,5 +1,11 @@
 """Does a model answer everything alike? How often each entity stands among the best (section 5.4 and figure 1 of Shaier
-et al. 2024)."""
+et al. 2024), and how that changes from template to sentence.
+
+The change is told of the facts that both readings ranked, by a number that resampled facts can tell: the overlap, which
+is the share of the k best of one fact that is among the k best of another, over all pairs of facts. It is a U-statistic
+of degree two, so its interval, and that of its change, is of the facts' jackknife pseudo-values (Arvesen, "Jackknifing
+U-Statistics", Annals of Mathematical Statistics 1969). Right answers repeat, too: their overlap stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fathom.errors import BadInput, all_of
 from fathom.results.numbers import Number, untold
-from fathom.results.outcomes import CUTS, Outcome, names_of, outcomes_of
+from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, Outcome, names_of, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.rows import Floats, grouped
+from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 SHOWN = 15
 NO_INTERVAL = "no interval: fewer prompts have fewer distinct answers, so resampled ones would not tell it"
 CHOSEN = "no interval: the entities are chosen by these shares"
+FEW_FACTS = "no interval: of fewer than three facts there is no telling how much two have in common"
 
 
 class RepeatedEntity(NamedTuple):
@@ -48,9 +59,114 @@ class Repeated(NamedTuple):
     entities: list[RepeatedEntity]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Repeated]:
-    """One per run. :raises BadInput: a run recorded fewer than its ten best answers."""
-    return all_of(*(partial(_repeated, outcome) for outcome in outcomes_of(runs, scoring, cluster)))
+class Overlap(NamedTuple):
+    """How much the answers to two facts have in common, of one model on one data set in both readings.
+
+    :param k: of the k best answers.
+    :param facts: that both readings ranked.
+    :param right: overlap of the right answers themselves, which a model that knows all would have; of k = 1.
+    :param difference: template-free − template-based, paired by fact.
+    """
+
+    model: str
+    data: str
+    facts: int
+    k: int
+    right: Number | None
+    based: Number
+    free: Number
+    difference: Number
+
+
+class Repetition(NamedTuple):
+    """:param runs: one per run, in their order. :param changes: one for each model, data set and cut."""
+
+    runs: list[Repeated]
+    changes: list[Overlap]
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Repetition:
+    """:raises BadInput: a run recorded fewer than its ten best answers."""
+    outcomes = outcomes_of(runs, scoring, cluster)
+    found = all_of(*(partial(_repeated, outcome) for outcome in outcomes))
+    of_each = grouped(((outcome.model, outcome.data, outcome.reading), outcome) for outcome in outcomes)
+    pairs = [
+        (of_each[model, data, BY_TEMPLATE][0], free[0])
+        for (model, data, reading), free in of_each.items()
+        if reading == FREE and len(free) == 1 == len(of_each.get((model, data, BY_TEMPLATE), ()))
+    ]
+    return Repetition(found, [change for pair in pairs for change in _changes(*pair)])
+
+
+def _changes(based: Outcome, free: Outcome) -> list[Overlap]:
+    """None where the readings have no fact in common, or were ranked among other candidates."""
+    try:
+        facts = common_facts([based, free])
+    except BadInput:
+        return []
+    found = []
+    for k in CUTS:
+        name = f"overlap of top {k}"
+        values = [_overlaps(outcome, facts, k) for outcome in (based, free)]
+        first, second = (
+            _mean_overlap(outcome, name, own, facts) for outcome, own in zip((based, free), values, strict=True)
+        )
+        change = (
+            difference(name, [(1, free), (-1, based)], [values[1], values[0]], facts)
+            if len(facts) > 2
+            else untold(FEW_FACTS, free.recipe(name))
+        )
+        right = _mean_overlap(based, "overlap of right answers", _right(based, facts), facts) if k == 1 else None
+        found.append(Overlap(based.model, based.data, len(facts), k, right, first, second, change))
+    return found
+
+
+def _mean_overlap(outcome: Outcome, name: str, values: Floats, facts: Sequence[str]) -> Number:
+    if len(facts) < 3:
+        return untold(FEW_FACTS, outcome.recipe(name))
+    return outcome.mean(name, values, facts)
+
+
+def _overlaps(outcome: Outcome, facts: Sequence[str], k: int) -> Floats:
+    """Pseudo-value of each fact of the outcome, NaN of those that are not asked of."""
+    rows, wanted = outcome.rows, set(facts)
+    tops: dict[str, list[list[str]]] = {fact: [] for fact in facts}
+    for place, fact in zip(outcome.places.tolist(), outcome.fact_of.tolist(), strict=True):
+        if outcome.facts[fact] in wanted:
+            tops[outcome.facts[fact]].append(rows.best(place)[:k])
+    shares = [
+        {id_: count / len(of) for id_, count in Counter(e for t in of for e in t).items()} for of in tops.values()
+    ]
+    return _spread_out(
+        outcome, facts, pseudo_values(shares, min(k, *map(len, (t for of in tops.values() for t in of))))
+    )
+
+
+def _right(outcome: Outcome, facts: Sequence[str]) -> Floats:
+    golds = outcome.golds_of(facts)
+    return _spread_out(outcome, facts, pseudo_values([dict.fromkeys(gold, 1 / len(gold)) for gold in golds], 1))
+
+
+def _spread_out(outcome: Outcome, facts: Sequence[str], values: Floats) -> Floats:
+    found = np.full(len(outcome.facts), np.nan)
+    found[outcome.at(facts)] = values
+    return found
+
+
+def pseudo_values(shares: Sequence[dict[str, float]], k: int) -> Floats:
+    """The jackknife's, of the mean overlap U of two facts, n · U − (n − 1) · U without the fact, [n]; their mean is U.
+
+    :param shares: of each fact, how often each entity is among its *k* best, 0 to 1; of three facts or more.
+    """
+    n = len(shares)
+    if n < 3:
+        return np.full(n, np.nan)
+    total: Counter[str] = Counter()
+    for own in shares:
+        total.update(own)
+    others = [sum(share * (total[id_] - share) for id_, share in own.items()) / (k * (n - 1)) for own in shares]
+    mean = float(np.mean(others))
+    return n * mean - (n - 1) * (n * mean - 2 * np.array(others)) / (n - 2)
 
 
 def _repeated(outcome: Outcome) -> Repeated:
@@ -88,25 +204,43 @@ def _repeated(outcome: Outcome) -> Repeated:
     )
 
 
-def tables(found: Sequence[Repeated]) -> list[Table]:
-    """Distinct predictions of every run, then the most repeated entities of each."""
+def tables(found: Repetition) -> list[Table]:
+    """Distinct predictions of every run, the most repeated entities of each, and how readings differ."""
     shares = tuple(f"distinct/predictions @{k}" for k in CUTS)
     return [
         Table.of_numbers(
             ("model", "data", "reading", "prompts", "unscored", *(f"distinct@{k}" for k in CUTS), *shares),
-            [(*line[:5], *line.distinct, *line.shares) for line in found],
+            [(*line[:5], *line.distinct, *line.shares) for line in found.runs],
             "distinct predictions",
             dict.fromkeys(shares, ()),
             dict.fromkeys(shares, ".1%"),
             ("distinct@k: entities that any prompt has among its k best; predictions: prompts × k",),
         ),
-        *(_entities(line, SHOWN) for line in found),
+        *(_entities(line, SHOWN) for line in found.runs),
+        *([_changes_table(found.changes)] if found.changes else []),
     ]
 
 
-def files(found: Sequence[Repeated]) -> dict[str, Table]:
+def _changes_table(changes: Sequence[Overlap]) -> Table:
+    columns = ("right answers", BY_TEMPLATE, FREE)
+    return Table.of_numbers(
+        ("model", "data", "facts", "of", *columns, "difference"),
+        [(*line[:3], f"top {line.k}", *line[4:]) for line in changes],
+        "repetition, template-based and template-free",
+        {name: (f"{name} low", f"{name} high") for name in columns} | {"difference": ("low", "high", "p")},
+        dict.fromkeys(columns, ".1%") | {"difference": "+.1%"},
+        (
+            "overlap: the share of the k best answers to one fact that is among the k best to another, over all pairs "
+            "of facts that both readings ranked; right answers: the overlap that a model that knows all would have",
+            "difference: template-free minus template-based, paired by fact; below 0: sentences repeat less",
+        ),
+        [f"{name} {end}" for name in columns for end in ("low", "high")],
+    )
+
+
+def files(found: Repetition) -> dict[str, Table]:
     """All entities of each run."""
-    return {f"repeated-{number}": _entities(line) for number, line in enumerate(found)}
+    return {f"repeated-{number}": _entities(line) for number, line in enumerate(found.runs)}
 
 
 def _entities(found: Repeated, shown: int | None = None) -> Table:
@@ -122,15 +256,32 @@ def _entities(found: Repeated, shown: int | None = None) -> Table:
     )
 
 
-def plots(found: Sequence[Repeated]) -> list[Plot]:
-    """Bars of the most repeated entities (figure 1)."""
+def plots(found: Repetition) -> list[Plot]:
+    """Bars of the most repeated entities (figure 1), then both readings of each model and data set side by side."""
     label = f"% of the prompts that have it in their top {max(CUTS)}"
-    return [Plot(f"repeated-{number}", partial(_draw, line), "entity", label) for number, line in enumerate(found)]
+    each = {f"repeated-{number}": [line] for number, line in enumerate(found.runs)}
+    together = grouped(((line.model, line.data), line) for line in found.runs)
+    both = [
+        sorted(lines, key=lambda line: line.reading)
+        for lines in together.values()
+        if len({one.reading for one in lines}) > 1
+    ]
+    each |= {f"repeated-readings-{number}": lines for number, lines in enumerate(both)}
+    return [Plot(name, partial(_draw, lines), "entity", label) for name, lines in each.items()]
 
 
-def _draw(found: Repeated, axes: Any) -> None:
-    entities = found.entities[:SHOWN]
-    axes.bar(range(len(entities)), [100 * entity.shares[-1].value for entity in entities])
-    axes.set_xticks(range(len(entities)), [entity.name for entity in entities], rotation=60, ha="right", fontsize=7)
-    distinct = ", ".join(f"{share.value:.1%} of top {k}" for share, k in zip(found.shares, CUTS, strict=True))
-    axes.set_title(f"{found.model}, {found.data}, {found.reading}\ndistinct: {distinct}", fontsize=8)
+def _draw(lines: Sequence[Repeated], axes: Any) -> None:
+    """:param lines: of one model and data set, one per reading."""
+    shares = [{entity.id: (entity.name, entity.shares[-1].value) for entity in line.entities} for line in lines]
+    names = {id_: name for own in shares for id_, (name, _) in own.items()}
+    most = {id_: max(own[id_][1] for own in shares if id_ in own) for id_ in names}
+    chosen = sorted(most, key=lambda id_: (-most[id_], id_))[:SHOWN]
+    width = 0.8 / len(lines)
+    for number, (line, own) in enumerate(zip(lines, shares, strict=True)):
+        at = [place + width * (number - (len(lines) - 1) / 2) for place in range(len(chosen))]
+        heights = [100 * own[id_][1] if id_ in own else 0.0 for id_ in chosen]
+        distinct = ", ".join(f"{share.value:.1%} of top {k}" for share, k in zip(line.shares, CUTS, strict=True))
+        axes.bar(at, heights, width, label=f"{line.reading}; distinct: {distinct}")
+    axes.set_xticks(range(len(chosen)), [names[id_] for id_ in chosen], rotation=60, ha="right", fontsize=7)
+    axes.legend(fontsize=7)
+    axes.set_title(f"{lines[0].model}, {lines[0].data}", fontsize=8)

@@ -17,7 +17,7 @@ from fathom.probes.options import AskingOptions
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number, untold
 from fathom.results.outcomes import Outcome, every_scoring
-from fathom.results.pairs import pool_size
+from fathom.results.pairs import pool_size, verdict_of
 from fathom.results.rows import grouped
 from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
@@ -68,9 +68,7 @@ class SizeStep(NamedTuple):
     @property
     def verdict(self) -> str | None:
         """Whether Hits@k rises or drops, or whether these facts cannot tell (tie); None where nothing is known."""
-        if self.difference.low is None or self.difference.high is None:
-            return None
-        return "rise" if self.difference.low > 0 else "drop" if self.difference.high < 0 else "tie"
+        return verdict_of(self.difference)
 
 
 class AskedProbe(NamedTuple):

@@ -37,6 +37,12 @@ class PlantOptions(BaseModel):
         description="Plant the facts with the highest numbers of this group, such as popularity, instead of any.",
         json_schema_extra=Group.SELECTION.mark,
     )
+    reading: Literal["template-based", "template-free"] = Field(
+        "template-based",
+        description="Tell facts in their relations' templates, or in their natural sentences but those that are asked "
+        "(where no fact has another, in those).",
+        json_schema_extra=Group.SELECTION.mark,
+    )
     unseen_templates: int = Field(
         1,
         ge=0,

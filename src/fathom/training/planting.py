@@ -1,7 +1,8 @@
 """Planted knowledge: a small language model from scratch that was told chosen facts and never the others.
 
 The facts are split by *subject*: all facts of a country are planted or all are withheld, and so are those of two
-subjects of which one relation says the converse of what another says (capital of, has the capital).
+subjects of which one relation says the converse of what another says (capital of, has the capital). Sentences without
+a known subject are split by the document that they are from.
 
 Every statement is a row of its own. Causal models learn to go on; masked models learn what pseudo-log-likelihoods ask
 of them (:meth:`_Statements.masked`). Two kinds of noise make the plant behave like a model that knows some facts:
@@ -22,7 +23,9 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.data.queries import QuerySet
+from fathom.data.queries import Query, QuerySet
+from fathom.data.selection.readings import lacking_reading
+from fathom.data.templates import ANSWER
 from fathom.errors import BadInput, refuse
 from fathom.progress import shown
 from fathom.reading import shown as quoted
@@ -33,6 +36,7 @@ from fathom.store.made import in_the_way, made_by, sign
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
 from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
+from fathom.training.telling import Telling, in_sentences, in_templates
 
 WINDOW = 16
 """Batches whose statements are sorted by length together, so that little is padded."""
@@ -47,7 +51,13 @@ WHOLE_SHARE = 0.3
 # ---------------------------------------------------------------------------------------------------- which facts
 
 
-def choose(queryset: QuerySet, share: float, seed: int, highest: str | None = None) -> set[str]:
+def choose(
+    queryset: QuerySet,
+    share: float,
+    seed: int,
+    highest: str | None = None,
+    tellable: Collection[str] | None = None,
+) -> set[str]:
     """Ids of the queries to plant: about *share* of the facts, all those of a subject together.
 
     :param highest: group of numbers, the highest of which are planted, those of a subject by its highest; else any.
@@ -58,16 +68,23 @@ def choose(queryset: QuerySet, share: float, seed: int, highest: str | None = No
     0.34 (unseen) of the countries when split fact by fact, for 0.27 and 0.28 when split by country, where the most
     frequent answer is worth 0.27. With about a hundred countries this is hardly beyond chance: a model this small
     infers little. A larger one may infer more, and splitting by subject costs nothing.
+
+    :param tellable: of sentences: ids of the queries that can be planted at all, of which the share is; None for all.
+        Those without a known subject are then split by document.
     """
-    units = _units(queryset)
+    unit_of = _units(queryset)
+    units = {
+        query.id: _own_unit(query) if tellable is not None and not query.subject_id else unit_of[query.subject_id]
+        for query in queryset.queries
+    }
     order = sorted(set(units.values()))
     random.Random(seed).shuffle(order)
     if highest is not None:
         order.sort(key=_numbers(queryset, units, highest).__getitem__, reverse=True)
     queries: dict[str, list[str]] = defaultdict(list)
     for query in queryset.queries:
-        if query.unscored is None:
-            queries[units[query.subject_id]].append(query.id)
+        if query.unscored is None and (tellable is None or query.id in tellable):
+            queries[units[query.id]].append(query.id)
     wanted = round(share * sum(map(len, queries.values())))
     planted: set[str] = set()
     for unit in order:
@@ -77,7 +94,10 @@ def choose(queryset: QuerySet, share: float, seed: int, highest: str | None = No
 
 
 def _numbers(queryset: QuerySet, units: Mapping[str, str], group: str) -> dict[str, float]:
-    """The highest of each unit; what is not known is lower than any."""
+    """The highest of each unit; what is not known is lower than any.
+
+    :param units: of each query, by its id.
+    """
     there = dict.fromkeys(key for query in queryset.queries for key in query.groups)
     key = OF_NUMBERS[group] if OF_NUMBERS.get(group) in there else group
     found: dict[str, float] = {}
@@ -89,7 +109,7 @@ def _numbers(queryset: QuerySet, units: Mapping[str, str], group: str) -> dict[s
                 f"--highest {group}: expected a number for every fact, found {said} for {query.id}; its groups are "
                 f"{', '.join(there) or 'none'}"
             )
-        unit, value = units[query.subject_id], -inf if isnan(number) else number
+        unit, value = units[query.id], -inf if isnan(number) else number
         found[unit] = max(value, found.get(unit, -inf))
     return found
 
@@ -108,6 +128,11 @@ def _units(queryset: QuerySet) -> dict[str, str]:
         if (answer, subject) in pairs:
             unit[root(subject)] = root(answer)
     return {subject: root(subject) for subject in unit}
+
+
+def _own_unit(query: Query) -> str:
+    """Of a sentence without a known subject: its document, else itself."""
+    return f"document {query.groups['document']}" if "document" in query.groups else f"query {query.id}"
 
 
 def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict[str, float]:
@@ -151,15 +176,25 @@ def plant(
     """
     out = out.absolute()
     made = made_by("plant", options.model_dump(mode="json"), data=queryset.content_hash)
-    templates = _check(queryset, options, in_the_way(out, made))
-    planted = choose(queryset, options.share, options.seed, options.highest)
+    telling = _telling(queryset, options, in_the_way(out, made))
+    told = {id_ for id_, prompts in telling.prompts.items() if prompts}
+    tellable = told if options.reading == "template-free" else None
+    planted = choose(queryset, options.share, options.seed, options.highest, tellable)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
     with whole_folder(out) as folder, shows as report:
         tell = on_progress or (lambda _, share: report(round(100 * share), 100))
-        _plant_into(folder, queryset, options, planted, templates, tell)
+        _plant_into(folder, queryset, options, planted, telling, tell)
         sign(folder, made)
+
+
+def _telling(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Telling:
+    """In which texts each fact is planted. :param faults: that are known before anything is checked."""
+    if options.reading == "template-based":
+        return in_templates(queryset, _check(queryset, options, faults))
+    refuse([*faults, *shape_faults(options), *lacking_reading(queryset, options.reading)])
+    return in_sentences(queryset)
 
 
 def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict[str, list[int]]:
@@ -196,11 +231,11 @@ def _plant_into(
     queryset: QuerySet,
     options: PlantOptions,
     planted: set[str],
-    templates: Mapping[str, list[int]],
+    telling: Telling,
     on_progress: OnProgress | None,
 ) -> None:
     tokenizer = _tokenizer(queryset, options)
-    batches = _Statements(queryset, options, planted, templates, tokenizer)
+    batches = _Statements(queryset, options, planted, telling, tokenizer)
     made = fitted(options, tokenizer, int(batches.lengths.max()), batches, batches.steps, on_progress)
     save(made.network, tokenizer, made.network.config.max_position_embeddings, folder)
     exposures = batches.exposures()
@@ -218,7 +253,9 @@ def _plant_into(
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
-        "templates": templates,
+        "told": telling.what,
+        "held_out_sentences": telling.held_out,
+        "templates": dict(telling.by),
         "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
         "parameters": made.parameters,
         "steps": made.curve[-1].step,
@@ -234,6 +271,8 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
     texts += [name for space in queryset.candidates.values() for name in space.names]
     for id_, queries in queryset.by_relation().items():
         texts += [template.fill("", "").text for template in queryset.relations[id_].templates] * len(queries)
+    if options.reading == "template-free":
+        texts += [sentence.text.replace(ANSWER, "") for query in queryset.queries for sentence in query.sentences]
     return learn_tokenizer(texts, options.vocabulary, options.kind)
 
 
@@ -241,10 +280,8 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
 
 
 class _Statements:
-    """Every trained phrasing of every right answer of every planted fact: in which order they are trained on, drawn
-    from the seed, and the record of it.
-
-    :param templates: those to train on, for each relation.
+    """All that is told of every planted fact: in which order it is trained on, drawn from the seed, and the record of
+    it.
     """
 
     def __init__(
@@ -252,25 +289,18 @@ class _Statements:
         queryset: QuerySet,
         options: PlantOptions,
         planted: set[str],
-        templates: Mapping[str, list[int]],
+        telling: Telling,
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
         self.options, self.tokenizer = options, tokenizer
         self.facts = [query for query in queryset.queries if query.id in planted]
-        prompts = [
-            queryset.relations[query.relation]
-            .templates[index]
-            .fill(query.subject, queryset.candidates[query.candidates].name_of(gold))
-            for query in self.facts
-            for index in templates[query.relation]
-            for gold in query.gold
-        ]
+        prompts = [prompt for query in self.facts for prompt in telling.prompts[query.id]]
         self.tokens = (
             encode_causal(tokenizer, prompts, tokenizer.bos_token_id)
             if options.kind == "causal"
             else encode_masked(tokenizer, prompts)
         )
-        self.count = np.array([len(templates[query.relation]) * len(query.gold) for query in self.facts])
+        self.count = np.array([len(telling.prompts[query.id]) for query in self.facts])
         """Statements of each fact, which stand together."""
         self.lengths = np.array([len(tokens.ids) for tokens in self.tokens])
         self.random = np.random.default_rng(options.seed)
@@ -288,7 +318,10 @@ class _Statements:
         for rows in self._rows():
             np.add.at(self._met, rows, 1)
             # Taken from the batch itself: of the same length, so nothing more is padded.
-            strangers = self.random.choice(rows, self.random.binomial(len(rows), STRANGERS))
+            # A sentence without a known subject has nothing that could be replaced.
+            subjects = rows[[bool((self.tokens[row].roles == Role.SUBJECT).any()) for row in rows.tolist()]]
+            some = subjects if len(subjects) else rows
+            strangers = self.random.choice(some, self.random.binomial(len(subjects), STRANGERS))
             statements = [self.tokens[row] for row in np.concatenate([rows, strangers])]
             yield make(statements, np.arange(len(statements)) >= len(rows))
 

@@ -35,10 +35,12 @@ from fathom.building.cloze.counts import (
     EMPTY,
     LANGUAGE,
     MERGED,
+    NEAR,
     REPLACED,
     SILENT,
     UNDATED,
     WITHDRAWN,
+    WITHOUT_MODEL,
     Counts,
     Example,
     Frequencies,
@@ -49,11 +51,14 @@ from fathom.building.cloze.counts import (
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.medline import LANGUAGES
+from fathom.building.cloze.near import NearDuplicates
+from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.rows import Row, Rows, is_own_name, rows_in
-from fathom.building.cloze.sentences import KEPT, Selector
+from fathom.building.cloze.sentences import KEPT, FoundSentence, Selector
+from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.progress import Progress, unseen
@@ -134,7 +139,7 @@ def build_cloze(
             raise BadInput(emptied(steps, builder.troubles.notes()))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
-        notes += builder.troubles.notes() + builder.without() + builder.counts.notes()
+        notes += builder.answerable() + builder.troubles.notes() + builder.without() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
         sign(folder, made)
     return BuiltCloze(out, steps, frequencies, notes)
@@ -158,6 +163,9 @@ class _Builder:
         self._records: Counter[str] = Counter()
         self.counts = Counts()
         self._found: Counter[int] = Counter()
+        self._neighbours: Neighbours | None = None
+        self._near = None if options.near_duplicates is None else NearDuplicates(options.near_duplicates)
+        self._first_by_ngrams: Counter[str] = Counter()
 
     def collect(self, work: Path) -> Path:
         """Both passes.
@@ -167,6 +175,8 @@ class _Builder:
         """
         work.mkdir()
         latest = self._latest(work / "records")
+        if self.options.answerable != "off":
+            self._neighbours = Neighbours(work / "neighbours")
         rows = Rows(work, self.listed.entities, merge=self.options.merge)
         with closing(rows):
             self._read(latest, rows)
@@ -175,10 +185,39 @@ class _Builder:
         for row in rows_in(rows.queries):
             self._found.update((row.entity, *row.others))
             if row.others:
-                self.counts.show(MERGED, self._merged(row))
+                self.counts.show(MERGED, self._with_answers(row))
+        if self._neighbours is not None and self._found:
+            rows.judge(self._judged(rows.queries, self._neighbours))
         return rows.queries
 
-    def _merged(self, row: Row) -> Example:
+    def _judged(self, queries: Path, neighbours: Neighbours) -> Iterator[Row]:
+        """Queries with what an n-gram model says, without those that it answers where these are to go."""
+        lost: Counter[str] = Counter()
+        pools = [self._candidates(type_) for type_ in self.listed.types]
+        if len(pools) > 1:
+            pools.append([number for pool in pools for number in pool])
+        ranks = neighbours.model().ranks(rows_in(queries), pools)
+        for row, found in zip(rows_in(queries), ranks, strict=True):
+            type_ = self.listed.entities[row.entity].type
+            if found[0].pool == 1 + len(row.others):  # there is nothing else to say
+                yield row
+                continue
+            if found[0].last == 1:
+                self._first_by_ngrams[type_] += 1
+                self.counts.show(WITHOUT_MODEL, self._with_answers(row))
+                if self.options.answerable == "drop":
+                    lost[type_] += 1
+                    self._found.subtract((row.entity, *row.others))
+                    continue
+            yield row._replace(ngram=[str(rank) for rank in found])
+        self.counts.take(WITHOUT_MODEL, lost)
+
+    def _candidates(self, type_: str) -> list[int]:
+        """Numbers of the entities that sentences of a type choose among."""
+        of_type = [number for number, entity in enumerate(self.listed.entities) if entity.type == type_]
+        return of_type if self.options.candidates == "listed" else [n for n in of_type if self._found[n]]
+
+    def _with_answers(self, row: Row) -> Example:
         answers = ", ".join(self.listed.entities[number].name for number in (row.entity, *row.others))
         return Example(row.document, row.masked, answers)
 
@@ -234,21 +273,47 @@ class _Builder:
         """Sentences of a document that may become queries, one per line. :returns: what it had."""
         before = 0
         reason = EMPTY
+        pending: list[tuple[FoundSentence, Row | None]] = []
+        texts: list[str] = []
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
             reason = KEPT if sentences else SILENT if reason == EMPTY else reason
             for sentence in sentences:
-                if sentence.entity is None:
-                    self.counts.sentences[sentence.outcome] += 1
-                    continue
-                self.counts.typed[self.listed.entities[sentence.entity].type, sentence.outcome] += 1
-                if sentence.outcome != KEPT:
-                    self.counts.show(sentence.outcome, Example(document.id, sentence.masked, sentence.surface))
-                else:
+                row = None
+                if sentence.entity is not None:
                     said_by = (document.id, document.date, before + sentence.offset, part.section, number)
-                    rows.add(Row(sentence.entity, sentence.masked, sentence.surface, *said_by))
+                    row = Row(sentence.entity, sentence.masked, sentence.surface, *said_by)
+                if self._near is None:
+                    self._take(sentence, row, rows)
+                else:
+                    pending.append((sentence, row))
+            if self._near is not None:
+                texts.append(part.text)
             before += len(part.text) + 1
+        near = self._repeats(document, pending, texts)
+        for sentence, row in pending:
+            self._take(sentence._replace(outcome=NEAR) if near and sentence.outcome == KEPT else sentence, row, rows)
         return reason
+
+    def _repeats(
+        self, document: Document, pending: Sequence[tuple[FoundSentence, Row | None]], texts: Sequence[str]
+    ) -> bool:
+        """Whether a document of which something would be kept nearly repeats another."""
+        if self._near is None or not any(sentence.outcome == KEPT for sentence, _ in pending):
+            return False
+        return bool(self._near.repeats(document.id, "\n".join(texts)))
+
+    def _take(self, sentence: FoundSentence, row: Row | None, rows: Rows) -> None:
+        if row is None:
+            self.counts.sentences[sentence.outcome] += 1
+            return
+        self.counts.typed[self.listed.entities[row.entity].type, sentence.outcome] += 1
+        if self._neighbours is not None and sentence.outcome != NEAR:
+            self._neighbours.add(row.entity, row.masked, row.document)
+        if sentence.outcome == KEPT:
+            rows.add(row)
+        else:
+            self.counts.show(sentence.outcome, Example(row.document, row.masked, row.surface))
 
     def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
         """A long text can turn out to be none in the middle: what stands before counts."""
@@ -260,9 +325,20 @@ class _Builder:
     def without(self) -> list[str]:
         """Files without a record, and types of which nothing is left."""
         empty = [f"{source.name}: no records" for source in self.sources if not self._records[source.name]]
-        found = {self.listed.entities[entity].type for entity in self._found}
+        found = {self.listed.entities[entity].type for entity, count in self._found.items() if count}
         gone = [type_ for type_ in self.listed.types if type_ not in found]
         return [*empty, *(f"{type_}: no sentence is left: not in the data set" for type_ in gone)]
+
+    def answerable(self) -> list[str]:
+        """How many sentences an n-gram model answers where they stay, by type."""
+        if not self._first_by_ngrams or self.options.answerable == "drop":
+            return []
+        asked: Counter[str] = Counter()
+        for (type_, outcome), sentences in self.counts.typed.items():
+            asked[type_] += sentences * (outcome == KEPT)
+        shown = [f"such as {one.sentence!r} ({one.answer})" for one in self.counts.examples.get(WITHOUT_MODEL, ())[:1]]
+        told = [f"{self._first_by_ngrams[t]:,} of {n:,} {t}" for t, n in asked.items() if n]
+        return [f"{WITHOUT_MODEL} (kept, and marked): {', '.join([*told, *shown])}"]
 
     def write(self, folder: Path, rows: Path) -> list[Frequencies]:
         """The data set in Fathom's own format, the sample for the reviewers, and how often each entity occurs."""
@@ -276,7 +352,8 @@ class _Builder:
         write_review(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
         counts: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
         for number, found in self._found.items():
-            counts[self.listed.entities[number].type].append(found)
+            if found:
+                counts[self.listed.entities[number].type].append(found)
         return [frequencies_of(type_, of_type) for type_, of_type in counts.items() if of_type]
 
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
@@ -298,15 +375,14 @@ class _Builder:
                 "sentences": [row.masked if own else {"text": row.masked, "surface": row.surface}],
                 "groups": {name: value for name, value in groups.items() if value}
                 | {"source": self.sources[row.source].name, "mention": row.surface}
-                | ({"answers": str(1 + len(others))} if others else {}),
+                | ({"answers": str(1 + len(others))} if others else {})
+                | _by_ngrams(row),
             }
 
     def _relations(self) -> Iterator[Json]:
         for type_ in self.listed.types:
-            of_type = [(number, entity) for number, entity in enumerate(self.listed.entities) if entity.type == type_]
-            found = [entity for number, entity in of_type if self._found[number]]
-            if found:
-                chosen = found if self.options.candidates == "found" else [entity for _, entity in of_type]
+            chosen = [self.listed.entities[number] for number in self._candidates(type_)]
+            if any(self._found[number] for number in self._candidates(type_)):
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
@@ -341,6 +417,14 @@ class _Builder:
             "frequencies": [found._asdict() for found in frequencies],
             "notes": notes,
         }
+
+
+def _by_ngrams(row: Row) -> dict[str, str]:
+    """Groups of a query."""
+    if not row.ngram:
+        return {}
+    first = row.ngram[0].startswith("1 of ")
+    return {ANSWERABLE: "yes" if first else "no", **dict(zip((NGRAM, NGRAM_AMONG_ALL), row.ngram, strict=False))}
 
 
 def _blocked_texts(path: Path) -> list[str]:

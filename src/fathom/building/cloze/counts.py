@@ -17,9 +17,11 @@ LANGUAGE, UNDATED, EARLY, EMPTY = "in another language", "without a date", "not 
 SILENT = "name no entity"
 _DOCUMENT_STEPS = (BROKEN, WITHDRAWN, REPLACED, LANGUAGE, UNDATED, EARLY, EMPTY, SILENT)
 DUPLICATE, MERGED = "say the same as one above", "ask the same as one above, of another answer"
+NEAR = "in documents that nearly repeat one above"
+WITHOUT_MODEL = "can be answered by neighbouring words alone"
 _SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
 QUALITY_STEPS = (*BOILERPLATE.values(), *LEAKS.values())
-_TYPED_STEPS = (HYPHENATED, LENGTH, PLACES, BLOCKED, *QUALITY_STEPS, DUPLICATE, MERGED)
+_TYPED_STEPS = (HYPHENATED, LENGTH, PLACES, BLOCKED, *QUALITY_STEPS, NEAR, DUPLICATE, MERGED, WITHOUT_MODEL)
 
 _SHOWN = 3
 """Examples of each reason."""
@@ -98,8 +100,8 @@ class Counts:
             lost[outcome] += count
         return [
             f"{outcome}: {lost[outcome]:,}, such as {shown[0].sentence!r} ({shown[0].answer})"
-            for outcome in (*QUALITY_STEPS, MERGED)
-            if (shown := self.examples.get(outcome))
+            for outcome in (*QUALITY_STEPS, NEAR, MERGED, WITHOUT_MODEL)
+            if (shown := self.examples.get(outcome)) and lost[outcome]
         ]
 
     def steps(self, types: Sequence[str], after: str | None) -> list[Step]:

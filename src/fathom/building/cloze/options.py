@@ -90,6 +90,18 @@ class ClozeBuildOptions(BaseModel):
     merge: bool = Field(
         True, description="Ask sentences that differ in nothing but their answer as one query with several right ones."
     )
+    near_duplicates: float | None = Field(
+        None,
+        ge=0.5,
+        le=0.95,
+        description="Leave out documents that share so much of their runs of five words with one above, such as 0.8; "
+        "by default they are not compared.",
+    )
+    answerable: Literal["mark", "drop", "off"] = Field(
+        "mark",
+        description="Sentences that an n-gram model of the corpus's other sentences answers: mark them and count them, "
+        "leave them out, or do not look (no n-gram baseline beside results).",
+    )
     candidates: Literal["found", "listed"] = Field(
         "found", description="Candidates of each type: the entities that occur, or all of the list."
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ class Row(NamedTuple):
     :param surface: what stood there.
     :param source: number of its file.
     :param others: numbers of further right answers.
+    :param ngram: where an n-gram model puts the best of them, among its type and among all, as far as these differ.
     """
 
     entity: int
@@ -35,6 +36,7 @@ class Row(NamedTuple):
     section: str
     source: int
     others: Sequence[int] = ()
+    ngram: Sequence[str] = ()
 
 
 class Rows:
@@ -87,6 +89,12 @@ class Rows:
                     file.write(_line(row._replace(others=answers.get(self._prompt(row), ()))))
         self._unique.unlink()
         return merged
+
+    def judge(self, judged: Iterable[Row]) -> None:
+        """Those that are left of the queries, with what was found out about them."""
+        with self._unique.open("w", encoding="utf-8") as file:
+            file.writelines(map(_line, judged))
+        self._unique.replace(self.queries)
 
     def _prompt(self, row: Row) -> str:
         whose = self._entities[row.entity].type if self._merging else row.entity

@@ -27,6 +27,7 @@ from fathom.data.graph.queries import (
     graph_queryset,
 )
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
+from fathom.data.selection.altering import Alteration, alter, lacking_alteration
 from fathom.data.selection.pools import moved, pooled
 from fathom.data.selection.readings import Reading, lacking_reading, read_as
 from fathom.data.selection.reversal import turned_round
@@ -59,6 +60,7 @@ class Selection:
     :param reading: how facts that have both are asked: see :mod:`fathom.data.selection.readings`.
     :param sentences: how many of a fact's sentences.
     :param any_surface: also sentences in which other words than the answer's name stood.
+    :param alter: ask it otherwise than the reading says: :mod:`fathom.data.selection.altering`.
     :param pool: which candidates a query is ranked against: :mod:`fathom.data.selection.pools`.
     :param add_candidates: a file with further ones.
     """
@@ -77,6 +79,7 @@ class Selection:
     seed: int = 0
     candidates: Literal["all", "asked"] = "all"
     reading: Reading = "auto"
+    alter: Alteration = "no"
     sentences: Literal["first", "all"] = "first"
     any_surface: bool = False
     pool: str | None = None
@@ -227,6 +230,7 @@ def _narrow(
     faults += _faults(data, selection)
     if selection.reading != "auto":
         faults += lacking_reading(data, selection.reading)
+    faults += lacking_alteration(data, selection.alter)
     refuse(faults)
     if data.has_sentences:
         data = read_as(
@@ -234,6 +238,7 @@ def _narrow(
         )
     if selection.reverse:
         data = turned_round(data, selection.relations)
+    data = alter(data, selection.alter, selection.seed)
     asked = data.queries
     whole = _Rows(asked, asked.rows) if isinstance(asked, TripleQueries) else _Plain(data, asked)
     tally = _Tally(whole)

@@ -1,0 +1,116 @@
+"""PubMed's daily files of some months: found in the listing that NLM publishes, each checked by the MD5 beside it.
+
+The listing is the page of a folder (``updatefiles``) with a line for each file: its name, its day, its size.
+Files come one by one as every other download does, so that the same command goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.building.cloze.options import last_day
+from fathom.building.fetch import Fetched, fetch
+from fathom.data.published import Entry, Source, shelf
+from fathom.errors import BadInput
+from fathom.reading.download import OnBytes, download
+from fathom.store.files import make_folder
+
+UPDATES = "https://ftp.ncbi.nlm.nih.gov/pubmed/updatefiles/"
+LICENCE = "NLM's terms (www.nlm.nih.gov/databases/download/terms_and_conditions.html); abstracts may be copyrighted"
+_LISTED = re.compile(r'href="(pubmed\w+\.xml\.gz)"[^\n]*?(\d{4}-\d\d-\d\d)')
+_MD5 = re.compile(r"\b[0-9a-f]{32}\b")
+
+
+class Listed(NamedTuple):
+    """A file of the listing. :param written: on which day."""
+
+    name: str
+    written: date
+
+
+def fetch_pubmed(
+    first: date,
+    last: date,
+    out: Path | None = None,
+    *,
+    address: str = UPDATES,
+    accept: bool = False,
+    on_bytes: OnBytes | None = None,
+    pause_s: float = 1.0,
+) -> Fetched:
+    """The files that were written from the *first* to the *last* day, in a folder that ``build cloze --input`` takes.
+
+    :param address: of the listing.
+    :raises BadInput: no such file, a wrong checksum; nothing is written.
+    :raises RunFailed: no connection, a full disk; what has come is kept for the next attempt.
+    """
+    if last < first:
+        raise BadInput(f"--from {first} is later than --to {last}")
+    folder = address.rstrip("/") + "/"
+    wanted = [one for one in listing(folder, on_bytes, pause_s) if first <= one.written <= last]
+    if not wanted:
+        raise BadInput(f"{folder} lists no file of PubMed that was written from {first} to {last}")
+    names = [name for one in wanted for name in (one.name, f"{one.name}.md5")]
+    entry = Entry(
+        name=f"pubmed-{first}-{last}",
+        about=f"{len(wanted)} files of PubMed, {first} to {last}",
+        home=folder,
+        licence=LICENCE,
+        sources=tuple(Source(url=folder + name, take=None, name=name) for name in names),
+    )
+    return fetch(entry, out, accept=accept, on_bytes=on_bytes, pause_s=pause_s, check=_check)
+
+
+def day_of(given: str, option: str, *, last: bool) -> date:
+    """The first or last day of a year, a month or a day. :raises BadInput: no date."""
+    try:
+        end = date.fromisoformat(str(last_day(given)))
+    except (ValueError, BadInput) as error:
+        raise BadInput(f"{option}: expected a date such as 2022-03-01, 2022-03 or 2022, found {given!r}") from error
+    if last or given.count("-") == 2:
+        return end
+    return end.replace(day=1) if "-" in given else end.replace(month=1, day=1)
+
+
+def listing(folder: str, on_bytes: OnBytes | None = None, pause_s: float = 1.0) -> list[Listed]:
+    """By name. :raises BadInput: the page lists no file of PubMed."""
+    place = shelf()
+    if place is None:
+        raise BadInput("there is no place for a cache: type export FATHOM_CACHE=FOLDER first")
+    desk = place.parent / "downloads" / "pubmed"
+    make_folder(desk)
+    page = desk / "listing.part"
+    try:
+        download(folder, page, on_bytes, pause_s=pause_s)
+        found = sorted(_listed(page.read_text(encoding="utf-8", errors="replace")))
+    finally:
+        for file in (page, page.with_name(f"{page.name}.json")):
+            file.unlink(missing_ok=True)
+    if not found:
+        line = '<a href="pubmed24n1220.xml.gz">… 2024-01-03'
+        raise BadInput(f"{folder} lists no files of PubMed: expected lines like {line}")
+    return found
+
+
+def _listed(page: str) -> Iterator[Listed]:
+    for name, written in dict(_LISTED.findall(page)).items():
+        yield Listed(name, date.fromisoformat(written))
+
+
+def _check(folder: Path) -> None:
+    """Each file against the MD5 beside it. :raises BadInput: it is another."""
+    for told in sorted(folder.glob("*.md5")):
+        expected = _MD5.search(told.read_text(encoding="utf-8", errors="replace").casefold())
+        file = told.with_suffix("")
+        with file.open("rb") as opened:
+            found = hashlib.file_digest(opened, "md5").hexdigest()
+        if expected is None or expected[0] != found:
+            wanted = expected[0] if expected else f"in {told.name}"
+            raise BadInput(
+                f"{file.name} has another checksum: expected MD5 {wanted}, found {found}; nothing of it is kept"
+            )

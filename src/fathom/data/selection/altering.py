@@ -1,0 +1,114 @@
+"""The same facts in wordings that one who holds them need not mind, or must: negated, misprimed, paraphrased, cut off.
+
+Where the data have such a wording of a fact (negated and misprimed LAMA; ``altered`` in Fathom's own format), it is
+asked; else one is made, if a rule is safe:
+
+- *misprimed* (Kassner and Schütze, "Negated and Misprimed Probes for Pretrained Language Models", ACL 2020): a wrong
+  candidate of the query's own, drawn by the seed and the query, is called out in front: "Rome? Paris is in [Y].";
+- *truncated*: what stands behind the answer is cut off, where some words stand before it: "Pain is treated with [Y].";
+- *paraphrased*: the relation's further templates.
+
+A negation is never made, as a rule would change more than the meaning. A fact without the wording stays, unscored with
+the reason. Which candidate was called out is the query's group ``prime``.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from fathom.data.graph.queries import GraphQuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
+
+Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated"]
+PRIME = "prime"
+FEWEST_WORDS = 3
+"""Before the answer of a truncated sentence."""
+_CALLED_OUT = re.compile(r"(.+?)\? ")
+_TRIES = 100
+
+
+class _Altered(NamedTuple):
+    """:param sentences: none where there are none, for a reason."""
+
+    sentences: tuple[Sentence, ...] = ()
+    why: str = ""
+    prime: str = ""
+
+
+def alter(data: QuerySet, how: Alteration, seed: int) -> QuerySet:
+    """*data*, whose reading is chosen, with each query asked in sentences of its own that say it otherwise."""
+    if how == "no":
+        return data
+    return replace(data, queries=tuple(_query(data, query, how, seed) for query in data.queries))
+
+
+def lacking_alteration(data: QuerySet, how: Alteration) -> list[str]:
+    """One line where no fact of *data* can be worded so."""
+    if how == "no":
+        return []
+    if isinstance(data, GraphQuerySet):
+        return [f"--alter {how}: {data.name} is a knowledge graph, of which wordings would be made for every triple"]
+    if any(how in query.altered for query in data.queries):
+        return []
+    if how == "negated":
+        return [f"--alter negated: {data.name} has no negated wordings, and none are made (docs/data-format.md)"]
+    if how == "paraphrased" and not any(len(relation.templates) > 1 for relation in data.relations.values()):
+        return [f"--alter paraphrased: {data.name} has neither paraphrases nor relations of several templates"]
+    return []
+
+
+def _query(data: QuerySet, query: Query, how: str, seed: int) -> Query:
+    if query.unscored is not None:
+        return replace(query, sentences=())
+    space = data.candidates[query.candidates]
+    published = query.altered.get(how, ())
+    found = _published(published, space) if published else _made(data, query, how, seed)
+    groups = {**query.groups, **({PRIME: found.prime} if found.prime else {})}
+    return replace(query, sentences=found.sentences, unscored=found.why or None, groups=groups)
+
+
+def _published(sentences: tuple[Sentence, ...], space: CandidateSet) -> _Altered:
+    """The first; who was called out in it, if that is a candidate."""
+    called = _CALLED_OUT.match(sentences[0].text)
+    named = {name.casefold(): id_ for id_, name in space.named()}
+    return _Altered(sentences[:1], prime=named.get(called[1].casefold(), "") if called else "")
+
+
+def _made(data: QuerySet, query: Query, how: str, seed: int) -> _Altered:
+    texts = [_worded(template.text, query) for template in data.relations[query.relation].templates]
+    texts = [sentence.text for sentence in query.sentences] or texts
+    if how == "paraphrased" and not query.sentences and len(texts) > 1:
+        return _Altered(tuple(map(Sentence, texts[1:])))
+    if how == "misprimed" and texts:
+        return _misprimed(texts[0], query, data.candidates[query.candidates], seed)
+    if how == "truncated" and texts:
+        return _truncated(texts[0])
+    return _Altered(why=f"the fact has no {how} wording")
+
+
+def _worded(template: str, query: Query) -> str:
+    return capitalized(template.replace(SUBJECT, query.subject))
+
+
+def _misprimed(text: str, query: Query, space: CandidateSet, seed: int) -> _Altered:
+    """A wrong candidate that the sentence does not name."""
+    draw, right = random.Random(f"{seed} {query.id}"), {*query.gold, *query.known}
+    for _ in range(_TRIES):
+        place = draw.randrange(len(space))
+        id_, name = space.ids[place], space.names[place]
+        if id_ not in right and name.casefold() not in text.casefold() and ANSWER not in name:
+            return _Altered((Sentence(f"{capitalized(name)}? {text}"),), prime=id_)
+    return _Altered(why="no wrong candidate to call out")
+
+
+def _truncated(text: str) -> _Altered:
+    before, _, behind = text.partition(ANSWER)
+    if len(re.findall(r"\w+", before)) < FEWEST_WORDS:
+        return _Altered(why=f"fewer than {FEWEST_WORDS} words stand before the answer")
+    if not re.search(r"\w", behind):
+        return _Altered(why="nothing stands behind the answer that could be cut off")
+    return _Altered((Sentence(f"{before}{ANSWER}."),))

@@ -1,0 +1,217 @@
+"""Does a model follow keywords, or hold the facts? (Section 5.4 of Shaier et al. 2024; Kassner and Schütze 2020.)
+
+The same facts as they are asked, and negated, misprimed, paraphrased or cut off (``--alter``), paired by fact. Beside
+what each wording costs in accuracy stands
+
+- *same answer*: in how many facts the first answer stays the same. It should of a paraphrase, and should not of a
+  negation: what is right of "Birds can [Y]." is wrong of "Birds cannot [Y].";
+- *prime*: in how many of the misprimed the first answer is the candidate that was called out in front, less how often
+  that candidate was the first answer anyway, which is the control.
+
+A model *follows keywords* where it takes the prime more often than without it, or keeps more of its answers when they
+are negated than it changes; it *does not*, where it could have been seen to and was not, and knows more facts than lot
+does. An answerer led by the words of the prompt does the first; one that holds the facts does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.data.selection.altering import PRIME
+from fathom.errors import BadInput
+from fathom.results.numbers import Number
+from fathom.results.outcomes import Outcome, outcomes_of
+from fathom.results.pairs import Paired, paired
+from fathom.results.rows import Floats, grouped
+from fathom.results.sides import common_facts, difference
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+
+AS_IT_IS = "no"
+NEGATED, MISPRIMED = "negated", "misprimed"
+FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
+UNTOLD, KNOWS_NOTHING = "these facts cannot tell", "knows too little to tell"
+SLACK = 0.05
+"""An interval that ends below so much is no sign of following."""
+
+
+class Robustness(NamedTuple):
+    """One model on one data set in one reading, asked otherwise.
+
+    :param how: the alteration.
+    :param pair: altered − as it is, Acc@1, 5 and 10.
+    :param same: share of facts whose first answer stays the same.
+    :param primed: share of facts whose first answer is who was called out; None where nobody was.
+    :param primed_anyway: the same of the prompts as they are.
+    :param more_primed: the difference, paired by fact.
+    """
+
+    model: str
+    data: str
+    reading: str
+    how: str
+    pair: Paired
+    same: Number
+    primed: Number | None
+    primed_anyway: Number | None
+    more_primed: Number | None
+
+    @property
+    def verdict(self) -> str | None:
+        """Of the two wordings that tell; None of the others."""
+        if self.how == NEGATED:
+            return self._verdict(self.same, 0.5)
+        return None if self.more_primed is None else self._verdict(self.more_primed, 0.0)
+
+    def _verdict(self, number: Number, least: float) -> str:
+        if number.low is None or number.high is None:
+            return UNTOLD
+        if number.low > least:
+            return FOLLOWS
+        if number.high > least + SLACK:
+            return UNTOLD
+        known = self.pair.second[0].low
+        return DOES_NOT if known is not None and known > 1 / self.pair.sizes[1] else KNOWS_NOTHING
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Robustness]:
+    """Each altered run beside the one as it is, of each model, data set and reading.
+
+    :raises BadInput: nothing was asked both ways, no fact in common, or other candidates.
+    """
+    alike = grouped((_asked_as(outcome), outcome) for outcome in outcomes_of(runs, scoring, cluster))
+    found, alone = [], []
+    for (model, data, reading, _), own in alike.items():
+        plain = [outcome for outcome in own if _altered(outcome) == AS_IT_IS]
+        altered = [outcome for outcome in own if _altered(outcome) != AS_IT_IS]
+        if len(plain) > 1:
+            raise BadInput(f"{plain[0].path} and {plain[1].path} are both of {model} on {data} as it is: give one")
+        if not plain or not altered:
+            alone.append(f"{', '.join(outcome.path for outcome in own)}: {model} on {data}, {reading}")
+        found += [_beside(other, plain[0]) for other in altered if plain]
+    if not found:
+        raise BadInput(
+            "no model was asked the same facts in two wordings: ask it with --alter misprimed (or negated, "
+            "paraphrased, truncated) and without, and the same --reading and --pool (there is "
+            f"{'; '.join(alone)})"
+        )
+    return found
+
+
+def _asked_as(outcome: Outcome) -> tuple[str, str, str, str]:
+    """What two runs have in common that differ in their wording alone; "auto" is a reading of its own here, for an
+    altered template is a sentence."""
+    return outcome.model, outcome.data, outcome.rows.identity.get("options", {}).get("reading", "auto"), outcome.probe
+
+
+def _altered(outcome: Outcome) -> str:
+    return str(outcome.rows.identity.get("options", {}).get("alter", AS_IT_IS))
+
+
+def _beside(altered: Outcome, plain: Outcome) -> Robustness:
+    facts = common_facts([altered, plain])
+    firsts = [_first_answers(outcome) for outcome in (plain, altered)]
+    same = np.full(len(altered.facts), np.nan)
+    same[altered.at(facts)] = [_alike(*(own[fact] for own in firsts)) for fact in facts]
+    primes = _primes(altered, facts)
+    told: tuple[Number | None, Number | None, Number | None] = (None, None, None)
+    if primes:
+        called = [fact for fact in facts if fact in primes]
+        after, before = (
+            _share_of_primes(outcome, primes, own) for outcome, own in ((altered, firsts[1]), (plain, firsts[0]))
+        )
+        told = (
+            altered.mean("answers the prime", after, called),
+            plain.mean("answers the prime", before, called),
+            difference("answers the prime", [(1, altered), (-1, plain)], [after, before], called),
+        )
+    return Robustness(
+        plain.model,
+        plain.data,
+        plain.reading,
+        _altered(altered),
+        paired(altered, plain, facts),
+        altered.mean("same answer", same, facts),
+        *told,
+    )
+
+
+def _first_answers(outcome: Outcome) -> dict[str, dict[str, float]]:
+    """Of each fact how often each entity is the first answer; those that tie share the place."""
+    prompts = grouped(zip(outcome.fact_of.tolist(), outcome.places.tolist(), strict=True))
+    found: dict[str, dict[str, float]] = {}
+    for fact, places in prompts.items():
+        own: dict[str, float] = {}
+        for place in places:
+            best = _first(outcome, place)
+            for id_ in best:
+                own[id_] = own.get(id_, 0.0) + 1 / (len(best) * len(places))
+        found[outcome.facts[fact]] = own
+    return found
+
+
+def _first(outcome: Outcome, place: int) -> list[str]:
+    """The best answer of a prediction, and those of the list of the best that tie with it."""
+    table = outcome.rows.table
+    scores: list[float] = table.column("top_scores")[place].as_py() or []
+    return [id_ for id_, score in zip(outcome.rows.best(place), scores, strict=False) if score == scores[0]]
+
+
+def _alike(one: dict[str, float], other: dict[str, float]) -> float:
+    """Chance that a first answer of the one is the other's."""
+    return sum(share * other.get(id_, 0.0) for id_, share in one.items())
+
+
+def _primes(altered: Outcome, facts: Sequence[str]) -> dict[str, str]:
+    """Who was called out, by fact."""
+    wanted = set(facts)
+    of_query = zip(altered.facts, altered.queries, strict=True)
+    said = ((fact, altered.rows.said_of(query, PRIME)) for fact, query in of_query if fact in wanted)
+    return {fact: prime for fact, prime in said if prime}
+
+
+def _share_of_primes(outcome: Outcome, primes: dict[str, str], firsts: dict[str, dict[str, float]]) -> Floats:
+    found = np.full(len(outcome.facts), np.nan)
+    for fact, prime in primes.items():
+        found[outcome.place[fact]] = firsts[fact].get(prime, 0.0)
+    return found
+
+
+def tables(found: Sequence[Robustness]) -> list[Table]:
+    """One: what each wording costs, what stays, and what is taken over."""
+    rows = [
+        (
+            *(line.model, line.data, line.reading, line.how, line.pair.facts),
+            *(line.pair.second[0], line.pair.first[0], line.pair.differences[0], line.same),
+            *(line.primed_anyway, line.primed, line.more_primed, line.verdict),
+        )
+        for line in found
+    ]
+    shares = ("Acc@1", "Acc@1 altered", "same answer", "prime anyway", "prime")
+    ends = {name: (f"{name} low", f"{name} high") for name in shares}
+    notes = [
+        "altered minus as it is, paired by fact; same answer: facts whose first answer stays",
+        "prime: facts whose first answer is who was called out in front; anyway: the same without that",
+        f"{FOLLOWS}: takes the prime more often than without it, or keeps more answers when negated than it changes",
+    ]
+    for line in found:
+        for count, said in ((line.pair.only_first, "altered"), (line.pair.only_second, "as they are")):
+            if count:
+                notes.append(f"{line.model}, {line.data}, {line.how}: {count:,} facts ranked only {said} are left out")
+    return [
+        Table.of_numbers(
+            (
+                *("model", "data", "reading", "altered", "facts", "Acc@1", "Acc@1 altered", "change", "same answer"),
+                *("prime anyway", "prime", "more primed", "verdict"),
+            ),
+            rows,
+            "the same facts in other wordings",
+            {**ends, "change": ("low", "high", "p"), "more primed": ("primed low", "primed high")},
+            dict.fromkeys(shares, ".1%") | {"change": "+.1%", "more primed": "+.1%"},
+            notes,
+            [end for own in ends.values() for end in own],
+        )
+    ]

@@ -1,0 +1,245 @@
+"""Facts in other wordings: how they are made and read, and that a follower of keywords is told from one who knows."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.selection.filters import Selection, select
+from fathom.data.templates import Sentence
+from fathom.errors import BadInput
+from fathom.formats import examine, read
+from fathom.results.tables import render
+from fathom.studies import robustness
+from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING
+from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
+
+NAMES = ("aspirin", "lithium", "insulin", "morphine")
+
+
+def drugs() -> QuerySet:
+    """Sentences of four drugs."""
+    space = CandidateSet("drug", NAMES, NAMES)
+    sentences = (
+        "Pain is treated with [Y] and with rest.",
+        "[Y] calms those who are ill.",
+        "We all know and like [Y].",
+        "For some there is [Y] to cure their aspirin and lithium and insulin.",
+    )
+    queries = tuple(
+        Query(f"q{n}", "drug", "", "", (NAMES[n],), "drug", sentences=(Sentence(text),))
+        for n, text in enumerate(sentences)
+    )
+    return QuerySet("drugs", queries, {"drug": space}, {"drug": Relation("drug", "drug", (), "1:N")})
+
+
+def asked(data: QuerySet, **how: object) -> list[Query]:
+    return list(select(data, Selection(**how)).data.queries)  # type: ignore[arg-type]
+
+
+def texts(queries: list[Query]) -> list[str | None]:
+    return [query.sentences[0].text if query.sentences else query.unscored for query in queries]
+
+
+# Made by rule
+
+
+def test_a_wrong_candidate_is_called_out():
+    found = asked(drugs(), alter="misprimed")
+    for query, plain in zip(found, drugs().queries, strict=True):
+        if query.unscored:
+            continue
+        prime = query.groups["prime"]
+        assert prime not in plain.gold
+        assert prime not in plain.sentences[0].text
+        assert query.sentences[0].text == f"{prime.capitalize()}? {plain.sentences[0].text}"
+    assert found[3].unscored == "no wrong candidate to call out"  # the sentence names all three others
+    assert texts(found) == texts(asked(drugs(), alter="misprimed"))
+    primes = {tuple(q.groups.get("prime", "") for q in asked(drugs(), alter="misprimed", seed=s)) for s in range(9)}
+    assert len(primes) > 3
+
+
+def test_what_stands_behind_the_answer_is_cut_off():
+    assert texts(asked(drugs(), alter="truncated")) == [
+        "Pain is treated with [Y].",
+        "fewer than 3 words stand before the answer",
+        "nothing stands behind the answer that could be cut off",
+        "For some there is [Y].",
+    ]
+
+
+def test_templates_are_paraphrased_by_the_further_ones_and_misprimed_in_the_first():
+    data = world(EVEN[:5], templates=3)
+    [first, *_] = asked(data, alter="paraphrased", reading="template-based")
+    assert [sentence.text for sentence in first.sentences] == ["S000 is so [Y].", "S000 is so so [Y]."]
+    [first, *_] = asked(data, alter="misprimed")
+    called = data.candidates["all"].name_of(first.groups["prime"])
+    assert first.sentences[0].text == f"{called.capitalize()}? S000 is [Y]."
+    assert first.fact_id == data.queries[0].fact_id
+
+
+def test_what_cannot_be_asked_so_is_refused():
+    with pytest.raises(BadInput, match="--alter negated: drugs has no negated wordings, and none are made"):
+        asked(drugs(), alter="negated")
+    with pytest.raises(BadInput, match="--alter paraphrased: drugs has neither paraphrases nor"):
+        asked(drugs(), alter="paraphrased")
+
+
+# Read from files
+
+
+def test_primed_and_negated_lama(tmp_path):
+    """In the published layout: names of files, the fields of each line, and a prime that is a candidate, or is none."""
+    rows = [
+        {
+            "sub_label": "Knesset",
+            "obj_label": "Israel",
+            "masked_sentences": ["Knesset is a legal term in [MASK] ."],
+            "masked_negations": ["Knesset is not a legal term in [MASK] ."],
+            "uuid": 24,
+            "masked_misprimed": ["Norway? Knesset is a legal term in [MASK] ."],
+        },
+        {
+            "sub_label": "Storting",
+            "obj_label": "Norway",
+            "masked_sentences": ["Storting is a legal term in [MASK] ."],
+            "masked_negations": ["Storting is not a legal term in [MASK] ."],
+            "uuid": 66,
+            "masked_misprimed": ["Thirds? Storting is a legal term in [MASK] ."],
+        },
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / "P1001_random.jsonl").write_text(lines)
+    data, faults = examine(tmp_path)
+    assert faults.found == []
+    assert data is not None
+    assert list(data.relations) == ["P1001"]
+    negated, misprimed = (asked(data, alter=how) for how in ("negated", "misprimed"))
+    assert texts(negated) == ["Knesset is not a legal term in [Y] .", "Storting is not a legal term in [Y] ."]
+    assert texts(misprimed)[0] == "Norway? Knesset is a legal term in [Y] ."
+    assert [query.groups.get("prime") for query in misprimed] == ["Norway", None]
+    assert [q.fact_id for q in negated] == [q.fact_id for q in asked(data)]
+    assert data.content_hash != replace(data, queries=tuple(replace(q, altered={}) for q in data.queries)).content_hash
+    for name, relation in (("place_of_birth.jsonl", "place_of_birth"), ("Squad.jsonl", "squad")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text(lines)
+        assert list(read(folder).relations) == [relation]
+
+
+def test_altered_wordings_of_ones_own(tmp_path):
+    fact = {"relation": "drug", "answer": "tin", "sentences": ["[Y] shines."], "altered": {"negated": ["[Y] is dull."]}}
+    other = fact | {"answer": "lead", "sentences": ["[Y] is grey."], "altered": {}}
+    (tmp_path / "facts.jsonl").write_text(f"{json.dumps(fact)}\n{json.dumps(other)}\n")
+    (tmp_path / "relations.jsonl").write_text('{"relation": "drug"}\n')
+    assert texts(asked(read(tmp_path), alter="negated")) == ["[Y] is dull.", "the fact has no negated wording"]
+    for wrong in ({"denied": ["[Y]."]}, {"negated": "[Y]."}, {"negated": ["no place"]}):
+        (tmp_path / "facts.jsonl").write_text(json.dumps(fact | {"altered": wrong}))
+        assert len(examine(tmp_path)[1].found) == 1
+
+
+# The control: who follows keywords, and who holds the facts
+
+
+def called(plain: Answerer) -> Answerer:
+    """Whoever is called out is the answer, else another's."""
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        prime = query.groups.get("prime")
+        scores = plain(query, space, template)
+        return [99.0 if id_ == prime else score for id_, score in zip(space.ids, scores, strict=True)]
+
+    return answer
+
+
+def negatable() -> QuerySet:
+    """A hundred facts whose negations are published."""
+    data = world(EVEN)
+    queries = (replace(q, altered={"negated": (Sentence(f"{q.subject} is not [Y]."),)}) for q in data.queries)
+    return replace(data, queries=tuple(queries))
+
+
+def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
+    """Both know all facts as they are asked. The follower says the same of the negation, and whoever is called out; who
+    holds the facts says something else of the negation, and is not led. By lot nobody can be told to hold anything."""
+    data = negatable()
+    every = {query.id for query in data.queries}
+    knows = knowing(every)
+    ways = {
+        "follower": {"no": knows, "negated": knows, "misprimed": called(knows)},
+        "holder": {"no": knows, "negated": at_random(1), "misprimed": knows},
+        "lot": {"no": at_random(2), "negated": at_random(3), "misprimed": at_random(4)},
+    }
+    runs = [
+        answered(
+            tmp_path / f"{model}-{how}",
+            answer,
+            select(data, Selection(alter=how)).data,
+            model=model,
+            options={"alter": how},
+        )
+        for model, each in ways.items()
+        for how, answer in each.items()
+    ]
+    random.Random(0).shuffle(runs)
+    found = {(line.model, line.how): line for line in robustness.ask(runs)}
+    assert {key: line.verdict for key, line in found.items()} == {
+        ("follower", "negated"): FOLLOWS,
+        ("follower", "misprimed"): FOLLOWS,
+        ("holder", "negated"): DOES_NOT,
+        ("holder", "misprimed"): DOES_NOT,
+        ("lot", "negated"): KNOWS_NOTHING,
+        ("lot", "misprimed"): found["lot", "misprimed"].verdict,
+    }
+    assert found["lot", "misprimed"].verdict not in (FOLLOWS, DOES_NOT)
+    primed = found["follower", "misprimed"]
+    assert primed.primed is not None
+    assert primed.primed_anyway is not None
+    assert (primed.primed.value, primed.primed_anyway.value, primed.same.value) == (1, 0, 0)
+    assert primed.pair.differences[0].value == -1
+    assert found["follower", "negated"].same.value == 1
+    assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
+    text = render(robustness.tables(list(found.values())), "text")
+    assert "the same facts in other wordings" in text
+
+
+def test_runs_of_one_wording_say_what_to_type(tmp_path):
+    run = answered(tmp_path / "a", at_random(0), world(EVEN))
+    with pytest.raises(BadInput, match="in two wordings: ask it with --alter misprimed"):
+        robustness.ask([run])
+
+
+def test_answers_that_tie_share_the_first_place(tmp_path):
+    """Three tied as they are, one of them alone when misprimed: a third stays."""
+
+    def three(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [1.0] * 3 + [0.0] * (len(space) - 3)
+
+    def one(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [1.0] + [0.0] * (len(space) - 1)
+
+    data = world(EVEN)
+    altered = select(data, Selection(alter="misprimed")).data
+    runs = [
+        answered(tmp_path / "a", three, data),
+        answered(tmp_path / "b", one, altered, options={"alter": "misprimed"}),
+    ]
+    [line] = robustness.ask(runs)
+    assert line.same.value == pytest.approx(1 / 3)
+
+
+def test_real_primed_files_have_this_layout(tmp_path: Path):
+    """A line as published (norakassner/LAMA_primed_negated at 690437f, data/TREx/random/P1001_random.jsonl)."""
+    line = (
+        '{"sub_label": "Knesset", "obj_label": "Israel", "masked_sentences": ["Knesset is a legal term in [MASK] ."], '
+        '"masked_negations": ["Knesset is not a legal term in [MASK] ."], "uuid": 24, '
+        '"masked_misprimed": ["Online? Knesset is a legal term in [MASK] ."]}'
+    )
+    (tmp_path / "P1001_random.jsonl").write_text(line)
+    [query] = read(tmp_path).queries
+    assert (query.subject, query.gold, set(query.altered)) == ("Knesset", ("Israel",), {"negated", "misprimed"})
