@@ -166,14 +166,14 @@ def drivers(rig: Rig) -> str:
     out, log = rig.new()
     driver = Forked(rig.model, out, "--engine", "ray", "--workers", "2", log=log)
     time.sleep(rig.chance.uniform(0, ON_RAY))
-    family = list(_below(driver.pid))
+    alive = list(_workers_of(driver.pid))
     driver.kill()
     driver.end()
     until = time.monotonic() + 30
-    while (left := [pid for pid in family if _runs(pid)]) and time.monotonic() < until:
+    while (left := [pid for pid in alive if _runs(pid)]) and time.monotonic() < until:
         time.sleep(0.2)
     if left:
-        return f"{len(left)} processes outlived the driver"
+        return f"{len(left)} workers outlived the driver"
     ended(Forked(rig.model, out, "--engine", "ray", "--workers", "2", log=log))
     return rig.fault(out, None)
 

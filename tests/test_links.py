@@ -352,6 +352,18 @@ def test_one_direction_and_few_triples(data, tmp_path):
     assert [row["query_id"][-5:] for row in folder.predictions().to_pylist()] == ["/head", "/head"]
 
 
+def test_two_parts_ask_it_what_one_process_asks(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("fathom.links.probe.SHARD_QUERIES", 2)
+    train_links("toy", data, Options(epochs=1), tmp_path / "m")
+    whole = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "r")
+    first = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "shared", part="1/2")
+    assert not first.is_complete()
+    assert not (tmp_path / "shared" / "metrics.json").exists()
+    both = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "shared", part="2/2")
+    assert both.folder.predictions().equals(whole.folder.predictions())
+    assert (tmp_path / "shared" / "metrics.json").exists()
+
+
 def test_what_it_was_trained_with_and_what_it_is_asked_with(data, tmp_path):
     train_links("toy", data, Options(epochs=1), tmp_path / "m")
     assert open_links(tmp_path / "m", data, asking={"bias": 2.0}).options.bias == 2.0
