@@ -132,6 +132,36 @@ def test_primed_and_negated_lama(tmp_path):
         assert list(read(folder).relations) == [relation]
 
 
+def test_negated_templates_of_lama(tmp_path):
+    """Beside the templates in relations.jsonl, not of natural sentences; Google-RE's are built in, as in LAMA."""
+    row = {
+        "sub_label": "Koke",
+        "obj_label": "forward",
+        "evidences": [{"masked_sentence": "A [MASK].", "obj_surface": "forward"}],
+    }
+    (tmp_path / "P413.jsonl").write_text(json.dumps(row))
+    template = {"relation": "P413", "template": "[X] plays as [Y] .", "template_negated": "[X] never plays as [Y] ."}
+    (tmp_path / "relations.jsonl").write_text(json.dumps(template))
+    data = read(tmp_path)
+    assert texts(asked(data, alter="negated")) == ["Koke never plays as [Y] ."]
+    with pytest.raises(BadInput, match="has no negated wordings"):
+        asked(data, alter="negated", reading="template-free")
+    (tmp_path / "relations.jsonl").write_text(json.dumps(template | {"template_negated": ""}))
+    assert read(tmp_path).content_hash != data.content_hash
+    with pytest.raises(BadInput, match="has no negated wordings"):
+        asked(read(tmp_path), alter="negated")
+    for wrong, why in ((5, "'template_negated' must be text, found 5"), ("[X] no", "has no \\[Y\\]")):
+        (tmp_path / "relations.jsonl").write_text(json.dumps(template | {"template_negated": wrong}))
+        with pytest.raises(BadInput, match=why):
+            read(tmp_path)
+    folder = tmp_path / "Google_RE"
+    folder.mkdir()
+    born = {"pred": "/people/person/date_of_birth", "sub_label": "Ada", "obj_label": "1815", "masked_sentences": []}
+    (folder / "date_of_birth_test.jsonl").write_text(json.dumps(born))
+    (tmp_path / "relations.jsonl").unlink()
+    assert texts(asked(read(folder), alter="negated")) == ["Ada (not born [Y])."]
+
+
 def test_altered_wordings_of_ones_own(tmp_path):
     fact = {"relation": "drug", "answer": "tin", "sentences": ["[Y] shines."], "altered": {"negated": ["[Y] is dull."]}}
     other = fact | {"answer": "lead", "sentences": ["[Y] is grey."], "altered": {}}

@@ -120,6 +120,7 @@ class Relation:
 
     :param cardinality: "1:1" where every answer occurs once, else "1:N".
     :param questions: templates whose answer stands last, for a model to complete: "What is the capital of [X]? [Y]".
+    :param negated: templates that say the opposite: "[X] was not born in [Y]."
     :param asks_heads: its templates ask for heads: the tail is what stands at ``[X]``.
     """
 
@@ -130,6 +131,7 @@ class Relation:
     domains: tuple[str, ...] = ()
     questions: tuple[Template, ...] = ()
     asks_heads: bool = False
+    negated: tuple[Template, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,8 @@ class QuerySet:
             digest.update(json.dumps([relation.id, [template.text for template in relation.templates]]).encode())
             if relation.questions:
                 digest.update(json.dumps([question.text for question in relation.questions]).encode())
+            if relation.negated:
+                digest.update(json.dumps({"negated": [template.text for template in relation.negated]}).encode())
         if self.graph is not None and self.graph.splits:  # few-shot lines are drawn from triples that nobody asks
             digest.update(self.graph.content_hash.encode())
         return digest.hexdigest()[:16]

@@ -12,7 +12,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored
-from fathom.reading import Faults, read_json_lines
+from fathom.reading import Faults, read_json_lines, shown
 
 _SHOWN = 5
 
@@ -21,7 +21,7 @@ class RelationEntry(NamedTuple):
     """A relation of a file of templates.
 
     :param type: LAMA's cardinality ("N-1"), "" where it is not given.
-    :param questions: as in :class:`~fathom.data.queries.Relation`.
+    :param questions: and *negated*, as in :class:`~fathom.data.queries.Relation`.
     """
 
     templates: tuple[Template, ...] = ()
@@ -29,10 +29,12 @@ class RelationEntry(NamedTuple):
     type: str = ""
     questions: tuple[Template, ...] = ()
     domains: tuple[str, ...] = ()
+    negated: tuple[Template, ...] = ()
 
 
 def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, RelationEntry]:
     """``{"relation": "P19", "template": "[X] was born in [Y] ."}`` per line; a relation may have several lines.
+    ``template_negated`` may stand beside ("[X] was not born in [Y] .").
 
     :param source: passes over the lines whose ``source`` is another (BioLAMA).
     """
@@ -44,6 +46,10 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
         if not texts:
             faults.add(file, line, f"expected 'template': \"… {SUBJECT} … [Y] …\" or 'templates': a list of such texts")
         templates = check_templates(file, line, texts or (), faults)
+        denied = row.get("template_negated") or ""
+        if not isinstance(denied, str):
+            faults.add(file, line, f"'template_negated' must be text, found {shown(denied)}")
+        negated = check_templates(file, line, [denied] if isinstance(denied, str) and denied else [], faults)
         before = entries.get(row["relation"], RelationEntry())
         for template in templates:
             if template in before.templates:
@@ -52,6 +58,7 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
             tuple(dict.fromkeys((*before.templates, *templates))),
             before.name or _text(row.get("label")),
             before.type or _text(row.get("type")),
+            negated=tuple(dict.fromkeys((*before.negated, *negated))),
         )
     return entries
 
@@ -168,7 +175,13 @@ def ask(
             draft.faults.add(own[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
         cardinality = cardinality_of(answer for gold in golds for answer in gold)
         relation = Relation(
-            id_, entry.name or id_, entry.templates, cardinality, entry.domains, questions=entry.questions
+            id_,
+            entry.name or id_,
+            entry.templates,
+            cardinality,
+            entry.domains,
+            questions=entry.questions,
+            negated=entry.negated,
         )
         queries = _queries(relation, own, golds, groups, taken, draft.faults)
         draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)

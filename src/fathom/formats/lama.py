@@ -1,7 +1,8 @@
 """The folders of LAMA (Petroni et al., EMNLP 2019), each of which holds facts in one or both readings.
 
 - ``TREx/P19.jsonl``: a relation; ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, of labels
-  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``.
+  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``, negated ones beside them
+  (``template_negated``).
 - ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``. Templates stand below.
 - ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
 - ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
@@ -35,11 +36,12 @@ SQUAD = "squad"
 """The relation of questions that have none."""
 
 GOOGLE_RE = {
-    "place_of_birth": "[X] was born in [Y] .",
-    "date_of_birth": "[X] (born [Y]).",
-    "place_of_death": "[X] died in [Y] .",
+    "place_of_birth": ("[X] was born in [Y] .", "[X] was not born in [Y] ."),
+    "date_of_birth": ("[X] (born [Y]).", "[X] (not born [Y])."),
+    "place_of_death": ("[X] died in [Y] .", "[X] did not die in [Y] ."),
 }
-"""As in get_GoogleRE_parameters of scripts/run_experiments.py, github.com/facebookresearch/LAMA at 0f6204c."""
+"""Templates, and what negates them, as in get_GoogleRE_parameters of scripts/run_experiments.py,
+github.com/facebookresearch/LAMA at 0f6204c."""
 
 _TREX_NUMBERS = (
     "17 19 20 27 30 31 36 37 39 47 101 103 106 108 127 131 136 138 140 159 176 178 190 264 276 279 361 364 407 413 449 "
@@ -125,7 +127,10 @@ def _choices(path: Path) -> list[Path]:
 
 def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     """Templates of the folder, else of the one above; Google-RE's own where no file has others."""
-    entries = {relation: RelationEntry((Template(text),)) for relation, text in GOOGLE_RE.items()}
+    entries = {
+        relation: RelationEntry((Template(text),), negated=(Template(denied),))
+        for relation, (text, denied) in GOOGLE_RE.items()
+    }
     for place in (folder, folder.absolute().parent):
         if stands(file := plain_or_packed(place / TEMPLATES)):
             return entries | read_entries(file, faults)

@@ -1,7 +1,8 @@
 """The same facts in wordings that one who holds them need not mind, or must: negated, misprimed, paraphrased, cut off.
 
-Where the data have such a wording of a fact (negated and misprimed LAMA; ``altered`` in Fathom's own format), it is
-asked; else one is made, if a rule is safe:
+Where the data have such a wording of a fact (negated and misprimed LAMA; ``altered`` in Fathom's own format) or, for
+templates, a negated one of its relation (``template_negated`` of LAMA's ``relations.jsonl``), it is asked; else one is
+made, if a rule is safe:
 
 - *misprimed* (Kassner and Schütze, "Negated and Misprimed Probes for Pretrained Language Models", ACL 2020): a wrong
   candidate of the query's own, drawn by the seed and the query, is called out in front: "Rome? Paris is in [Y].";
@@ -21,6 +22,7 @@ from typing import Literal, NamedTuple
 
 from fathom.data.graph.queries import GraphQuerySet
 from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.selection.readings import Reading
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
 
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated"]
@@ -46,13 +48,16 @@ def alter(data: QuerySet, how: Alteration, seed: int) -> QuerySet:
     return replace(data, queries=tuple(_query(data, query, how, seed) for query in data.queries))
 
 
-def lacking_alteration(data: QuerySet, how: Alteration) -> list[str]:
+def lacking_alteration(data: QuerySet, how: Alteration, reading: Reading) -> list[str]:
     """One line where no fact of *data* can be worded so."""
     if how == "no":
         return []
     if isinstance(data, GraphQuerySet):
         return [f"--alter {how}: {data.name} is a knowledge graph, of which wordings would be made for every triple"]
-    if any(how in query.altered for query in data.queries):
+    by_template = how == "negated" and reading != "template-free"
+    if any(how in query.altered for query in data.queries) or (
+        by_template and any(relation.negated for relation in data.relations.values())
+    ):
         return []
     if how == "negated":
         return [f"--alter negated: {data.name} has no negated wordings, and none are made (docs/data-format.md)"]
@@ -79,6 +84,9 @@ def _published(sentences: tuple[Sentence, ...], space: CandidateSet) -> _Altered
 
 
 def _made(data: QuerySet, query: Query, how: str, seed: int) -> _Altered:
+    negated = data.relations[query.relation].negated
+    if how == "negated" and negated and not query.sentences:
+        return _Altered((Sentence(_worded(negated[0].text, query)),))
     texts = [_worded(template.text, query) for template in data.relations[query.relation].templates]
     texts = [sentence.text for sentence in query.sentences] or texts
     if how == "paraphrased" and not query.sentences and len(texts) > 1:

@@ -230,7 +230,7 @@ def _narrow(
     faults += _faults(data, selection)
     if selection.reading != "auto":
         faults += lacking_reading(data, selection.reading)
-    faults += lacking_alteration(data, selection.alter)
+    faults += lacking_alteration(data, selection.alter, selection.reading)
     refuse(faults)
     if data.has_sentences:
         data = read_as(

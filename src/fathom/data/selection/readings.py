@@ -43,7 +43,7 @@ def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, an
             for query in data.queries
         ),
         relations={
-            id_: relation if by_template[id_] else replace(relation, templates=())
+            id_: relation if by_template[id_] else replace(relation, templates=(), negated=())
             for id_, relation in data.relations.items()
         },
     )

@@ -76,7 +76,8 @@ def _reversible(relation: Relation) -> list[Template]:
 
 def _turned(relation: Relation) -> Relation:
     templates = tuple(replace(one, text=_exchanged(one.text)) for one in _reversible(relation))
-    return replace(relation, templates=templates, questions=(), asks_heads=True)
+    negated = tuple(replace(one, text=_exchanged(one.text)) for one in relation.negated)
+    return replace(relation, templates=templates, questions=(), asks_heads=True, negated=negated)
 
 
 def _exchanged(text: str) -> str:
