@@ -1,8 +1,9 @@
-"""What ``fathom build cloze`` reads of HTML, Markdown and JATS articles."""
+"""What ``fathom build cloze`` reads of HTML, Markdown, reStructuredText and JATS articles."""
 
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,81 @@ def test_markdown(tmp_path):
     assert texts(built.out) == ["It is [Y] as named.", "One [Y]."]
     assert facts(built.out)[0]["groups"]["section"] == "On aspirin"
     assert dropped(built)[BOILERPLATE["url"]] == 1
+
+
+RESTRUCTURED = """On *aspirin*
+============
+
+:author: Aspirin.
+
+Uses of it
+----------
+
+It is **aspirin** [1]_ as
+`named <http://x.org>`_. Then [CIT]_ *aspirin*.
+
+.. raw:: html
+
+   <p>Raw aspirin.</p>
+
+.. include:: secret.txt
+.. csv-table:: Aspirin
+   :file: secret.txt
+.. literalinclude:: secret.txt
+
+   Unknown aspirin.
+
+- One :term:`aspirin` only.
+
+======= =
+aspirin 1
+======= =
+
+.. code:: python
+
+   aspirin = 1
+
+See::
+
+   aspirin
+
+.. [1] Noted aspirin.
+.. [CIT] Cited aspirin.
+"""
+
+
+def test_restructured_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path, tmp_path / "in"):
+        names(place / "secret.txt", "Secret aspirin.")
+    file = Path(names(tmp_path / "in" / "a.rst", RESTRUCTURED))
+    built = build(tmp_path, [file], "aspirin\n")
+    assert texts(built.out) == ["It is [Y] as named.", "Then [Y].", "One :term:`[Y]` only."]
+    assert {fact["groups"]["section"] for fact in facts(built.out)} == {"Uses of it"}
+    manifest = json.loads((built.out / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["inputs"][0]["kind"] == "reStructuredText"
+    assert "docutils" in manifest["libraries"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Aspirin. " * 2_000, "line 1 is longer than 10,000 characters: break it"),
+        ("".join(f"{'  ' * depth}- Aspirin.\n\n" for depth in range(2_000)), "no reStructuredText: RecursionError: "),
+    ],
+)
+def test_restructured_text_that_cannot_be_read(tmp_path, text, why):
+    names(tmp_path / "in" / "b.rst", "Is aspirin.")
+    names(tmp_path / "in" / "a.rst", text)
+    built = build(tmp_path, [tmp_path / "in"], "aspirin\n")
+    assert texts(built.out) == ["Is [Y]."]
+    assert any(note.startswith(f"in/a.rst: line 1: record left out: {why}") for note in built.notes)
+
+
+def test_faulty_restructured_text_is_read_as_far_as_it_goes(tmp_path, capfd):
+    file = Path(names(tmp_path / "a.rst", "Title\n===\n\nIs aspirin \0 *now |so|_.\n\n==\n"))
+    assert texts(build(tmp_path, [file], "aspirin\n").out)[0].startswith("Is [Y]")
+    assert capfd.readouterr() == ("", "")
 
 
 def jats(number: int, body: str, *, language: str = "en", year: int = 2022) -> str:
@@ -96,7 +172,7 @@ def test_jats_records_are_replaced_filtered_and_named(tmp_path):
     assert any("in/a.xml: byte" in note and "no </article>" in note for note in built.notes)
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.md"])
+@pytest.mark.parametrize("name", ["a.html", "a.md", "a.rst"])
 def test_wrong_encodings_and_empty_pages(tmp_path, name):
     names(tmp_path / "in" / "b.txt", "Is aspirin.")
     names(tmp_path / "in" / f"empty-{name}", "\n")

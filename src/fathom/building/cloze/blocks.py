@@ -1,4 +1,4 @@
-"""Paragraphs of marked-up texts: HTML, Markdown (read as HTML), and the bodies of JATS articles."""
+"""Paragraphs of marked-up texts: HTML, Markdown and reStructuredText (by HTML), and the bodies of JATS articles."""
 
 from __future__ import annotations
 
@@ -51,24 +51,32 @@ def blocks(
             said.append(element.text or "")
 
 
+def html_of_markdown(text: str) -> str:
+    """Without front matter. :raises MissingExtra: markdown-it-py is not there."""
+    try:
+        from markdown_it import MarkdownIt
+    except ImportError as error:
+        raise MissingExtra(str(error.name), "text") from error
+    return str(MarkdownIt("commonmark").enable("table").render(_FRONT_MATTER.sub("", text)))
+
+
 class Hypertext:
     """A file is a document.
 
     :param name: of the file.
-    :param markdown: whether it is Markdown.
+    :param render: makes HTML of what the file holds; None where it holds HTML.
     """
 
     place = "line"
 
-    def __init__(self, name: str, encoding: str, *, markdown: bool) -> None:
+    def __init__(self, name: str, encoding: str, render: Callable[[str], str] | None = None) -> None:
         try:
             from lxml import etree, html
-            from markdown_it import MarkdownIt
         except ImportError as error:
             raise MissingExtra(str(error.name), "text") from error
         self.name, self.encoding = name, encoding
         self._etree, self._html = etree, html
-        self._render = MarkdownIt("commonmark").enable("table").render if markdown else None
+        self._render = render
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """The file as a whole."""
@@ -89,7 +97,7 @@ class Hypertext:
         except UnicodeError as error:
             raise Unreadable(f"not {self.encoding}; --encoding names another") from error
         if self._render is not None:
-            text = self._render(_FRONT_MATTER.sub("", text))
+            text = self._render(text)
         return Document(self.name, "", list(self._paragraphs(text)))
 
     def _paragraphs(self, text: str) -> Iterator[Paragraph]:

@@ -20,6 +20,7 @@ from fathom.building.cloze.confusable import confusable
 from fathom.building.cloze.corpora import (
     JATS,
     MEDLINE,
+    RESTRUCTURED,
     TextFile,
     Troubles,
     check_encoding,
@@ -386,12 +387,17 @@ class _Builder:
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
+    def _libraries(self) -> list[str]:
+        """What the outcome may depend on."""
+        used = {"datasketch": self._near is not None, "docutils": any(s.kind == RESTRUCTURED for s in self.sources)}
+        return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *(name for name in used if used[name])]
+
     def manifest(self, blocked: list[str], steps: list[Step], frequencies: list[Frequencies], notes: list[str]) -> Json:
         """What the same folder can be made from again; no times and no names of machines."""
         return {
             "command": "fathom build cloze",
             "fathom": fathom.__version__,
-            "libraries": {name: version(name) for name in ("lxml", "ahocorasick-rs", "markdown-it-py", "sentencex")},
+            "libraries": {name: version(name) for name in self._libraries()},
             "options": self.options.model_dump(),
             "inputs": [
                 {

@@ -15,17 +15,18 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from fathom.building.cloze.blocks import Hypertext
+from fathom.building.cloze.blocks import Hypertext, html_of_markdown
 from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable, tidy
 from fathom.building.cloze.jats import Jats, is_jats
 from fathom.building.cloze.medline import Medline
 from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.restructured import html_of
 from fathom.errors import BadInput, refuse
 from fathom.reading import Json, NotData, check_file, json_value, opened, stands
 from fathom.reading import Unreadable as Rejected
 
 MEDLINE, JATS, JSON_LINES, TEXT = "PubMed XML", "JATS XML", "JSON Lines", "plain text"
-HTML, MARKDOWN = "HTML", "Markdown"
+HTML, MARKDOWN, RESTRUCTURED = "HTML", "Markdown", "reStructuredText"
 _KINDS = {
     ".xml": MEDLINE,
     ".nxml": JATS,
@@ -35,7 +36,9 @@ _KINDS = {
     ".html": HTML,
     ".htm": HTML,
     ".md": MARKDOWN,
+    ".rst": RESTRUCTURED,
 }
+_RENDERED = {HTML: None, MARKDOWN: html_of_markdown, RESTRUCTURED: html_of}
 _ENDINGS = f"{', '.join(_KINDS)}, plain or .gz"
 _SHOWN = 20
 """How many faults of one file are listed one by one; the rest are counted."""
@@ -161,8 +164,8 @@ def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:
         return Medline(titles=options.titles)
     if source.kind == JATS:
         return Jats(source.name, titles=options.titles)
-    if source.kind in (HTML, MARKDOWN):
-        return Hypertext(source.name, options.encoding, markdown=source.kind == MARKDOWN)
+    if source.kind in _RENDERED:
+        return Hypertext(source.name, options.encoding, _RENDERED[source.kind])
     if source.kind == JSON_LINES:
         return JsonLines(source.name, options.encoding)
     return PlainText(source.name, options.encoding, by_line=options.lines)
