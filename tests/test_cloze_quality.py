@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import get_args
 
@@ -15,6 +16,7 @@ from fathom.building.cloze.leaks import LEAKS
 from fathom.building.cloze.near import NearDuplicates
 from fathom.building.cloze.options import ClozeBuildOptions, Fault
 from fathom.building.cloze.sentences import Selector
+from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
 from fathom.formats import examine
 from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, facts, medline, names, selected, texts
@@ -253,3 +255,55 @@ def test_the_estimate_is_near_the_share(tmp_path):
         assert near.repeats("base", " ".join(base)) == ""
         other = [*base[:kept], *(f"x{number}" for number in range(400 - kept))]
         assert near.repeats("other", " ".join(other)) == expected
+
+
+def test_few_near_the_share_are_missed():
+    """Sixty pairs that share 0.85: of such, an index that weighs both errors alike finds two in three."""
+    near = NearDuplicates(0.8)
+    found = 0
+    for pair in range(60):
+        base = [f"w{pair}x{number}" for number in range(400)]
+        near.repeats("base", " ".join(base))
+        found += near.repeats("other", " ".join([*base[:368], *(f"x{number}" for number in range(32))])) == "base"
+    assert found >= 53
+
+
+# Splits
+
+
+def test_no_document_nor_its_like_stands_in_two_splits(tmp_path):
+    """Twenty chains of three documents, of which neighbours share 0.88; each document says two things."""
+    lines = []
+    for chain in range(20):
+        words = [f"w{chain}x{n}" for n in range(430)]
+        for link in range(3):
+            own = " ".join(words[15 * link : 15 * link + 400])
+            said = f"Aspirin of {chain} and {link} helps. Pure aspirin {chain} {link} heals. {own}."
+            lines.append(json.dumps({"id": f"{chain}-{link}", "text": said}))
+    random.Random(3).shuffle(lines)
+    file = Path(names(tmp_path / "a.jsonl", "\n".join(lines)))
+    built = build(tmp_path, [file], "aspirin\n", splits=(60, 20, 20))
+    split_of: dict[str, set[str]] = {}
+    for fact in facts(built.out):
+        split_of.setdefault(fact["groups"]["document"].split("-")[0], set()).add(fact["groups"]["split"])
+    assert len(split_of) == 20
+    assert all(len(found) == 1 for found in split_of.values())
+    queryset, _ = examine(built.out)
+    assert queryset is not None
+    assert {name: len(ids) for name, ids in queryset.subsets.items()} == {"train": 72, "dev": 24, "test": 24}
+    assert len(select(queryset, Selection(subset="test")).data.queries) == 24
+    again = build(tmp_path / "again", [file], "aspirin\n", splits=(60, 20, 20))
+    assert facts(again.out) == facts(built.out)
+    other = build(tmp_path / "other", [file], "aspirin\n", splits=(60, 20, 20), seed=1)
+    assert facts(other.out) != facts(built.out)
+    fewer = build(tmp_path / "fewer", [file], "aspirin\n", splits=(50, 0, 50), near_duplicates=0.6)
+    assert len({fact["groups"]["document"].split("-")[0] for fact in facts(fewer.out)}) == 20
+    assert {fact["groups"]["split"] for fact in facts(fewer.out)} == {"train", "test"}
+
+
+def test_splits_that_cannot_be(tmp_path):
+    with pytest.raises(BadInput, match="--splits 80,20: expected shares of train, dev and test, such as 80,10,10"):
+        ClozeBuildOptions(splits=(80, 20))
+    with pytest.raises(BadInput, match=r"nothing is left for dev, test, .*: 1 queries are of 1 such groups"):
+        build(tmp_path, [Path(names(tmp_path / "a.txt", "Aspirin helps."))], "aspirin\n", splits="80,10,10")
+    assert not (tmp_path / "out").exists()

@@ -24,6 +24,10 @@ NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
 among its own candidates and among those of all relations; and whether it puts it first."""
 
 
+SPLIT = "split"
+"""Group of facts of Fathom's own format that are parts of the data: each is a subset."""
+
+
 @dataclass(frozen=True)
 class CandidateSet:
     """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name).

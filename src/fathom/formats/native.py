@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored
 from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json, read_json_lines, shown, stands
@@ -83,7 +83,17 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
         nothing="no facts: nothing to ask",
         version=str(about.get("version", "")),
         licence=about.get("licence", "not stated"),
+        subsets=_subsets(draft.queries),
     )
+
+
+def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
+    """The parts that the group ``split`` names."""
+    found: dict[str, set[str]] = {}
+    for query in queries:
+        if split := query.groups.get(SPLIT):
+            found.setdefault(split, set()).add(query.id)
+    return {name: frozenset(ids) for name, ids in found.items()}
 
 
 def _about(file: Path, faults: Faults) -> Json:

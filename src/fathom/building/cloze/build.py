@@ -59,7 +59,8 @@ from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.rows import Row, Rows, is_own_name, rows_in
 from fathom.building.cloze.sentences import KEPT, FoundSentence, Selector
-from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
+from fathom.building.cloze.splits import ALIKE, splits_of
+from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.progress import Progress, unseen
@@ -165,7 +166,9 @@ class _Builder:
         self.counts = Counts()
         self._found: Counter[int] = Counter()
         self._neighbours: Neighbours | None = None
-        self._near = None if options.near_duplicates is None else NearDuplicates(options.near_duplicates)
+        alike = options.near_duplicates or (ALIKE if options.splits else None)
+        self._near = None if alike is None else NearDuplicates(alike)
+        self._splits: Mapping[str, str] = {}
         self._first_by_ngrams: Counter[str] = Counter()
 
     def collect(self, work: Path) -> Path:
@@ -189,7 +192,13 @@ class _Builder:
                 self.counts.show(MERGED, self._with_answers(row))
         if self._neighbours is not None and self._found:
             rows.judge(self._judged(rows.queries, self._neighbours))
+        if self.options.splits and self._found.total():
+            clusters = (self._cluster(row) for row in rows_in(rows.queries))
+            self._splits = splits_of(clusters, self.options.splits, self.options.seed)
         return rows.queries
+
+    def _cluster(self, row: Row) -> str:
+        return row.document if self._near is None else self._near.cluster(row.document)
 
     def _judged(self, queries: Path, neighbours: Neighbours) -> Iterator[Row]:
         """Queries with what an n-gram model says, without those that it answers where these are to go."""
@@ -299,8 +308,11 @@ class _Builder:
     def _repeats(
         self, document: Document, pending: Sequence[tuple[FoundSentence, Row | None]], texts: Sequence[str]
     ) -> bool:
-        """Whether a document of which something would be kept nearly repeats another."""
+        """Whether a document of which something would be kept is left out, as it nearly repeats another."""
         if self._near is None or not any(sentence.outcome == KEPT for sentence, _ in pending):
+            return False
+        if self.options.near_duplicates is None:  # it stays, with its like in one split
+            self._near.link(document.id, "\n".join(texts))
             return False
         return bool(self._near.repeats(document.id, "\n".join(texts)))
 
@@ -377,6 +389,7 @@ class _Builder:
                 "groups": {name: value for name, value in groups.items() if value}
                 | {"source": self.sources[row.source].name, "mention": row.surface}
                 | ({"answers": str(1 + len(others))} if others else {})
+                | ({SPLIT: self._splits[self._cluster(row)]} if self._splits else {})
                 | _by_ngrams(row),
             }
 

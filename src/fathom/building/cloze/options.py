@@ -7,10 +7,10 @@ import re
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, model_validator
 
 from fathom.errors import BadInput
-from fathom.options import Group, Seed, separated
+from fathom.options import Group, Seed, listed, separated
 
 
 def last_day(value: Any) -> Any:
@@ -97,6 +97,11 @@ class ClozeBuildOptions(BaseModel):
         description="Leave out documents that share so much of their runs of five words with one above, such as 0.8; "
         "by default they are not compared.",
     )
+    splits: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(listed)] = Field(
+        (),
+        description="Shares of train, dev and test, such as 80,10,10, for --subset; documents that nearly repeat each "
+        "other stay together. By default nothing is split.",
+    )
     answerable: Literal["mark", "drop", "off"] = Field(
         "mark",
         description="Sentences that an n-gram model of the corpus's other sentences answers: mark them and count them, "
@@ -108,10 +113,15 @@ class ClozeBuildOptions(BaseModel):
     sample: int = Field(
         200, ge=0, description="Sentences of each type drawn for the reviewers.", json_schema_extra=Group.OUTPUT.mark
     )
-    seed: Seed = Field(0, description="Seed of the sample for the reviewers.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = Field(
+        0, description="Seed of the sample for the reviewers, and of the splits.", json_schema_extra=Group.RUN.mark
+    )
 
     @model_validator(mode="after")
     def _has_room(self) -> ClozeBuildOptions:
         if self.max_words is not None and self.max_words < self.min_words:
             raise BadInput(f"--max-words {self.max_words} is less than --min-words {self.min_words}: no sentence fits")
+        if self.splits and (len(self.splits) != 3 or sum(map(bool, self.splits)) < 2):
+            said = ",".join(map(str, self.splits))
+            raise BadInput(f"--splits {said}: expected shares of train, dev and test, such as 80,10,10 or 80,0,20")
         return self

@@ -30,7 +30,7 @@ _SETTINGS = {
 
 
 def html_of(text: str) -> str:
-    """A page without citations, marks of footnotes, fields such as author and date, and what directives would read from files.
+    """A page without citations, marks of footnotes, fields such as author and date, and what lies in other files.
 
     :raises Unreadable: a line that is too long, or docutils gives up.
     :raises MissingExtra: docutils is not there.
