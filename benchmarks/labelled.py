@@ -1,11 +1,12 @@
-"""The quality stage of ``fathom build cloze`` against 200 sentences of a foreign corpus, labelled by hand.
+"""The quality stage of ``fathom build cloze`` against 200 labelled sentences of a foreign corpus.
 
     python benchmarks/labelled.py --draw              # the sentences, without what the filter says of them
     python benchmarks/labelled.py                     # precision and recall against labelled.tsv
 
 The corpus: abstracts of PubMed as BC5CDR and BC2GM have them (CC BY 4.0; tokens joined into text), their annotated
 chemicals and genes the lists of entities. Drawn by seed: 100 sentences of each that name one entity once, before any
-filter of quality or of words. Labelled before the filter was run on them: ``leak`` where the rest of the sentence says
+filter of quality or of words. Labelled by one reader, an automated one, before the filter was run on them, and
+checked by no second one: ``leak`` where the rest of the sentence says
 the answer or what tells it from others (in another case, form or word, or by its short or long form), ``boilerplate``
 where it is no prose but tokens, an address or a table, ``none`` elsewhere.
 ``labelled.tsv`` has the number of each drawn sentence, its answer and its label.

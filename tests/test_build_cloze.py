@@ -264,12 +264,12 @@ def test_layouts(tmp_path):
 
 
 def test_duplicates_and_empty_lines_are_counted(tmp_path):
-    found = listed(tmp_path, "Glucose\n\nglucose\tdextrose\n  \nNO\nno\nGlucose\n")
+    found = listed(tmp_path, "#name\nGlucose\n\nglucose\tdextrose\n  \nNO\nno\nGlucose\n")
     # "NO" and "no" are found in different places: two entities. "glucose" and "Glucose" are one.
     assert [e.names for e in found.entities] == [("Glucose", "glucose", "dextrose"), ("NO",), ("no",)]
     assert found.notes[1:] == [
         "chemicals.tsv: 2 empty lines",
-        "chemicals.tsv: 2 lines name an entity that stands above (the first is line 3: 'glucose')",
+        "chemicals.tsv: 2 lines name an entity that stands above (the first is line 4: 'glucose')",
     ]
 
 
@@ -595,7 +595,7 @@ def test_same_inputs_same_bytes(tmp_path):
 
 def test_all_faults_at_once_and_nothing_written(tmp_path):
     names(tmp_path / "out" / "mine.txt", "x")
-    names(tmp_path / "empty" / "notes.rst", "x")
+    names(tmp_path / "empty" / "notes.docx", "x")
     with pytest.raises(BadInput) as error:
         build_cloze(
             [tmp_path / "none", tmp_path / "empty", Path(names(tmp_path / "a.pdf", "x"))],

@@ -99,7 +99,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
 
 
 def _changes(based: Outcome, free: Outcome) -> list[Overlap]:
-    """None where the readings have no fact in common, or were ranked among other candidates."""
+    """Of each cut; none where the readings have no fact in common, or were ranked among other candidates."""
     try:
         facts = common_facts([based, free])
     except BadInput:

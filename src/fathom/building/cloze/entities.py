@@ -104,11 +104,13 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
         if lines is None:
             continue
         layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(lines)
+        empty = 0
         if lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
-            lines[0] = ""
+            lines[0] = ""  # so that the others keep their numbers
+            empty -= 1
         found = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
         again = _merge(found, type_, path.stem.split(".")[0], options, merged)
-        empty = sum(not line.strip() for line in lines)
+        empty += sum(not line.strip() for line in lines)
         about.append(
             {
                 "path": path,
