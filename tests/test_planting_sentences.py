@@ -76,7 +76,7 @@ def test_sentences_of_a_document_are_planted_together() -> None:
         replace(query, subject="", subject_id="", groups={"document": f"d{number // 4}"})
         for number, query in enumerate(data.queries)
     ]
-    planted = choose(replace(data, queries=tuple(queries)), 0.5, 0, {query.id for query in queries})
+    planted = choose(replace(data, queries=tuple(queries)), 0.5, 0, tellable={query.id for query in queries})
     assert len(planted) == 12
     for document in range(6):
         own = {f"q{number}" for number in range(4 * document, 4 * document + 4)}
@@ -118,6 +118,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(make_app(), [*typed, *small])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "planted.jsonl").is_file()
+    assert "fathom probe cloze --reading template-free" in done.output
 
 
 def test_data_without_sentences_are_refused(tmp_path: Path) -> None:

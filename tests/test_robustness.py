@@ -194,9 +194,15 @@ def negatable() -> QuerySet:
     return replace(data, queries=tuple(queries))
 
 
+def first(query: Query, space: CandidateSet, template: int) -> list[float]:
+    """The first candidate of everything."""
+    return [1.0] + [0.0] * (len(space) - 1)
+
+
 def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
     """Both know all facts as they are asked. The follower says the same of the negation, and whoever is called out; who
-    holds the facts says something else of the negation, and is not led. By lot nobody can be told to hold anything."""
+    holds the facts says something else of the negation, and is not led. By lot nobody can be told to hold anything, nor
+    can one who always says the same, of negations, too."""
     data = negatable()
     every = {query.id for query in data.queries}
     knows = knowing(every)
@@ -204,6 +210,7 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
         "follower": {"no": knows, "negated": knows, "misprimed": called(knows)},
         "holder": {"no": knows, "negated": at_random(1), "misprimed": knows},
         "lot": {"no": at_random(2), "negated": at_random(3), "misprimed": at_random(4)},
+        "parrot": {"no": first, "negated": first},
     }
     runs = [
         answered(
@@ -224,6 +231,7 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
         ("holder", "negated"): DOES_NOT,
         ("holder", "misprimed"): DOES_NOT,
         ("lot", "negated"): KNOWS_NOTHING,
+        ("parrot", "negated"): KNOWS_NOTHING,
         ("lot", "misprimed"): found["lot", "misprimed"].verdict,
     }
     assert found["lot", "misprimed"].verdict not in (FOLLOWS, DOES_NOT)
@@ -250,14 +258,11 @@ def test_answers_that_tie_share_the_first_place(tmp_path):
     def three(query: Query, space: CandidateSet, template: int) -> list[float]:
         return [1.0] * 3 + [0.0] * (len(space) - 3)
 
-    def one(query: Query, space: CandidateSet, template: int) -> list[float]:
-        return [1.0] + [0.0] * (len(space) - 1)
-
     data = world(EVEN)
     altered = select(data, Selection(alter="misprimed")).data
     runs = [
         answered(tmp_path / "a", three, data),
-        answered(tmp_path / "b", one, altered, options={"alter": "misprimed"}),
+        answered(tmp_path / "b", first, altered, options={"alter": "misprimed"}),
     ]
     [line] = robustness.ask(runs)
     assert line.same.value == pytest.approx(1 / 3)

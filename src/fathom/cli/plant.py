@@ -29,7 +29,9 @@ def plant(out: NewFolder, data: Data = "geography", config: Config = None, **giv
 
     options = parse_options(PlantOptions, merge(config, given))
     planted(read(data), options, out)
+    free = options.reading == "template-free"
+    probe = "cloze --reading template-free" if free else "statement"
     say(
-        f"planted in {out}; ask it: fathom probe statement --model {out} --data {data} --out runs/planted\n"
-        f"then: fathom metrics runs/planted --groups {out / 'planted.jsonl'} --by planted,template"
+        f"planted in {out}; ask it: fathom probe {probe} --model {out} --data {data} --out runs/planted\n"
+        f"then: fathom metrics runs/planted --groups {out / 'planted.jsonl'} --by planted{'' if free else ',template'}"
     )

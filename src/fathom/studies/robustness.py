@@ -8,9 +8,10 @@ what each wording costs in accuracy stands
 - *prime*: in how many of the misprimed the first answer is the candidate that was called out in front, less how often
   that candidate was the first answer anyway, which is the control.
 
-A model *follows keywords* where it takes the prime more often than without it, or keeps more of its answers when they
-are negated than it changes; it *does not*, where it could have been seen to and was not, and knows more facts than lot
-does. An answerer led by the words of the prompt does the first; one that holds the facts does neither.
+A model *follows keywords* where it takes the prime more often than without it, or knows more facts than lot does and
+keeps more of its answers when they are negated than it changes; it *does not*, where it could have been seen to and was
+not, and knows more facts than lot does. An answerer led by the words of the prompt does the
+first; one that holds the facts does neither.
 """
 
 from __future__ import annotations
@@ -69,12 +70,13 @@ class Robustness(NamedTuple):
     def _verdict(self, number: Number, least: float) -> str:
         if number.low is None or number.high is None:
             return UNTOLD
-        if number.low > least:
-            return FOLLOWS
+        known = self.pair.second[0].low
+        knows = known is not None and known > 1 / self.pair.sizes[1]
+        if number.low > least:  # who says the same of everything keeps it of a negation, too
+            return FOLLOWS if knows or self.how == MISPRIMED else KNOWS_NOTHING
         if number.high > least + SLACK:
             return UNTOLD
-        known = self.pair.second[0].low
-        return DOES_NOT if known is not None and known > 1 / self.pair.sizes[1] else KNOWS_NOTHING
+        return DOES_NOT if knows else KNOWS_NOTHING
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Robustness]:
@@ -195,7 +197,8 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
     notes = [
         "altered minus as it is, paired by fact; same answer: facts whose first answer stays",
         "prime: facts whose first answer is who was called out in front; anyway: the same without that",
-        f"{FOLLOWS}: takes the prime more often than without it, or keeps more answers when negated than it changes",
+        f"{FOLLOWS}: takes the prime more often than without it, or knows more than lot and keeps more answers when "
+        "negated than it changes",
     ]
     for line in found:
         for count, said in ((line.pair.only_first, "altered"), (line.pair.only_second, "as they are")):
