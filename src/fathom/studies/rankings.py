@@ -232,13 +232,13 @@ def _on_common_facts(grids: Sequence[_ColumnHits]) -> list[_ColumnHits]:
     found = []
     for grid in grids:
         every = [set(other.facts) for other in grids if other.data == grid.data]
-        facts = [fact for fact in grid.facts if all(fact in own for own in every)]
-        if not facts:
+        at = [place for place, fact in enumerate(grid.facts) if all(fact in own for own in every)]
+        if not at:
             raise BadInput(
                 f"the readings of {grid.data} have no fact in common that all models ranked: --facts own ranks each on "
                 "its own"
             )
-        at = [place for place, fact in enumerate(grid.facts) if all(fact in own for own in every)]
+        facts = [grid.facts[place] for place in at]
         found.append(grid._replace(facts=facts, hits=grid.hits[at], left_out=grid.left_out + len(grid.facts) - len(at)))
     return found
 
