@@ -129,7 +129,7 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Number]]:
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
     difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared)
-    if difference.value is None:
+    if not difference.n:
         difference = untold("no relation has facts in the highest and in the lowest bin", contrasted)
     return [
         ("rank correlation", correlation(x, y, sample, whole)),
