@@ -54,6 +54,8 @@ from fathom.cli import make_app
 from fathom.errors import BadInput, MadeBefore, MissingExtra, RunFailed
 from fathom.formats import examine, read
 from fathom.formats.bear import BearInstance, BearRelation, write_bear
+from fathom.results.summary import summarise
+from tests.test_by_number import Asked, hit
 from tests.wikidata import KINDS, PERSON, PLANTED, THING, Said, bear_items, item, triples_of, write_dump
 
 TEMPLATES = ["[X] lies in [Y].", "[Y] is where [X] lies.", "One finds [X] in [Y]."]
@@ -539,6 +541,30 @@ def test_page_views_take_the_place_of_wikipedias(tmp_path):
     assert [fault.partition(": ")[0][-1] for fault in raised.value.faults] == ["1", "2", "4"]
 
 
+def test_popularity_of_subject_and_answer_are_groups_that_accuracy_is_broken_down_by(tmp_path):
+    """Dor has 30 Wikipedias, Eft 29 and so on, the lands 50; the first two of each land are taken."""
+    queries = read(build(tmp_path, towns()).out).queries
+    popular = {query.subject: query.groups["popularity"] for query in queries}
+    assert popular == {"Dor": "30", "Eft": "29", "Gand": "27", "Hult": "26"}
+    assert {query.groups["answer_popularity"] for query in queries} == {"50"}
+    assert "valid_from" not in queries[0].groups
+    run = Asked([(one.id, one.subject, "P17", one.groups) for one in queries], [hit(one.id, True) for one in queries])
+    _, bins, trend = summarise(run, ["popularity:2"]).tables
+    assert [row[1] for row in bins.rows] == ["26 to 27", "29 to 30"]
+    assert trend.title == "Trend of accuracy by popularity"
+
+
+def test_a_popularity_of_nought_is_one(tmp_path):
+    instances = [BearInstance("Q3", "s", [], 0, {"popularity": 0}), BearInstance("Q4", "t", [], 0)]
+    write_bear(tmp_path, [BearRelation("P1", ["[X] is [Y]."], [("Q1", "a"), ("Q2", "b")], instances)])
+    assert [one.groups["popularity"] for one in read(tmp_path).queries] == ["0", "unknown"]
+
+
+def test_what_is_built_is_under_wikidata_s_licence(rebuilt):
+    built = rebuilt[1].out
+    assert [read(folder).licence for folder in (built, built / "big")] == ["CC0-1.0 (Wikidata)"] * 2
+
+
 def test_dates_of_facts_are_kept(tmp_path):
     built = build(tmp_path, towns(Dor={"said": [Said("P17", 2, begun="1830-10")]}))
     dated = {row["sub_label"]: row.get("valid_from") for row in rows(built.out)}
@@ -696,9 +722,12 @@ def test_a_plan_s_faults_are_shown_at_once(tmp_path):
     assert any(one.startswith("big: the least is greater than the most") for one in said)
 
 
-def test_limits_that_cannot_be_met_name_the_nearest_that_can():
+def test_limits_that_cannot_be_met_name_the_nearest_that_can(tmp_path):
     with pytest.raises(ValueError, match=r"they give 30 to 600; the nearest that can be is instances: 600"):
         Limits(instances=700, most_answers=20, most_per_answer=30, one_to_one=60)
+    plan = write_plan(tmp_path, "P17", small={"instances": 700, "most_answers": 20})
+    with pytest.raises(BadInput, match=r"small: no number of .* can be is instances: 600$"):
+        read_plan(plan)
     assert SMALL.instances == 150
     assert BIG.one_to_one == 194
 

@@ -161,6 +161,14 @@ def test_highest_less_lowest_compares_within_relations():
     assert found["highest − lowest"][0] == pytest.approx((1 / 2 + 0) / 2)
 
 
+@pytest.mark.parametrize(("views", "relations"), [("7777", "RRRR"), ("1289", "RRSS")])
+def test_no_highest_and_lowest_of_one_relation(views, relations):
+    table = summarise(by_views(list(views), [True, False, True, False], relations), ["popularity:2"]).tables[2]
+    assert table.rows[2][1:3] == ("highest − lowest", None)
+    assert "no relation has facts in the highest and in the lowest bin" in str(table.rows[2])
+    assert "nothing was scored" not in str(table.rows)
+
+
 def test_trend_takes_templates_of_a_fact_together():
     run = by_views(["1", "2", "3"], [True, False, True])
     run.rows = [*run.rows, hit("q1", True, 1), hit("q2", False, 1), unscored("q0", 1, "no") | {"scores": None}]

@@ -571,6 +571,15 @@ def test_real_pararel(shared_data, tmp_path):
     assert len(unscored) == 1801
 
 
+@pytest.mark.parametrize("given", ["pararel", "pararel/graphs_json"])
+def test_patterns_alone_are_no_facts(tmp_path, given):
+    patterns = tmp_path / "pararel" / "graphs_json"
+    patterns.mkdir(parents=True)
+    write(patterns / "P19.jsonl", [{"pattern": "[X] was born in [Y]."}, {"pattern": "[X] is from [Y]."}])
+    (said,) = examine(tmp_path / given)[1].found
+    assert "ParaRel's patterns, without facts: give the folder of its facts (trex_lms_vocab)" in said
+
+
 def test_real_biolama(shared_data):
     data = read(shared_data / "biomedical" / "biolama")
     sizes = {id_: len(queries) for id_, queries in data.by_relation().items()}

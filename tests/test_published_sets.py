@@ -206,6 +206,13 @@ def test_knowedit_is_not_counterfact(tmp_path):
     assert "KnowEdit's variant, without locality_prompt: give CounterFact's own counterfact.json" in said
 
 
+def test_what_gpt2_xl_knows_is_not_counterfact(tmp_path):
+    row = {"known_id": 0, "subject": "Vinson", "attribute": "Antarctica", "prompt": "Vinson is in", "prediction": " x"}
+    (tmp_path / "known_1000.json").write_text(json.dumps([row]))
+    (said,) = faults_of(tmp_path / "known_1000.json")
+    assert "facts that GPT-2 XL knows (known_1000.json), without other answers: give CounterFact's own" in said
+
+
 def test_real_zsre(shared_data):
     data = read(shared_data / "zsre")
     assert by(data, "prompt") == dict.fromkeys(PROMPTS, 1000)

@@ -73,6 +73,20 @@ def test_wordnet(tmp_path):
     assert not data.notes
 
 
+def test_what_simkgc_makes_of_its_files(tmp_path):
+    """Beside them it changes nothing; alone it is refused in one line."""
+    before = read(wikidata(tmp_path, "")).content_hash
+    row = '[{"head_id": "Q1", "head": "Universe", "relation": "instance of", "tail_id": "Q2", "tail": "system"}]'
+    for place in (tmp_path, tmp_path / "alone"):
+        place.mkdir(exist_ok=True)
+        (place / "train.txt.json").write_text(row)
+        (place / "entities.json").write_text('[{"entity_id": "Q1", "entity": "Universe", "entity_desc": ""}]')
+    assert read(tmp_path).content_hash == before
+    for given in (tmp_path / "alone", tmp_path / "alone" / "train.txt.json"):
+        (said,) = examine(given)[1].found
+        assert "what SimKGC's preprocess.py made (.txt.json): give the folder of what it was made of" in said
+
+
 def test_freebase(tmp_path):
     (tmp_path / "train.txt").write_text("/m/01\t/film/genre\t/m/02\n")
     (tmp_path / "FB15k_mid2name.txt").write_text("/m/01\tThe_Third_Man\n/m/02\tFilm_noir\n")

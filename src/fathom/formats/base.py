@@ -12,7 +12,10 @@ from fathom.data.faults import LONGEST_NAME
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import SUBJECT, Template
-from fathom.reading import Faults
+from fathom.reading import Faults, Json, read_json, shown
+
+ABOUT = "dataset.json"
+"""What a folder of one's own may say of itself."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,20 @@ class Draft:
         if longest > LONGEST_NAME:
             most = f"a name has at most {LONGEST_NAME:,}"
             self.faults.add(self.path, None, f"{what} has a name of {longest:,} characters: {most}")
+
+
+def read_about(folder: Path, faults: Faults) -> Json:
+    """What :data:`ABOUT` says of a data set: name, version, licence; {} where it is not there."""
+    file = folder / ABOUT
+    content = read_json(file, faults) if faults.there(file) else {}
+    if not isinstance(content, dict):
+        if content is not None:
+            faults.add(file, 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
+        return {}
+    for name in ("name", "licence"):
+        if not isinstance(content.get(name, ""), str):
+            faults.add(file, None, f"'{name}' must be text, found {shown(content[name])}")
+    return content
 
 
 def texts_of(value: Any) -> list[str] | None:

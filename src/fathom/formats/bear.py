@@ -5,25 +5,28 @@ instance per line. BEAR-big stores no answer spaces: there it is the set of obje
 metadata lists a relation without a file, which becomes a note. Cardinality is derived, domains (``relation_info.json``)
 and the lite subset (``bear_lite_indices.json``) are read from the folder or the one above where they are there. The
 indices count the lines of BEAR-big: the instances that they name are BEAR's. ``valid_from`` and ``valid_until`` of an
-instance, which Fathom's own folders may have, are groups.
+instance, ``popularity`` and ``answer_popularity``, which Fathom's own folders have, are groups; ``dataset.json`` beside
+them says the licence of a folder that is not BEAR's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
+from fathom.data.queries import POPULARITY, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
-from fathom.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored
+from fathom.formats.base import Draft, Format, check_answer_space, check_templates, read_about, texts_of, unscored
 from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, shown, stands
 from fathom.store.files import write_json, write_json_lines
 
 METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
 DATES, UNKNOWN = ("valid_from", "valid_until"), "unknown"
 """Of facts bound to a time, which ``fathom build bear`` writes where it knows them."""
+POPULARITIES = (POPULARITY, "answer_popularity")
+"""Numbers of subject and answer, which it writes."""
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
 
 
@@ -35,7 +38,7 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
             faults.add(path / METADATA, 1, 'expected {"P36": {"templates": […], …}, …}')
         return None
     domains = _beside(path, DOMAINS, faults)
-    draft = Draft(path, faults)
+    about, draft = read_about(path, faults), Draft(path, faults)
     names: dict[str, str] = {}
     aliases: dict[str, list[str]] = {}
     for id_, entry in metadata.items():
@@ -44,10 +47,11 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
             aliases |= {row["sub_id"]: row.get("sub_aliases") or [] for row in rows}
             names.update(draft.candidates[id_].named())
     return draft.queryset(
-        path.name,
+        about.get("name", path.name),
         lambda: KnowledgeGraph.from_triples(draft.triples(), names, aliases),
         nothing="no relation with instances: nothing to ask",
-        licence="CC BY-SA (as stated in the paper)",
+        version=str(about.get("version", "")),
+        licence=about.get("licence", "CC BY-SA (as stated in the paper)"),
         subsets=_lite(path, metadata, draft.queries, faults),
     )
 
@@ -78,9 +82,9 @@ def _queries(
     file: Path, relation: Relation, rows: Sequence[tuple[int, Json]], gold: Sequence[str], faults: Faults
 ) -> Iterator[Query]:
     groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
-    dated = any(name in row for _, row in rows for name in DATES)
+    told = [names for names in (DATES, POPULARITIES) if any(name in row for _, row in rows for name in names)]
     for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
-        dates = {name: str(row.get(name) or UNKNOWN) for name in DATES} if dated else {}
+        own = {name: _said(row.get(name)) for names in told for name in names}
         yield Query(
             id=f"{relation.id}/{index}",
             relation=relation.id,
@@ -88,11 +92,16 @@ def _queries(
             subject_id=row["sub_id"],
             gold=(answer,),
             candidates=relation.id,
-            groups=groups | dates,
+            groups=groups | own,
             unscored=None
             if row["sub_label"].strip()
             else unscored(file, line, f"subject {row['sub_id']} has no label", faults),
         )
+
+
+def _said(value: Any) -> str:
+    """Of a group; a popularity of 0 is one."""
+    return UNKNOWN if value in (None, "") else str(value)
 
 
 def _has_space(entry: Json) -> bool:
@@ -172,7 +181,7 @@ class BearInstance(NamedTuple):
     subject: str
     aliases: Sequence[str]
     answer: int
-    more: Mapping[str, str] = {}
+    more: Mapping[str, str | int] = {}
 
 
 class BearRelation(NamedTuple):

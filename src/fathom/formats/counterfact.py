@@ -45,6 +45,10 @@ _EXPECTED = (
     "'target_new' (each with 'str' and 'id'), and lists of texts as 'paraphrase_prompts' and 'neighborhood_prompts'"
 )
 _ENDINGS = (".json", ".json.gz")
+_OTHERS = {
+    frozenset({"portability", "target_new"}): "KnowEdit's variant, without locality_prompt",
+    frozenset({"known_id", "attribute"}): "facts that GPT-2 XL knows (known_1000.json), without other answers",
+}
 
 
 class _Case(NamedTuple):
@@ -68,7 +72,7 @@ def read_counterfact(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     files = _files(path)
     if not files:
-        faults.add(path, None, "KnowEdit's variant, without locality_prompt: give CounterFact's own counterfact.json")
+        faults.add(path, None, f"{_other(path)}: give CounterFact's own counterfact.json")
         return None
     note_rest(path, _ENDINGS, files, faults)
     draft = Draft(path, faults)
@@ -92,8 +96,10 @@ def _files(path: Path) -> list[Path]:
     return [file for file in data_files(path, *_ENDINGS) if any(mark <= keys_of(file) for mark in marks)]
 
 
-def _is_knowedit(path: Path) -> bool:
-    return any({"portability", "target_new"} <= keys_of(file) for file in data_files(path, *_ENDINGS))
+def _other(path: Path) -> str:
+    """What was made of it or lies beside it, and cannot be asked; "" where there is none of these."""
+    found = [keys_of(file) for file in data_files(path, *_ENDINGS)]
+    return next((what for mark, what in _OTHERS.items() for keys in found if mark <= keys), "")
 
 
 def _published(row: Json) -> _Case | None:
@@ -161,6 +167,6 @@ def _asked(case_id: str, case: _Case, split: str) -> Iterator[Asked]:
 FORMAT = Format(
     "counterfact",
     "counterfact.json (CounterFact)",
-    lambda path: bool(_files(path)) or _is_knowedit(path),
+    lambda path: bool(_files(path)) or bool(_other(path)),
     read_counterfact,
 )

@@ -67,6 +67,14 @@ _DOUBLE = "what another of their fact says"
 def read_lama(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     files = _files(path)
+    if _are_patterns(files or _files(path / PATTERNS)):
+        faults.add(
+            path,
+            None,
+            f"ParaRel's patterns, without facts: give the folder of its facts (trex_lms_vocab), with {PATTERNS} in it "
+            "or beside it",
+        )
+        return None
     if not files:
         faults.add(path, None, f"holds several data sets: give one of {', '.join(map(str, _choices(path)))}")
         return None
@@ -108,6 +116,11 @@ def _has_masked_sentences(file: Path) -> bool:
     broken = Faults()
     rows = [row for _, row in islice(read_json_lines(file, {}, broken), _PEEKED)]
     return any("masked_sentences" in row for row in rows) or not (rows or broken.found)
+
+
+def _are_patterns(files: list[Path]) -> bool:
+    """Whether they are ParaRel's, whose names are those of T-REx."""
+    return any("pattern" in row for file in files[:1] for _, row in islice(read_json_lines(file, {}, Faults()), 1))
 
 
 def _has_altered(file: Path) -> bool:

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored
-from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json, read_json_lines, shown, stands
+from fathom.formats.base import Draft, Format, check_answer_space, check_templates, read_about, texts_of, unscored
+from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
-RELATIONS, ABOUT = "relations.jsonl", "dataset.json"
+RELATIONS = "relations.jsonl"
 
 _FACT_FIELDS: dict[str, type] = {
     **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id"), str),
@@ -60,7 +60,7 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the query set, None where a fault keeps it from being read."""
     file = _facts_file(path)
     assert file is not None
-    about = _about(path / ABOUT, faults)
+    about = read_about(path, faults)
     entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
@@ -94,18 +94,6 @@ def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
         if split := query.groups.get(SPLIT):
             found.setdefault(split, set()).add(query.id)
     return {name: frozenset(ids) for name, ids in found.items()}
-
-
-def _about(file: Path, faults: Faults) -> Json:
-    content = read_json(file, faults) if faults.there(file) else {}
-    if not isinstance(content, dict):
-        if content is not None:
-            faults.add(file, 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
-        return {}
-    for name in ("name", "licence"):
-        if not isinstance(content.get(name, ""), str):
-            faults.add(file, None, f"'{name}' must be text, found {shown(content[name])}")
-    return content
 
 
 def _facts_file(path: Path) -> Path | None:

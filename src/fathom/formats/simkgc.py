@@ -8,6 +8,8 @@ Triples: ``train.txt``, ``valid.txt``, ``test.txt``, or Wikidata5m's own ``wikid
 - WN18RR: ``wordnet-mlj12-definitions.txt``, ``00001740<TAB>__entity_NN_1<TAB>gloss``.
 - FB15k-237: ``FB15k_mid2name.txt`` (spaces are underscores) and ``FB15k_mid2description.txt`` (``"text"@en``).
 
+What SimKGC's ``preprocess.py`` makes of them (``train.txt.json`` …) lies beside them: the files themselves are read.
+
 Each may be ``.gz``. What a graph has and no file names is called by its id, and noted: Wikidata5m lacks names of three
 relations.
 """
@@ -29,6 +31,7 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
+from fathom.formats.peeking import data_files, keys_of
 from fathom.reading import Faults, plain_or_packed, stands
 
 _SPLITS = {"train": "train", "dev": "valid", "test": "test"}
@@ -56,7 +59,14 @@ class _Texts(NamedTuple):
 def read_simkgc(path: Path, faults: Faults) -> QuerySet | None:
     """:returns: the queries of the test split, else of dev, else of all triples; None where a fault prevents it."""
     folder, texts = _folder(path), _texts(path)
-    assert texts is not None  # it fits
+    if texts is None:
+        faults.add(
+            path,
+            None,
+            "what SimKGC's preprocess.py made (.txt.json): give the folder of what it was made of: train.txt, "
+            "valid.txt, test.txt and the names of entities",
+        )
+        return None
     triples = _triples(path, faults)
     named = [texts.entities, texts.relations, texts.descriptions]
     files = {name: found for name in named if name and stands(found := plain_or_packed(folder / name))}
@@ -82,7 +92,13 @@ def _texts(path: Path) -> _Texts | None:
 
 
 def _fits(path: Path) -> bool:
-    return _texts(path) is not None
+    return _texts(path) is not None or _is_preprocessed(path)
+
+
+def _is_preprocessed(path: Path) -> bool:
+    """Whether SimKGC's JSON is there, and no triples that other formats read."""
+    made = (file for file in data_files(path, ".txt.json") if {"head_id", "tail_id"} <= keys_of(file))
+    return not _there(_folder(path), "") and any(made)
 
 
 def _triples(path: Path, faults: Faults) -> dict[str, Path]:

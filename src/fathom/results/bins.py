@@ -128,10 +128,13 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Number]]:
     labels = np.array([found.order.index(found.labels[query]) for query in queries])
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
+    difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared)
+    if not difference.n:
+        difference = untold("no relation has facts in the highest and in the lowest bin", contrasted)
     return [
         ("rank correlation", correlation(x, y, sample, whole)),
         ("rank correlation within relations", correlation(own_x, own_y, sample, within)),
-        ("highest − lowest", contrast(hits[ends], highest, sample.only(ends), contrasted, compared)),
+        ("highest − lowest", difference),
     ]
 
 

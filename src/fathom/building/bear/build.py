@@ -26,7 +26,7 @@ from fathom.building.bear.flags import ChatFlags
 from fathom.building.bear.gathering import Source, gather, read_views, sources_of, wanted_of
 from fathom.building.bear.log import Log
 from fathom.building.bear.plan import Plan, read_plan
-from fathom.building.bear.pools import LEFT_OVER, Instance, Pool, pool_of
+from fathom.building.bear.pools import LEFT_OVER, Answer, Instance, Pool, pool_of
 from fathom.building.bear.sampling import Chosen, sample
 from fathom.building.bear.server import Server
 from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
@@ -37,7 +37,8 @@ from fathom.data.queries import QuerySet
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, RunFailed, all_of, refuse
 from fathom.formats import read
-from fathom.formats.bear import BearInstance, BearRelation, write_bear, write_beside
+from fathom.formats.base import ABOUT
+from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation, write_bear, write_beside
 from fathom.progress import Progress, unseen
 from fathom.reading import Json
 from fathom.results.tables import Table, render
@@ -45,6 +46,7 @@ from fathom.store.files import make_folder, whole_folder, write_json, write_json
 from fathom.store.made import in_the_way, made_by, sign
 
 LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
+LICENCE = "CC0-1.0 (Wikidata)"
 INFEASIBLE = "relation is infeasible in the largest variant"
 
 
@@ -221,6 +223,7 @@ class _Builder:
         for name, place in places.items():
             place.mkdir(exist_ok=True)
             write_bear(place, relations[name], spaces=place == folder)
+            write_json(place / ABOUT, {"licence": LICENCE})
         root = next(name for name, place in places.items() if place == folder)
         lite = _positions(relations["big"], relations["small"]) if len(relations) > 1 else {}
         write_beside(folder, list({one.id: one for of in relations.values() for one in of}.values()), lite)
@@ -233,7 +236,7 @@ class _Builder:
         plan = next(one for one in self._plan.relations if one.property == chosen.relation)
         answers = [(f"Q{answer.number}", answer.name) for answer in chosen.answers]
         instances = [
-            BearInstance(f"Q{one.subject}", one.name, self._store.aliases(one.subject), place, _dates(one))
+            BearInstance(f"Q{one.subject}", one.name, self._store.aliases(one.subject), place, _groups(one, answer))
             for place, answer in enumerate(chosen.answers)
             for one in answer.instances
         ]
@@ -315,10 +318,11 @@ def _pair(relation: BearRelation, one: BearInstance) -> tuple[str, str]:
     return one.subject_id, relation.answers[one.answer][0]
 
 
-def _dates(one: Instance) -> dict[str, str]:
-    """The dates that are known."""
-    dates = {"valid_from": one.valid_from, "valid_until": one.valid_until}
-    return {name: date for name, date in dates.items() if date}
+def _groups(one: Instance, answer: Answer) -> dict[str, str | int]:
+    """The dates that are known, and how popular subject and answer are."""
+    dates = zip(DATES, (one.valid_from, one.valid_until), strict=True)
+    popular = zip(POPULARITIES, (one.popularity, answer.popularity), strict=True)
+    return {name: date for name, date in dates if date} | dict(popular)
 
 
 def _configured(found: Chosen) -> Json:

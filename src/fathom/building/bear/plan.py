@@ -204,11 +204,13 @@ def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
     if fault["type"] == "missing":
         said = kind.model_fields[name].description if name in kind.model_fields else ""
         return f"{where} is missing" + (f": {said}" if said else "")
+    if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # of several options together
+        return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
     return f"{where}: {value_fault(fault | {'input': _short(fault['input'])})}"
 
 
 def _short(value: Any) -> Any:
-    return "these" if isinstance(value, dict) else value
+    return "options" if isinstance(value, dict) else value
 
 
 def _named(content: Json, place: Sequence[int | str]) -> Iterator[str]:
