@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 '''
+WIDTH = 120
 PLAIN = {bool: "bool", int: "int", float: "float", str: "str", Path: "str | Path", type(None): "None", Any: "Any"}
 
 
@@ -67,7 +68,9 @@ def class_of(kind: type[BaseModel]) -> str:
     inherited = {name: type_ for base in bases for name, type_ in keywords_of(base).items()}
     own = {name: type_ for name, type_ in keywords_of(kind).items() if inherited.get(name) != type_}
     said = (kind.__doc__ or "").split("\n")[0]
-    lines = [f"class {kind.__name__}({', '.join(base.__name__ for base in bases) or 'TypedDict'}, total=False):"]
+    from_ = f"{', '.join(base.__name__ for base in bases) or 'TypedDict'}, total=False"
+    head = f"class {kind.__name__}({from_}):"
+    lines = [head] if len(head) <= WIDTH else [f"class {kind.__name__}(", f"    {from_}", "):"]  # as ruff has it
     lines += [f'    """{said}"""', *([""] if own else []), *(f"    {name}: {type_}" for name, type_ in own.items())]
     return "\n".join(lines)
 

@@ -410,6 +410,9 @@ def test_the_command_line(graph_folder, tmp_path):
     assert "ended by epochs" in trained.output
     ran = fathom_("evaluate", model, "--data", graph_folder, "--out", tmp_path / "r", "--limit", 2)
     assert ran.exit_code == 0, ran.output
+    assert "threads" not in ran.output  # nor other circumstances that are not the predictor's own
+    ran = fathom_("evaluate", model, "--data", graph_folder, "--out", tmp_path / "p", "--part", "1/1")
+    assert "shards" not in ran.output
     shown = fathom_("predict", model, "--data", graph_folder, "--relation", "in", "--head", "pa", "--format", "json")
     assert json.loads(shown.output)
     assert isinstance(

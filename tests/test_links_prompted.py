@@ -540,6 +540,15 @@ def test_a_server_is_sampled_and_its_answers_ranked(serve, folder, tmp_path):
     assert (first["temperature"], first["model"]) == (0.5, "tiny")
 
 
+def test_a_server_is_asked_by_one_process(serve, folder, tmp_path):
+    """Two would keep their answers in one journal."""
+    train(serve(), folder, tmp_path / "m")
+    for how in ({"part": "1/2"}, {"engine": "ray"}):
+        with pytest.raises(BadInput, match="a server is asked by one process"):
+            fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r", **how)
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_server_is_asked_in_the_words_of_autokg(serve, folder, tmp_path):
     server = serve(each=says(lambda body: "The answer is Germany, so the [MASK] is Germany."))
     train(server, folder, tmp_path / "m", wording="autokg", demonstrations=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom import load_model, read_data
+from fathom import evaluate_links, load_model, read_data, train_links
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.probes import PROBES
 from fathom.run import run
@@ -17,6 +17,7 @@ from fathom.store.folder import RunFolder
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests import dying
+from tests.conftest import write_graph_folder
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
@@ -92,6 +93,41 @@ def test_workers_ask_what_one_process_asks(probe, cluster, planted, geography, t
     assert noted["spread"] == {"engine": "ray", "workers": 2}
     for name in ("statements", "sequences", "prompts", "encoded_candidate_texts"):
         assert noted.get(name) == expected.get(name)
+
+
+def test_workers_ask_a_link_predictor_what_one_process_asks(cluster, tmp_path):
+    """Each opens it from its folder, with what it is to be asked with."""
+    pytest.importorskip("pykeen", reason="needs the extra kgc")
+    triples = {
+        "train": ["pa\tcap\tfr", "ro\tcap\tit", "fr\tin\teu", "it\tin\teu", "pa\tin\tfr"],
+        "dev": ["ro\tin\tit"],
+        "test": ["pa\tin\teu", "ro\tin\teu"],
+    }
+    names = ["fr\tFrance", "it\tItaly", "pa\tParis", "ro\tRome", "eu\tEurope"]
+    graph = write_graph_folder(tmp_path / "graph", triples, names, "cap\tcapital of\nin\tlies in\n")
+    train_links("TransE", graph, tmp_path / "m", epochs=1)
+    whole = evaluate_links(tmp_path / "m", graph, tmp_path / "whole").folder
+    folder = evaluate_links(tmp_path / "m", graph, tmp_path / "ray", engine="ray", workers=2).folder
+    assert folder.predictions().equals(whole.predictions())
+    assert folder.manifest["identity"] == whole.manifest["identity"]
+    assert folder.manifest["circumstances"]["spread"] == {"engine": "ray", "workers": 2}
+    with pytest.raises(BadInput, match=r"--dropout: a .* model can be asked with"):
+        evaluate_links(tmp_path / "m", graph, tmp_path / "no", asking={"dropout": 1}, engine="ray")
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("workers", 2), ("gpus_per_worker", 0.5), ("cpus_per_worker", 2), ("ray_address", "auto")]
+)
+def test_workers_want_an_engine(option, value, fathom, tmp_path):
+    """Else one process would ask where somebody has told of eight."""
+    flag = "--" + option.replace("_", "-")
+    asked = ("probe", "statement", "--model", "m", "--data", "geography", "--out", tmp_path / "r")
+    code, _, said = fathom(*asked, flag, value)
+    assert code == 2
+    assert f"error: {flag}: expected only with --engine ray, found {value!r}" in said
+    assert getattr(options("statement", **{"engine": "ray", option: value}), option) == value
+    assert options("statement", cpus_per_worker=1).engine == "here"
 
 
 def test_an_unfinished_run_changes_hands(cluster, planted, geography, tmp_path):

@@ -209,7 +209,7 @@ class GenerationOptions(ServedOptions, FewShotOptions, total=False):
     normalise: bool
 
 
-class LinkOptions(AskingOptions, total=False):
+class LinkOptions(ClusterOptions, AskingOptions, total=False):
     """Options of the link probe (trained link predictors)."""
 
     directions: Literal["tail", "head"] | Sequence[Literal["tail", "head"]]

@@ -11,6 +11,7 @@ from fathom.data.graph.queries import link_queryset
 from fathom.errors import all_of
 from fathom.links.options import LinkOptions
 from fathom.options import parse_options
+from fathom.probes.options import HERE
 from fathom.progress import Shown, shown
 from fathom.run import run
 
@@ -135,7 +136,8 @@ def evaluate_links(
     from fathom.links.folder import open_links
 
     chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data))
-    predictor = open_links(model, queryset, chosen.device, asking)
+    here = chosen.device if chosen.engine == HERE else "cpu"  # workers have their own
+    predictor = open_links(model, queryset, here, asking)
     asked = link_queryset(queryset, chosen.directions)
     with shown(f"asking {Path(model).name}", progress) as report:
         folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)

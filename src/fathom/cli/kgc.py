@@ -31,7 +31,10 @@ from fathom.progress import shown, starting
 from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
 
-NOTED_FOR_ALL = {"sessions", "host", "device", "batch_tokens", "left_out", "seconds", "model", *NOTED}
+NOTED_FOR_ALL = {
+    "sessions", "host", "device", "threads", "batch_tokens", "left_out", "seconds", "model", "spread",
+    "workers_replaced", "parts", "merged", *NOTED,
+}  # fmt: skip
 """Circumstances of every run; what stands beside them is the predictor's own (answers proven exact, …)."""
 TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
 

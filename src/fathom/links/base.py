@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,11 @@ class Predictor(ABC):
     """Everything that is learnt."""
     options: Any
     identity: Identity
+    open_again: Callable[..., Predictor]
+    """For other processes: the same from its folder, on the ``device`` given."""
     tokenizer: Any = None
+    is_served = False
+    """Whether it asks a server: one process does so, in as many calls at a time as the server takes."""
     validating = False
     """Whether it is :meth:`validate` that asks, which is content with less."""
 

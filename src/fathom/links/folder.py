@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def open_links(folder: str | Path, data: QuerySet, device: str | None = None, as
     predictor = kind.load()(graph, options, path, device_of(device))
     predictor.load(path)
     predictor.identity = Identity(str(folder), None, "float32", _content_hash(path, manifest))
+    predictor.open_again = partial(open_links, folder, data, asking=asking)
     return predictor
 
 

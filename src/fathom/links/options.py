@@ -13,11 +13,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from fathom.models.options import ServerOptions
 from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked
-from fathom.probes.options import DIRECTIONS, AskingOptions, Directions
+from fathom.probes.options import DIRECTIONS, AskingOptions, ClusterOptions, Directions
 from fathom.reading import NotData, json_value, yaml_value
 
 
-class LinkOptions(AskingOptions):
+class LinkOptions(ClusterOptions, AskingOptions):
     """Options of the link probe (trained link predictors)."""
 
     group: ClassVar = Group.SELECTION

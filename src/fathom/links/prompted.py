@@ -184,6 +184,7 @@ class Predictor(base.Predictor):
         self.network = nn.Module()  # nothing is learnt
         self.prompts = Prompts(graph, options)
         self.asked = _asked(options, device)
+        self.is_served = isinstance(self.asked, Sampled)
         self.scoring = self.asked.scoring  # of this kind it depends on the options
         self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
         self.questions = 0

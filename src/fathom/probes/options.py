@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from fathom.errors import BadInput
 from fathom.models.options import ServerOptions, SpokenOptions
@@ -146,6 +146,14 @@ class ClusterOptions(BaseModel):
         "else a cluster on this machine, for this run alone.",
         json_schema_extra=CIRCUMSTANCE,
     )
+
+    @field_validator("workers", "gpus_per_worker", "cpus_per_worker", "ray_address")
+    @classmethod
+    def _of_an_engine(cls, given: Any, info: ValidationInfo) -> Any:
+        """:raises ValueError: it would change nothing, and somebody would wait for workers that do not come."""
+        if info.data.get("engine") == HERE and given != cls.model_fields[str(info.field_name)].default:
+            raise ValueError("expected only with --engine ray")
+        return given
 
 
 class ProbeOptions(ClusterOptions, AskingOptions):

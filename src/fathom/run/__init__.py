@@ -55,7 +55,7 @@ def run(
             ask_all(asked, begun, folder, begun.start(folder), report)
         return folder
     part = Part.told(options.part)
-    if hasattr(model, "keep_answers"):
+    if _is_served(model):
         raise BadInput(f"--part {part}: {SERVED}: leave --part out, and use --concurrency")
     folder = RunFolder(out, str(part))
     with together_in(folder.path) as claims:
@@ -63,11 +63,15 @@ def run(
     return folder
 
 
+def _is_served(model: Any) -> bool:
+    return hasattr(model, "keep_answers") or getattr(model, "is_served", False)
+
+
 def _on_ray(entry: Entry, model: Any, data: QuerySet, options: Any, out: str | Path, report: Progress) -> RunFolder:
     """:raises BadInput: also a server, or a part."""
     if options.part is not None:
         raise BadInput(f"--part {options.part} and --engine {options.engine}: expected one of them")
-    if getattr(options, "server", None) is not None or hasattr(model, "keep_answers"):
+    if getattr(options, "server", None) is not None or _is_served(model):
         raise BadInput(f"--engine {options.engine}: {SERVED}: leave --engine out, and use --concurrency")
     from fathom.run.on_ray import ask_on_ray
 

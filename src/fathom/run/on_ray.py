@@ -11,6 +11,7 @@ import socket
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import fathom
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, MissingExtra, RunFailed, refuse
 from fathom.probes import Entry
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import ClusterOptions
 from fathom.progress import Progress, log
 from fathom.run.worker import Failure, Files, Noted, Opened, Work, Worker, read_files, write_files
 from fathom.store.folder import RunFolder, compared, differences
@@ -32,19 +33,18 @@ PATIENCE = 30.0
 """Seconds until somebody is told that no worker has begun."""
 
 
-def ask_on_ray(
-    entry: Entry, model: Any, data: QuerySet, options: ProbeOptions, folder: RunFolder, report: Progress
-) -> None:
-    """Ask every shard that is not done, *options* saying where and by how many workers.
+def ask_on_ray(entry: Entry, model: Any, data: QuerySet, options: Any, folder: RunFolder, report: Progress) -> None:
+    """Ask every shard that is not done, *options* saying what, and where and by how many workers.
 
-    :param model: its name or folder, or the model itself, which the workers load by its name.
+    :param model: its name or folder, or the model itself, which the workers load by its name; a link predictor, which
+        they open from its folder.
     :raises BadInput: no such cluster, or too small a one; workers of another version, or that have another model under
         its name; and whatever the probe refuses.
     :raises RunFailed: workers die again and again; what is finished is kept.
     :raises MissingExtra: Ray is not installed.
     """
     name = model if isinstance(model, str) else model.identity.name
-    with connected(options), closing(_crew(entry, name, data, options, folder)) as crew:
+    with connected(options), closing(_crew(entry, model, name, data, options, folder)) as crew:
         begun = crew.opened().begun
         if not isinstance(model, str) and begun.identity["model"]["content_hash"] != model.identity.content_hash:
             raise BadInput(f"--engine ray: workers load '{name}' and find other weights there: give a name or a folder")
@@ -84,7 +84,7 @@ def _prepare(crew: Crew, folder: RunFolder, report: Progress) -> None:
 
 
 @contextmanager
-def connected(options: ProbeOptions) -> Iterator[None]:
+def connected(options: ClusterOptions) -> Iterator[None]:
     """Ray, while inside; one that is running in this process already is left as it is.
 
     :raises BadInput: no cluster answers at the address. :raises MissingExtra: Ray is not installed.
@@ -138,7 +138,7 @@ class _Each(NamedTuple):
     gpus: float
 
 
-def _crew(entry: Entry, model: str, data: QuerySet, options: ProbeOptions, folder: RunFolder) -> Crew:
+def _crew(entry: Entry, model: Any, name: str, data: QuerySet, options: Any, folder: RunFolder) -> Crew:
     """:raises BadInput: the cluster is too small for it."""
     import ray
 
@@ -155,8 +155,12 @@ def _crew(entry: Entry, model: str, data: QuerySet, options: ProbeOptions, folde
         if count * needed > there.get(kind, 0)
     )
     plain = options.model_copy(update={"engine": "here", "ray_address": None})
+    opens = partial(model.open_again, device=plain.device) if hasattr(model, "open_again") else None
     artifacts = read_files(folder.path / "artifacts")
-    return Crew(Work(entry, model, data, plain, str(Path.cwd()), each.cpus, artifacts), count, each)
+    work = Work(
+        entry, name, opens or partial(plain.open_model, name), data, plain, str(Path.cwd()), each.cpus, artifacts
+    )
+    return Crew(work, count, each)
 
 
 class _Hand:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fathom.data.queries import QuerySet
     from fathom.probes import Entry
-    from fathom.probes.options import ProbeOptions
+    from fathom.probes.options import AskingOptions
     from fathom.run.beginning import Beginning
 
 Files = dict[str, bytes]
@@ -36,6 +36,7 @@ class Work(NamedTuple):
     """What every worker of a run is given.
 
     :param model: its name or folder.
+    :param open_model: loads it.
     :param folder: where the driver is, for paths that are not absolute.
     :param threads: for torch.
     :param artifacts: what earlier sessions have made.
@@ -43,8 +44,9 @@ class Work(NamedTuple):
 
     entry: Entry
     model: str
+    open_model: Callable[[], Any]
     data: QuerySet
-    options: ProbeOptions
+    options: AskingOptions
     folder: str
     threads: int
     artifacts: Files
@@ -105,7 +107,7 @@ class Worker:
             os.chdir(work.folder)
         torch.set_num_threads(work.threads)
         try:
-            model = work.options.open_model(work.model)
+            model = work.open_model()
             self.asked, begun = begin(work.entry, model, work.data, work.options)
         except (MemoryError, RuntimeError) as error:
             why = " ".join(str(error).split())[:200]
