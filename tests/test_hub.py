@@ -93,8 +93,9 @@ def test_no_such_folder(tmp_path: Path) -> None:
 
 
 def llama(folder: Path, rows: int = TINY_VOCABULARY) -> str:
+    """Wide enough for a block of four-bit weights, of which a kernel of bitsandbytes (AVX-512) needs one a row."""
     network = build(
-        "LlamaForCausalLM", hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+        "LlamaForCausalLM", hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=64, vocab_size=rows,
     )  # fmt: skip
     network.save_pretrained(folder)
