@@ -38,7 +38,7 @@ lint: install-test
 
 # A process for each core, with one thread each: tests are small, and threads of several processes get in each other's way.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
 # minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.
