@@ -48,9 +48,10 @@ try:
     resolvers.get_subclasses = lambda kind, **said: (
         found for found in get_subclasses(kind, **said) if same_module(kind, found)
     )
-    from class_resolver.contrib.torch import optimizer_resolver
-
-    resolvers.get_subclasses = get_subclasses
+    try:
+        from class_resolver.contrib.torch import optimizer_resolver
+    finally:
+        resolvers.get_subclasses = get_subclasses
     from pykeen.losses import loss_resolver
     from pykeen.models import Model, model_resolver
     from pykeen.sampling import negative_sampler_resolver

@@ -2,7 +2,7 @@
 
 The corpus's sentences that name one listed entity once, kept or not, are counted as (two words before, entity, two
 words behind). Of a query the sentences of its own document are left out, and so is what says the same elsewhere; of a
-long document those within :data:`NEAR` such sentences. Each candidate w between … l₂ l₁ and r₁ r₂ … then scores
+long document those within :data:`WITHIN` such sentences. Each candidate w between … l₂ l₁ and r₁ r₂ … then scores
 
     S(w | l₂ l₁) · S(r₁ | w) · S(r₂ | w r₁)
 
@@ -28,7 +28,7 @@ from fathom.building.cloze.typography import fold, plain
 from fathom.data.templates import ANSWER
 
 BACKOFF = 0.4
-NEAR = 100
+WITHIN = 100
 _WORD = re.compile(r"\w+|[^\w\s]")
 _FAR = 120
 """Characters beside the gap among which two words are looked for."""
@@ -134,8 +134,8 @@ class Ngrams:
         new = np.concatenate([[True], self._document[1:] != self._document[:-1]])
         number, starts = np.cumsum(new) - 1, np.flatnonzero(new)
         at = np.arange(len(slots))
-        self._from = np.maximum(starts[number], at - NEAR)
-        self._to = np.minimum(np.append(starts[1:], len(slots))[number], at + NEAR + 1)
+        self._from = np.maximum(starts[number], at - WITHIN)
+        self._to = np.minimum(np.append(starts[1:], len(slots))[number], at + WITHIN + 1)
 
     def ranks(self, rows: Iterable[Row], pools: Sequence[Collection[int]]) -> Iterator[tuple[NgramRank, ...]]:
         """Of each query its rank in each of the pools that hold one of its right answers.

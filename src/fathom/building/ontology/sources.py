@@ -287,10 +287,6 @@ class _Answer(NamedTuple):
     body: bytes
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(SameHost("if that is meant, give it as --endpoint"))
-
-
 class Endpoint:
     """A SPARQL 1.1 endpoint, asked page by page, patiently where it is busy.
 
