@@ -389,11 +389,11 @@ def test_control_characters_stay_on_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (gzip.compress(b"paris\tin\teu\n" * 1000)[:20], ["cannot be read"]),
-        (gzip.compress(b"a b\nc d\n"), ["expected 3 columns", "expected 3 columns"]),
-        (gzip.compress(b"\xff\n"), ["not UTF-8 text"]),
-        (gzip.compress(b"\n\n"), ["no triples"]),
-        (gzip.compress(b""), ["no triples"]),
+        (gzip.compress(b"paris\tin\teu\n" * 1000, mtime=0)[:20], ["cannot be read"]),
+        (gzip.compress(b"a b\nc d\n", mtime=0), ["expected 3 columns", "expected 3 columns"]),
+        (gzip.compress(b"\xff\n", mtime=0), ["not UTF-8 text"]),
+        (gzip.compress(b"\n\n", mtime=0), ["no triples"]),
+        (gzip.compress(b"", mtime=0), ["no triples"]),
     ],
 )
 def test_no_triples_is_said_of_files_without_lines_alone(tmp_path, content, expected):
