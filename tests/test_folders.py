@@ -57,7 +57,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "no type": (lambda folder: (folder / "config.json").write_text("{}"), "'{0}': Unrecognized model in {0}"),
     "unknown": (config(model_type="own"), "'{0}': The checkpoint you are trying to load has model type `own`"),
     "own code": (config(model_type="own", auto_map=OWN_CODE), "'{0}': it comes with code of its own; --trust-remote-"),
-    "other width": (config(hidden_size=64), "are 509 × 32, its config.json says 509 × 64: they are not of one model"),
+    "other width": (config(hidden_size=32), "are 509 × 64, its config.json says 509 × 32: they are not of one model"),
     "more layers": (
         config(num_hidden_layers=3),
         "such as model.layers.2.input_layernorm.weight: its config.json ",
