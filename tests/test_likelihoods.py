@@ -20,7 +20,8 @@ pytest.importorskip("openai", reason="needs the extra api")
 import fathom
 from fathom.errors import BadInput, RunFailed
 from fathom.models.checks import token_log_probs
-from fathom.models.likelihoods import FROM, LikelihoodServer, Text
+from fathom.models.completions import Text
+from fathom.models.likelihoods import FROM, LikelihoodServer
 from fathom.models.loading import load
 from fathom.store.journal import Journal
 from fathom.training.small import learn_tokenizer

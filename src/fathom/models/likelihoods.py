@@ -8,9 +8,7 @@ the token itself; else nothing is asked.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -22,7 +20,19 @@ from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Identity
-from fathom.models.calls import Call, Failure, Server, count_of
+from fathom.models.calls import Call, Failure, Server
+from fathom.models.completions import (
+    WAYS,
+    Text,
+    Told,
+    Way,
+    all_told,
+    ask_echo_of_text,
+    counted_of,
+    distribution,
+    first_written,
+    sole,
+)
 from fathom.reading.replies import words_of
 from fathom.store.journal import Answer, request_key
 
@@ -31,8 +41,6 @@ KNOWN = "In 1998, the naïve old town of Zürich had 12 pubs; it isn't so far fr
 """Asked of every server: digits, signs and letters that tokenizers cut in different ways."""
 BEGINNINGS = ("The capital of Peru is", "It is", KNOWN)
 """Behind these the server writes a token, to see whether it reads it alike."""
-TOGETHER = 16
-"""Texts per call, where a call takes several."""
 NEAR = 0.1
 """Nats by which two passes over the same tokens may differ in the precision of a server; places that are off by one
 differ by whole nats."""
@@ -40,22 +48,7 @@ FROM = 64
 """As many tokens are asked for at least, for the whole distribution to be cheaper than a text for each of them."""
 SURELY = 100
 """Added to the logit of a token that is to be written: the most that OpenAI's protocol allows."""
-ABOVE = 1e-3
-"""Rounding may make a log-probability this much greater than 0."""
 UNSHOWN = "\N{REPLACEMENT CHARACTER}"
-
-
-class Text(NamedTuple):
-    """What is to be scored.
-
-    :param ids: its tokens, what the model is to see first included, shape (n,).
-    :param text: the same in letters, for servers that take nothing else; without a BOS that *ids* begin with.
-    :param start: the first token whose log-probability is wanted.
-    """
-
-    ids: tuple[int, ...]
-    text: str
-    start: int = 1
 
 
 class Scores(NamedTuple):
@@ -66,100 +59,6 @@ class Scores(NamedTuple):
 
     log_probs: NDArray[np.float32] | None
     fault: str | None
-
-
-class _Told(NamedTuple):
-    """What a server says of one text.
-
-    :param log_probs: of its tokens, as many as are told; the last is the text's last.
-    :param pieces: these tokens in letters, None where the server shows none.
-    """
-
-    log_probs: list[float | None]
-    pieces: list[str | None]
-
-
-class _Written(NamedTuple):
-    """A token that the server writes, in letters, and its log-probability in nats."""
-
-    letters: str
-    log_prob: float
-
-
-class Way(NamedTuple):
-    """One way in which servers tell the log-probabilities of a text.
-
-    :param what: as in messages and manifests.
-    :param by_ids: whether the text is sent as tokens.
-    :param whole: whether it takes any text, in one call.
-    :param most: texts per call.
-    :param body: what is sent for some texts, besides the model's name.
-    :param read: what is told in the choice of a reply, of this text, behind which so many tokens were written.
-    """
-
-    what: str
-    by_ids: bool
-    whole: bool
-    most: int
-    body: Callable[[Sequence[Text]], Call]
-    read: Callable[[Mapping[str, Any], Text, int], _Told]
-
-
-def _ids(texts: Sequence[Text]) -> list[Any]:
-    """As servers take the tokens of one text, or of several."""
-    return [list(text.ids) for text in texts] if len(texts) > 1 else list(texts[0].ids)
-
-
-def _ask_prompt_logprobs(texts: Sequence[Text]) -> Call:
-    return {"prompt": _ids(texts), "prompt_logprobs": 0, "max_tokens": 1}
-
-
-def _read_prompt_logprobs(choice: Mapping[str, Any], text: Text, written: int) -> _Told:
-    """``[null, {"12": {"logprob": …, "decoded_token": …}}, …]``: each token, by its number."""
-    _, *places = choice["prompt_logprobs"]
-    at = [place[str(token)] for place, token in zip(places, text.ids[1:], strict=True)]
-    return _Told([_nats(told["logprob"]) for told in at], [told["decoded_token"] for told in at])
-
-
-def _ask_echo(texts: Sequence[Text]) -> Call:
-    return {"prompt": _ids(texts), "echo": True, "logprobs": 1, "max_tokens": 1}
-
-
-def _ask_echo_of_text(texts: Sequence[Text]) -> Call:
-    return {"prompt": texts[0].text, "echo": True, "logprobs": 1, "max_tokens": 1}
-
-
-def _read_echo(choice: Mapping[str, Any], text: Text, written: int, by_ids: bool = True) -> _Told:
-    """``{"tokens": […], "token_logprobs": [null, …]}``, and what it wrote behind the text. llama-cpp-python leaves out
-    BOS, and the log-probability of the token behind it."""
-    pieces, values = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
-    kept = min(len(text.ids), len(pieces)) if by_ids else len(pieces) - written
-    if len(pieces) != len(values) or kept < 1 or (by_ids and kept < len(text.ids)):
-        raise TypeError("no log-probabilities of a prompt")
-    return _Told([None if one is None else _nats(one) for one in values[:kept]], pieces[:kept])
-
-
-def _ask_forced(texts: Sequence[Text]) -> Call:
-    """llama.cpp's grammars can name tokens: it writes the text itself, and says how likely each token was."""
-    [(ids, _, start)] = texts
-    grammar = "root ::= " + " ".join(f"<[{token}]>" for token in ids[start:])
-    return {"prompt": list(ids[:start]), "grammar": grammar, "logprobs": 1, "max_tokens": len(ids) - start}
-
-
-def _read_forced(choice: Mapping[str, Any], text: Text, written: int) -> _Told:
-    at = choice["logprobs"]["content"]
-    if [token["id"] for token in at] != list(text.ids[text.start :]):
-        raise TypeError("other tokens than those it was to write")
-    return _Told([_nats(token["logprob"]) for token in at], [token["token"] for token in at])
-
-
-WAYS = (
-    Way("prompt_logprobs", True, True, TOGETHER, _ask_prompt_logprobs, _read_prompt_logprobs),
-    Way("echo of tokens", True, True, TOGETHER, _ask_echo, _read_echo),
-    Way("tokens forced by a grammar", True, False, 1, _ask_forced, _read_forced),
-    Way("echo of a text", False, True, 1, _ask_echo_of_text, partial(_read_echo, by_ids=False)),
-)
-"""vLLM; SGLang; llama.cpp's own server, which scores only what it writes; llama-cpp-python, which takes only texts."""
 
 
 class LikelihoodServer(Server):
@@ -308,18 +207,18 @@ class LikelihoodServer(Server):
         return self.tokenizer.bos_token_id is not None and list(ids[:1]) == [self.tokenizer.bos_token_id]
 
     def _read(self, calls: Sequence[Call], body: Any) -> Sequence[Answer | Failure]:
-        counted = _counted(body)
+        counted = counted_of(body)
         if "body" in calls[0]:
-            return [{"log_probs": _distribution(body, calls[0]["wanted"]), **counted}]
+            return [{"log_probs": distribution(body, calls[0]["wanted"]), **counted}]
         answers: list[Answer | Failure] = []
         texts = [_text_of(call) for call in calls]
-        for text, told in zip(texts, _all_told(self.way, texts, body), strict=True):
+        for text, told in zip(texts, all_told(self.way, texts, body), strict=True):
             fault = self._difference(text, told, 0 if self.way.by_ids else counted["prompt_tokens"])
             answers.append(Failure(fault) if fault else {"log_probs": _wanted(text, told), **counted})
             counted = dict.fromkeys(counted, 0)  # they are of the call as a whole
         return answers
 
-    def _difference(self, text: Text, told: _Told, counted: int = 0) -> str | None:
+    def _difference(self, text: Text, told: Told, counted: int = 0) -> str | None:
         """Why what is told is not about these tokens.
 
         :param counted: tokens of the text, as the server says; 0 where it does not.
@@ -376,7 +275,7 @@ class LikelihoodServer(Server):
         """Of the known text in letters, as far as a server counts its tokens."""
         count = len(self._known.ids) - self._begins(self._known.ids)
         try:
-            made = self._once({"prompt": KNOWN, "max_tokens": 1}, _counted)["prompt_tokens"]
+            made = self._once({"prompt": KNOWN, "max_tokens": 1}, counted_of)["prompt_tokens"]
         except Failure:
             return None
         near = not made or abs(made - count) <= 1  # one puts BOS before it, another a space
@@ -401,9 +300,7 @@ class LikelihoodServer(Server):
         bare = self._known.ids[self._begins(self._known.ids) :]
         difference = None
         for decoded in (False, True):
-            told, counted = self._once(
-                _ask_echo_of_text([Text(bare, self._letters(bare) if decoded else KNOWN)]), _sole
-            )
+            told, counted = self._once(ask_echo_of_text([Text(bare, self._letters(bare) if decoded else KNOWN)]), sole)
             self._decoded, self.adds_bos = decoded, (counted or len(told.pieces)) == len(bare) + 1
             text = self._known if self.adds_bos else self._known._replace(ids=bare)
             difference = self._difference(text, told, counted)
@@ -423,19 +320,19 @@ class LikelihoodServer(Server):
         bos = self.tokenizer.bos_token_id
         return Text(tuple(ids if bos is None or self._begins(ids) else [bos, *ids]), letters)
 
-    def _asked(self, text: Text) -> _Told:
+    def _asked(self, text: Text) -> Told:
         """What is told of a text, put together. :raises Failure: nothing."""
         pieces: list[str | None] = []
         values: list[float | None] = []
         for part in self._parts(text):
             call = self._call_of(part)
             if "body" in call:
-                values += self._once(call["body"], partial(_distribution, wanted=call["wanted"]))
+                values += self._once(call["body"], partial(distribution, wanted=call["wanted"]))
                 pieces.append(None)
                 continue
-            [told] = self._once(self.way.body([self._as_sent(part)]), partial(_all_told, self.way, [part]))
+            [told] = self._once(self.way.body([self._as_sent(part)]), partial(all_told, self.way, [part]))
             pieces, values = pieces + told.pieces, values + told.log_probs
-        return _Told(values, pieces)
+        return Told(values, pieces)
 
     def _once(self, body: Call, read: Callable[[Any], T]) -> T:
         """What a call says, not tried again. :raises Failure: nothing that can be read."""
@@ -451,7 +348,7 @@ class LikelihoodServer(Server):
             text = self._spoken(letters)
             prompt = list(text.ids) if self.way.by_ids else self._as_sent(text).text
             try:
-                written = self._once({"prompt": prompt, "logprobs": 1, "max_tokens": 1}, _first)
+                written = self._once({"prompt": prompt, "logprobs": 1, "max_tokens": 1}, first_written)
             except Failure:
                 continue  # nothing: some servers do not show the end
             if UNSHOWN in written.letters or not written.letters.strip():
@@ -472,7 +369,7 @@ class LikelihoodServer(Server):
         if self.way.by_ids:
             longer = [Text((*text.ids, token), "", len(text.ids)) for token in self._tokens_of(letters)]
             return [self._asked(one).log_probs[-1] for one in longer]
-        told, _ = self._once(_ask_echo_of_text([Text((), self._as_sent(text).text + letters)]), _sole)
+        told, _ = self._once(ask_echo_of_text([Text((), self._as_sent(text).text + letters)]), sole)
         return told.log_probs[-1:] if told.pieces[-1] == letters else []
 
     def _tokens_of(self, letters: str) -> list[int]:
@@ -486,7 +383,7 @@ class LikelihoodServer(Server):
             return 1
         both = [self._known, self._known]
         try:
-            self._once(self.way.body(both), partial(_all_told, self.way, both))
+            self._once(self.way.body(both), partial(all_told, self.way, both))
         except Failure:
             return 1
         return self.way.most
@@ -498,7 +395,7 @@ class LikelihoodServer(Server):
             return False
         call = self._call_for_next(self._known.ids, range(self.vocabulary_size))
         try:
-            self._once(call["body"], partial(_distribution, wanted=call["wanted"]))
+            self._once(call["body"], partial(distribution, wanted=call["wanted"]))
         except Failure:
             return False
         return True
@@ -515,7 +412,7 @@ def _text_of(call: Call) -> Text:
     return Text(tuple(call["ids"]), call["text"], call["start"])
 
 
-def _wanted(text: Text, told: _Told) -> list[float | None]:
+def _wanted(text: Text, told: Told) -> list[float | None]:
     """From where they are wanted."""
     lacking = len(text.ids) - len(told.log_probs)
     return ([None] * lacking + told.log_probs)[text.start :]
@@ -528,75 +425,6 @@ def _put_together(text: Text, parts: Sequence[Text], outcomes: Sequence[Answer |
             return found
         values[part.start : len(part.ids)] = found.log_probs
     return Scores(values, None)
-
-
-@contextmanager
-def _expecting(what: str, body: Any) -> Iterator[None]:
-    """:raises Failure: the reply is another than the block expects."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise Failure(f"expected {what}, found {words_of(json.dumps(body))}") from error
-
-
-def _all_told(way: Way, texts: Sequence[Text], body: Any) -> list[_Told]:
-    """What is told of each text. :raises Failure: nothing of this kind."""
-    with _expecting("log-probabilities of a prompt", body):
-        choices = sorted(body["choices"], key=lambda choice: choice.get("index") or 0)
-        written = _counted(body)["completion_tokens"] if isinstance(body.get("usage"), dict) else len(choices)
-        return [way.read(choice, text, written) for choice, text in zip(choices, texts, strict=True)]
-
-
-def _counted(body: Any) -> dict[str, int]:
-    """Tokens of a call as the server counts them, 0 where it does not."""
-    usage = body.get("usage") if isinstance(body, dict) else None
-    usage = usage if isinstance(usage, dict) else {}
-    return {name: count_of(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
-
-
-def _nats(value: Any) -> float:
-    """:raises TypeError: no log-probability."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ABOVE:
-        raise TypeError("no log-probability")
-    return float(value)
-
-
-def _sole(body: Any) -> tuple[_Told, int]:
-    """Of a text that was sent in letters, and how many tokens the server counts. :raises Failure: nothing."""
-    [told] = _all_told(WAYS[-1], [Text((), "")], body)
-    return told, _counted(body)["prompt_tokens"]
-
-
-def _first(body: Any) -> _Written:
-    """What it writes. :raises Failure: nothing, or without its log-probability."""
-    with _expecting("a log-probability", body):
-        found = _written(body["choices"][0])
-        if found is None:
-            raise TypeError("no log-probability")
-        return found
-
-
-def _written(choice: Mapping[str, Any]) -> _Written | None:
-    """The first token written, in either form in which servers tell of it."""
-    told = choice.get("logprobs") or {}
-    if content := told.get("content"):
-        return _Written(str(content[0]["token"]), _nats(content[0]["logprob"]))
-    if told.get("tokens"):
-        return _Written(str(told["tokens"][0]), _nats(told["token_logprobs"][0]))
-    return None
-
-
-def _distribution(body: Any, wanted: Sequence[int]) -> list[float]:
-    """Log-probabilities of some tokens as the next one. :raises Failure: one is missing."""
-    with _expecting("log-probabilities of all tokens", body):
-        [choice] = body["choices"]
-        told = choice["logprobs"]
-        if content := told.get("content"):
-            likely = {int(top["id"]): top["logprob"] for top in content[0]["top_logprobs"]}
-        else:
-            tops = told["top_logprobs"][0]
-            likely = {int(name.removeprefix("token_id:")): value for name, value in tops.items()}
-        return [_nats(likely[token]) for token in wanted]
 
 
 def _scores(outcome: Answer | Failure) -> Scores:

@@ -20,8 +20,9 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
+from fathom.models.completions import Text
 from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.likelihoods import LikelihoodServer, Text
+from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.writing_options import VocabularyOptions
 from fathom.progress import Progress

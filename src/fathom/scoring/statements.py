@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fathom.data.templates import Prompt
 from fathom.models.base import Attention, Model
+from fathom.models.completions import Text
 from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.likelihoods import LikelihoodServer, Text
+from fathom.models.likelihoods import LikelihoodServer
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
