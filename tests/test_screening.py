@@ -79,9 +79,27 @@ def test_what_is_undecided_by_hand():
     assert np.flatnonzero(undecided(scores, again, 0.3, [[0]], 0)).tolist() == [0, 3]  # the first answer at least
 
 
+def test_margins_by_hand():
+    """Known are the first answer, off by 0.1, and two right ones, 5 and 10 behind it, off by 0.5 and 0.2. What is 3
+    behind is taken to be off by three times what the first was, what is farther behind by three times 0.5."""
+    rough = np.array([[[-1.0, -6.0, -11.0, -4.0, -8.5, -13.0]]])
+    full = rough + np.array([0.1, -0.5, 0.2, 0, 0, 0])
+    settled = settle(rough, [[1, 2]], 1, lambda chosen: np.where(chosen, full, np.nan), sample=0)
+    np.testing.assert_allclose(settled.margin[0, 0], [0.3, 1.5, 1.5, 0.3, 1.5, 1.5])
+    assert settled.again[0].tolist() == [True, True, True, False, False, False]
+
+
+def test_margins_are_of_each_way_of_scoring():
+    """Means are off by less than sums."""
+    rough = np.array([[[-10.0, -20.0, -30.0]], [[-1.0, -2.0, -3.0]]])
+    full = rough + np.array([[[0.4, 0, 0]], [[0.05, 0, 0]]])
+    settled = settle(rough, [[0]], 1, lambda chosen: np.where(chosen, full, np.nan), sample=0)
+    np.testing.assert_allclose(settled.margin[:, 0], [[1.2] * 3, [0.15] * 3])
+
+
 def test_it_goes_on_until_nothing_could_change():
-    """A rough score that is far off (0.9) and only seen in the second round widens the margin to 1.8, and so a third
-    round takes in what was 1.5 from the right answer; what is farther is never scored."""
+    """A rough score that is far off (0.9) and only seen in the first round makes the margin 2.7, and so a second round
+    takes in what was 1.5 from the right answer; what is farther is never scored."""
     full = np.array([[[-10.0, -10.1, -11.5, -14.0, *[-30.0] * 60]]])
     rough = full.copy()
     rough[0, 0] += np.array([0.3, 0.9, 0.0, 0.0, *[0.01] * 60])

@@ -1,5 +1,5 @@
 """Exact search by a rough copy of the model, and full scores of the answers that decide: see
-:mod:`fathom.scoring.screening`, whose margin is used here, too.
+:mod:`fathom.scoring.screening`. A walk has one margin for all answers.
 
 With a margin m both the answer's and the bound's rough score may be off by m, so the rough walk goes 2 m below its
 bounds. Answers that are more than 2 m above the right one are better for certain; those within 2 m of it, or of the
@@ -18,11 +18,14 @@ from fathom.models.base import Model
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Found, Ranks, top
-from fathom.scoring.screening import SAFETY, SAMPLE
+from fathom.scoring.screening import SAMPLE
 from fathom.scoring.search import Plan, Question, search, walked
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers, Ints
 from fathom.scoring.walk import Floats, Searched, State
+
+SAFETY = 2.0
+"""A rough score is taken to be off by so many times what was seen at most."""
 
 
 class Screened(NamedTuple):

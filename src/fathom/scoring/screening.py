@@ -3,8 +3,10 @@
 A rough copy of the model (bfloat16, say) scores everything. Some answers are then scored again in full precision: the
 right ones, those that come so near to a right one, or to the list of the best, that rounding could change a place, and
 a sample. How near that is, is measured: a rough score is taken to be off by no more than :data:`SAFETY` times the
-largest difference between a rough and a full score that the same shard has seen. The more are scored again, the more
-differences are known, so this goes on until nothing is left that could change a place.
+largest difference between a rough and a full score that the same shard has seen among answers that were no further
+behind the first one than this is. (What is unlikely is off by more: of a planted model the last fifth of the answers
+five times as much as the first.) The more are scored again, the more differences are known, so this goes on until
+nothing is left that could change a place.
 
 The margin is empirical: an answer that was never scored again could be farther off than every one that was. It is no
 proof, and the numbers of what was scored again are kept beside the run.
@@ -21,10 +23,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Chosen = NDArray[np.bool_]
 
-SAFETY = 2.0
-"""A rough score is taken to be off by so many times what was seen at most."""
+SAFETY = 3.0
+"""A rough score is taken to be off by so many times what was seen at most of answers no further behind."""
 SAMPLE = 64
 """At least so many answers of a shard are scored again whatever their scores, besides those that are right or first."""
+
+
+LEAST = np.finfo(np.float32).min
 
 
 class Settled(NamedTuple):
@@ -32,12 +37,12 @@ class Settled(NamedTuple):
 
     :param scores: shape (ways, queries, candidates): full where *again*, else rough, and too far off to matter.
     :param again: which were scored again, shape (queries, candidates).
-    :param margin: in nats: a rough score was taken to be off by so much at most.
+    :param margin: in nats: the rough scores were taken to be off by so much at most, shape of *scores*.
     """
 
     scores: Floats
     again: Chosen
-    margin: float
+    margin: Floats
 
 
 def settle(
@@ -57,20 +62,39 @@ def settle(
         shape of *rough*, NaN of those that were not scored, which may be fewer than were not chosen.
     :param sample: so many are chosen whatever their scores, where scoring one does not tell of many others anyway.
     """
-    scores, again, margin = rough.copy(), np.zeros(rough.shape[1:], dtype=bool), 0.0
+    scores, again = rough.copy(), np.zeros(rough.shape[1:], dtype=bool)
+    margin: Floats = np.zeros(rough.shape)
     wanted = _first(rough, gold, sample)
     while wanted.any():
         found = in_full(wanted)
         done = wanted | np.isfinite(found).all(axis=0)
         scores[:, done] = found[:, done]
         again |= done
-        differences = np.abs(found[:, done] - rough[:, done])
-        margin = max(margin, SAFETY * float(differences[np.isfinite(differences)].max(initial=0.0)))
+        margin = _margins(rough, scores, again)
         wanted = undecided(scores, again, margin, gold, top_k) & ~again
     return Settled(scores, again, margin)
 
 
-def undecided(scores: Floats, again: Chosen, margin: float, gold: Sequence[Sequence[int]], top_k: int) -> Chosen:
+def _margins(rough: Floats, scores: Floats, again: Chosen) -> Floats:
+    """By how much each rough score is taken to be off, in nats, by those whose full one is known. Shapes as in
+    :class:`Settled`."""
+    margins = np.zeros(rough.shape)
+    for way, own in enumerate(rough):
+        finite = np.where(np.isfinite(own), own, -np.inf)
+        behind = finite.max(axis=-1, keepdims=True, initial=LEAST) - finite
+        seen = again & np.isfinite(own) & np.isfinite(scores[way])
+        if not seen.any():
+            continue
+        order = np.argsort(behind[seen])
+        most = np.maximum.accumulate(np.abs(own - scores[way])[seen][order])
+        until = np.searchsorted(behind[seen][order], behind, side="right")
+        margins[way] = SAFETY * most[np.maximum(until - 1, 0)]
+    return margins
+
+
+def undecided(
+    scores: Floats, again: Chosen, margin: Floats | float, gold: Sequence[Sequence[int]], top_k: int
+) -> Chosen:
     """Candidates whose place beside a right answer, or among the best, is open if those that were not scored *again*
     are off by up to *margin*. Shapes as in :class:`Settled`; the right answers were scored again."""
     off = np.where(again, 0.0, margin)
