@@ -5,6 +5,7 @@
     python benchmarks/before.py masked --commits c3e7197         # pseudo-log-likelihoods, BERT-base shape
     python benchmarks/before.py causal --commits c3e7197 --questions 4
     python benchmarks/before.py tokens --commits 615c09b         # statements as tokens with roles, before any model
+    python benchmarks/before.py host --commits 61b4336           # the statement probe without a model's passes
     python benchmarks/before.py masked --profile                 # where this version's time goes, by torch's profiler
 
 Statements are of relation P36 of BEAR; models have GPT-2-small or BERT-base shape and random weights, which changes
@@ -87,11 +88,47 @@ def tokens(layers: int, prompt: int, questions: int) -> Scoring:
     return lambda: [one.ids * (1 + one.roles) for one in encode_causal(tokenizer, prompts, tokenizer.bos_token_id)]
 
 
+def host(layers: int, prompt: int, questions: int) -> Scoring:
+    """The statement probe of all relations with three templates, from prompts to Parquet, of a model whose scores are
+    made of its tokens' numbers: what a fast device waits for."""
+    import numpy as np
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+
+    import fathom
+    from fathom.models.loading import wrap
+    from fathom.scoring import statements
+    from fathom.scoring.trie import build_trie
+
+    def from_numbers(model: Any, sequences: list[list[int]], budget: Any, vectors: Any = None) -> list[np.ndarray]:
+        build_trie(sequences)
+        return [np.array([np.nan, *(-(token % 97) / 7 for token in ids[1:])], np.float32) for ids in sequences]
+
+    statements.causal_log_probs = from_numbers
+    tokenizer = GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2")
+    model = wrap(GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=64, n_head=2)).eval(), tokenizer)
+
+    def scores() -> list[np.ndarray]:
+        with tempfile.TemporaryDirectory() as folder:
+            found = fathom.probe(
+                "statement",
+                model,
+                DATA / "bear" / "BEAR",
+                Path(folder) / "run",
+                templates="0,1,2",
+                limit=questions,
+                progress=False,
+            )
+            return [np.array(own) for own in found.table()["gold_scores"].to_pylist()]
+
+    return scores
+
+
 MODES: dict[str, tuple[Callable[..., Scoring], dict[str, int]]] = {
     "beginnings": (causal, {"layers": 12, "prompt": 512, "questions": 1}),
     "causal": (causal, {"layers": 12, "prompt": 1, "questions": 4}),
     "masked": (masked, {"layers": 12, "prompt": 0, "questions": 1}),
     "tokens": (tokens, {"layers": 0, "prompt": 0, "questions": 100}),
+    "host": (host, {"layers": 0, "prompt": 0, "questions": 1000}),
 }
 
 

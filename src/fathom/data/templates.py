@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 SUBJECT, ANSWER = "[X]", "[Y]"
@@ -75,8 +76,9 @@ class Template:
         """
         text = ""
         spans: dict[str, list[Span]] = {SUBJECT: [], ANSWER: []}
-        for part in _SLOTS.split(self.text):
-            value = {SUBJECT: subject, ANSWER: answer}.get(part, part)
+        values = {SUBJECT: subject, ANSWER: answer}
+        for part in _parts(self.text):
+            value = values.get(part, part)
             if part in spans:
                 spans[part].append(Span(len(text), len(text) + len(value)))
             text += value
@@ -87,6 +89,12 @@ class Template:
     def question(self, subject: str, *, capitalize: bool = True) -> str:
         """The template with the subject in place and ``[Y]`` left standing: what a prediction row records."""
         return self.fill(subject, ANSWER, capitalize=capitalize).text
+
+
+@lru_cache(256)
+def _parts(template: str) -> tuple[str, ...]:
+    """A template is filled with many answers, one after another."""
+    return tuple(_SLOTS.split(template))
 
 
 def capitalized(text: str) -> str:

@@ -30,11 +30,12 @@ from fathom.scoring.screening import settle
 from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
     Likelihood,
+    Reduced,
     Reduction,
     Score,
     Scored,
     Way,
-    counted_tokens,
+    reduce_all,
     score_statements,
     text_likelihoods,
 )
@@ -168,10 +169,14 @@ class Probe(ShardedProbe):
         prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
         statements = self._screened(prompts, queries, space) if self.rough else self._run(self.model, prompts)
         self._noted["statements"] += sum(item.log_probs is not None for item in statements)
+        reduced = [reduce_all(statements, way, self.model.attention) for way in self.ways]
         answers = {}
         for number, query in enumerate(queries):
-            own = statements[number * len(space) : (number + 1) * len(space)]
-            answers[query.id] = [self._answer(query, space, own, way) for way in self.ways]
+            own = slice(number * len(space), (number + 1) * len(space))
+            answers[query.id] = [
+                self._answer(query, space, statements[own], Reduced(scores[own], counts[own]))
+                for scores, counts in reduced
+            ]
         return answers
 
     def _run(self, model: Model, prompts: Sequence[Prompt]) -> list[Scored]:
@@ -185,9 +190,9 @@ class Probe(ShardedProbe):
         def values(places: Sequence[int]) -> NDArray[np.float64]:
             scores = np.full((shape[0], shape[1] * shape[2]), np.nan)
             for number, way in enumerate(self.ways):
-                for place in places:
-                    counted = counted_tokens(found[place].tokens, way.score, self.model.attention)
-                    scores[number, place] = found[place].reduced(counted, way.reduction)
+                scores[number, places] = reduce_all(
+                    [found[place] for place in places], way, self.model.attention
+                ).scores
             return scores.reshape(shape)
 
         def in_full(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -201,32 +206,32 @@ class Probe(ShardedProbe):
         self.screened.update(screened=len(found), scored_again=int(again.sum()))
         return found
 
-    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[Scored], way: Way) -> Columns:
-        counted = [counted_tokens(item.tokens, way.score, self.model.attention) for item in statements]
+    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[Scored], reduced: Reduced) -> Columns:
         return of_scores(
             query,
             space,
-            np.array([item.reduced(which, way.reduction) for item, which in zip(statements, counted, strict=True)]),
+            reduced.scores,
             [statements[place].tokens.answer_tokens for place in space.places(query.gold)],
-            [int(which.sum()) for which in counted],
+            reduced.counts.tolist(),
             [item.tokens.mixed for item in statements],
             top_k=self.options.top_k,
             max_rank=self.options.max_rank,  # one rule for all templates, whichever way each had to take
-            fault=self._fault(statements, counted),
+            fault=self._fault(statements, reduced),
             what="statements",
         )
 
-    def _fault(self, statements: Sequence[Scored], counted: Sequence[NDArray[np.bool_]]) -> str | None:
+    def _fault(self, statements: Sequence[Scored], reduced: Reduced) -> str | None:
         """Why a statement has no score, where that is known without the model."""
-        for item, which in zip(statements, counted, strict=True):
+        lacks_first = getattr(self.model, "lacks_first", False)
+        for item, score, count in zip(statements, reduced.scores, reduced.counts, strict=True):
             if item.fault is not None:
                 return item.fault
             if item.log_probs is None:
                 length, window = len(item.tokens.ids), self.model.max_tokens
                 return f"a statement of {length} tokens is longer than the model's window of {window}"
-            if getattr(self.model, "lacks_first", False) and np.isnan(item.log_probs[which]).any():
+            if lacks_first and count and np.isnan(score):
                 return "the server tells no log-probability of a statement's first token, which counts here"
-        if not all(which.any() for which in counted):
+        if not reduced.counts.all():
             return "no token of a statement can be scored (a first token needs something before it: --bos)"
         return None
 
