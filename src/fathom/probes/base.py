@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -131,6 +132,8 @@ class ShardedProbe:
         self.rough: Model | None = getattr(model, "rough", None)  # models of other packages need not have one
         self.budget = Budget.told(options.batch_tokens, model)
         self.screened: Counter[str] = Counter()
+        self._following: dict[int, Shard] = {}
+        """By the identity of a shard, which the probe keeps, the one that is asked after it."""
 
     def _cut(self) -> Iterable[Shard]:
         """The shards, in order."""
@@ -166,6 +169,12 @@ class ShardedProbe:
     def plan(self) -> list[str]:
         """See :meth:`Probe.plan`."""
         return list(self._parts)
+
+    def expect(self, shards: Sequence[str]) -> None:
+        """Told before any is asked in which order they will be, so that work of the host may run ahead of the device.
+        What is asked otherwise costs no more than that work twice."""
+        order = [part for shard in shards for part in self._parts[shard]]
+        self._following = {id(shard): following for shard, following in pairwise(order)}
 
     def ask(self, shard: str) -> list[Columns]:
         """See :meth:`Probe.ask`."""

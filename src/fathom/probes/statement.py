@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,13 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
+from fathom.scoring.ahead import Ahead
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.screening import settle
@@ -35,16 +38,46 @@ from fathom.scoring.statements import (
     Score,
     Scored,
     Way,
+    encode_statements,
     reduce_all,
+    score_encoded,
     score_statements,
     text_likelihoods,
 )
-from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.scoring.tokens import Bos, Tokens, resolve_bos
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_STATEMENTS = 8192
 SEARCHED_TOGETHER = 8
 """Queries per shard of the exact search: they share passes, and a crash loses no more than these."""
+
+
+class _Stated(NamedTuple):
+    """Every candidate of some queries in a statement.
+
+    :param tokens: of the statements; None where whoever scores them makes their tokens.
+    """
+
+    prompts: list[Prompt]
+    tokens: list[Tokens] | None
+
+    def only(self, places: Sequence[int]) -> _Stated:
+        tokens = None if self.tokens is None else [self.tokens[place] for place in places]
+        return _Stated([self.prompts[place] for place in places], tokens)
+
+
+class _Worded(NamedTuple):
+    """A shard before a model sees it.
+
+    :param reasons: of each of its queries, by id, why it cannot be asked; None where it can.
+    :param queries: those that can.
+    :param stated: None where answers are searched for, or nothing can be asked.
+    """
+
+    wording: Wording | None
+    reasons: dict[str, str | None]
+    queries: list[Query]
+    stated: _Stated | None
 
 
 class Probe(ShardedProbe):
@@ -68,6 +101,7 @@ class Probe(ShardedProbe):
         self._check_templates()
         self._lines = self._few_shot_lines()
         self._noted: Counter[str] = Counter(statements=0)
+        self._ahead = Ahead(self._worded)
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -100,19 +134,33 @@ class Probe(ShardedProbe):
         return f"{'states by level' if self.model.refuses_states() is None else 'plain batches'}, because {refusal}"
 
     def _answered(self, shard: Shard) -> Answered:
-        number, queries = shard
-        wording = self._wording(number)
-        space = self.queryset.candidates[shard.space]
-        reasons = {query.id: _refusal(query, space, wording) for query in queries}
-        askable = [query for query in queries if reasons[query.id] is None]
-        answers: dict[str, list[Columns]] = {}
-        if wording is not None and askable:
-            answers = (self._searched if self._searches(number, space) else self._scored)(wording, askable, space)
-        likelihoods = self._likelihoods(wording, askable, space) if wording and self.options.perplexity else {}
-        for query in queries:
+        worded = self._ahead.take(shard)
+        if following := self._following.get(id(shard)):
+            self._ahead.begin(following)
+        wording, reasons, queries, stated = worded
+        space, answers = self.queryset.candidates[shard.space], {}
+        if wording is not None and queries:
+            answers = self._scored(stated, queries, space) if stated else self._searched(wording, queries, space)
+        likelihoods = self._likelihoods(wording, queries, space) if wording and self.options.perplexity else {}
+        for query in shard.queries:
             prompt = wording.question(query) if wording and wording.refusal(query) is None else None
-            asked = Asked(query, number, prompt, len(space), likelihoods.get(query.id))
+            asked = Asked(query, shard.template, prompt, len(space), likelihoods.get(query.id))
             yield asked, reasons[query.id] or answers[query.id]
+
+    def _worded(self, shard: Shard) -> _Worded:
+        """What is done with a shard before a model sees it, beside the model's work on another one."""
+        wording, space = self._wording(shard.template), self.queryset.candidates[shard.space]
+        reasons = {query.id: _refusal(query, space, wording) for query in shard.queries}
+        askable = [query for query in shard.queries if reasons[query.id] is None]
+        is_scored = wording is not None and askable and not self._searches(shard.template, space)
+        stated = self._stated(wording, askable, space) if wording and is_scored else None
+        return _Worded(wording, reasons, askable, stated)
+
+    def _stated(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> _Stated:
+        prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
+        if isinstance(self.model, EncoderDecoder | LikelihoodServer):
+            return _Stated(prompts, None)
+        return _Stated(prompts, encode_statements(self.model, prompts, self.bos))
 
     def _wording(self, number: int) -> Wording | None:
         """None where nothing would put the queries into words: those have their reason."""
@@ -162,12 +210,11 @@ class Probe(ShardedProbe):
     def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """By exact search, or in full where that cannot be had."""
         answers, refused = self._searcher.ask(wording, queries, space)
-        return answers | (self._scored(wording, refused, space) if refused else {})
+        return answers | (self._scored(self._stated(wording, refused, space), refused, space) if refused else {})
 
-    def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
+    def _scored(self, stated: _Stated, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Every candidate of every query; for each query one answer per scoring."""
-        prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
-        statements = self._screened(prompts, queries, space) if self.rough else self._run(self.model, prompts)
+        statements = self._screened(stated, queries, space) if self.rough else self._run(self.model, stated)
         self._noted["statements"] += sum(item.log_probs is not None for item in statements)
         reduced = [reduce_all(statements, way, self.model.attention) for way in self.ways]
         answers = {}
@@ -179,13 +226,16 @@ class Probe(ShardedProbe):
             ]
         return answers
 
-    def _run(self, model: Model, prompts: Sequence[Prompt]) -> list[Scored]:
-        return score_statements(model, prompts, self.bos, Pll(self.options.pll), self.budget, self.form)
+    def _run(self, model: Model, stated: _Stated) -> list[Scored]:
+        pll = Pll(self.options.pll)
+        if stated.tokens is None:
+            return score_statements(model, stated.prompts, self.bos, pll, self.budget, self.form)
+        return score_encoded(model, stated.tokens, pll, self.budget)
 
-    def _screened(self, prompts: Sequence[Prompt], queries: Sequence[Query], space: CandidateSet) -> list[Scored]:
+    def _screened(self, stated: _Stated, queries: Sequence[Query], space: CandidateSet) -> list[Scored]:
         """By the rough copy of the model, and those that could change a place by the model itself."""
         assert self.rough is not None
-        found, shape = self._run(self.rough, prompts), (len(self.ways), len(queries), len(space))
+        found, shape = self._run(self.rough, stated), (len(self.ways), len(queries), len(space))
 
         def values(places: Sequence[int]) -> NDArray[np.float64]:
             scores = np.full((shape[0], shape[1] * shape[2]), np.nan)
@@ -197,7 +247,7 @@ class Probe(ShardedProbe):
 
         def in_full(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
             places = np.flatnonzero(chosen).tolist()
-            for place, one in zip(places, self._run(self.model, [prompts[at] for at in places]), strict=True):
+            for place, one in zip(places, self._run(self.model, stated.only(places)), strict=True):
                 found[place] = one
             return values(places)
 

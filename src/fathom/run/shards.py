@@ -30,6 +30,8 @@ def ask_all(asked: Probe, begun: Beginning, folder: RunFolder, done: set[str], r
 
         asked.prepare(folder.path / "artifacts", between)
         note()
+        if hasattr(asked, "expect"):  # probes of other packages need not
+            asked.expect(left)
         for number, shard in enumerate(left, start=len(begun.plan) - len(left)):
             report(number, len(begun.plan))
             folder.add_shard(shard, ask_one(asked, shard, folder))

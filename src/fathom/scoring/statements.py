@@ -161,7 +161,11 @@ def score_statements(
         return _score_pairs(model, prompts, budget, form)
     if isinstance(model, LikelihoodServer):
         return _score_served(model, prompts, bos)
-    statements = encode_statements(model, prompts, bos) if prompts else []
+    return score_encoded(model, encode_statements(model, prompts, bos) if prompts else [], pll, budget)
+
+
+def score_encoded(model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget) -> list[Scored]:
+    """Score those that fit the window of a causal or masked model, see :func:`encode_statements`."""
     fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
     runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
     found = iter(statement_log_probs(model, runnable, pll, budget))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from itertools import chain, pairwise
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,9 @@ class Role(IntEnum):
 
 OWN = ("__call__", "_encode_plus")
 """Where tokenizers of transformers that do something else to a text do it."""
+
+TOKENISING = Lock()
+"""A tokenizer that is told not to cut must not be at work in another thread (:mod:`fathom.scoring.ahead`)."""
 
 
 class Bos(StrEnum):
@@ -135,11 +139,12 @@ def _encode(
 def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Any]:
     """Of the tokenizers library: by itself where transformers would add nothing but lists that nobody reads, which
     take as long again."""
-    if not all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OWN):
-        return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
-    tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off what cuts and pads
-    found: Sequence[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
-    return found
+    with TOKENISING:
+        if not all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OWN):
+            return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
+        tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off what cuts and pads
+        found: Sequence[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
+        return found
 
 
 class _Rows(NamedTuple):

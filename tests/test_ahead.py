@@ -1,0 +1,79 @@
+"""Work of the host ahead of the device: the same predictions, made while the model is at work, errors as ever."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import fathom as package
+from fathom.probes.statement import Probe
+from fathom.scoring.ahead import Ahead
+from tests.test_screening import folder_of
+
+
+def test_what_was_begun_is_taken_and_anything_else_made_now():
+    made = []
+
+    def make(step: list[str]) -> str:
+        made.append((step[0], threading.current_thread() is threading.main_thread()))
+        return step[0].upper()
+
+    ahead, steps = Ahead(make), [["a"], ["b"], ["c"]]
+    assert ahead.take(steps[0]) == "A"
+    ahead.begin(steps[1])
+    assert ahead.take(steps[1]) == "B"
+    ahead.begin(steps[2])
+    assert ahead.take(steps[0]) == "A"  # not what was begun
+    assert ahead.take(steps[2]) == "C"  # that was forgotten
+    assert [one for one in made if one != ("c", False)] == [("a", True), ("b", False), ("a", True), ("c", True)]
+
+
+def test_what_making_raises_is_raised_where_it_is_taken():
+    def make(step: int) -> int:
+        raise ValueError(f"no {step}")
+
+    ahead, step = Ahead(make), 1000
+    ahead.begin(step)
+    with pytest.raises(ValueError, match="no 1000"):
+        ahead.take(step)
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """All shards but the first are put into words in the other thread, each before its turn."""
+    folder, by = folder_of(kind, tmp_path / "model"), []
+    worded = Probe._worded
+    monkeypatch.setattr(
+        Probe, "_worded", lambda self, shard: by.append(threading.current_thread().name) or worded(self, shard)
+    )
+
+    def asked(name: str) -> list[dict]:
+        by.clear()
+        return package.probe("statement", folder, "geography", tmp_path / name, limit=60).table().to_pylist()
+
+    ahead = asked("ahead")
+    assert len(by) > 2
+    assert by[0] == "MainThread"
+    assert all(name.startswith("ahead") for name in by[1:])
+    monkeypatch.setattr("fathom.probes.base.ShardedProbe.expect", lambda self, shards: None)
+    assert asked("alone") == ahead
+    assert set(by) == {"MainThread"}
+
+
+def test_a_fault_in_the_other_thread_ends_the_run_and_what_is_finished_stays(tmp_path, monkeypatch):
+    folder, worded = folder_of("causal", tmp_path / "model"), Probe._worded
+
+    def fails(self: Probe, shard: object) -> object:
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError("in the other thread")
+        return worded(self, shard)
+
+    monkeypatch.setattr(Probe, "_worded", fails)
+    with pytest.raises(MemoryError, match="in the other thread"):
+        package.probe("statement", folder, "geography", tmp_path / "run", limit=60)
+    monkeypatch.undo()
+    resumed = package.probe("statement", folder, "geography", tmp_path / "run", limit=60)
+    whole = package.probe("statement", folder, "geography", tmp_path / "whole", limit=60)
+    assert resumed.table().to_pylist() == whole.table().to_pylist()
