@@ -500,7 +500,7 @@ def test_repeated_by_hand(make: Make) -> None:
     ]
     second = ["x", "y", *ids[2:10]]
     more = [{"top_ids": first}, {"top_ids": second}, {"top_ids": None}]
-    [found], _ = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)])
+    [found] = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)]).runs
     assert (found.prompts, found.unscored) == (2, 1)
     # top 1: x of 2 predictions; top 5: x 0 1 2 3 and x y 0 1 2, six of 10; top 10: x 0…8 and x y 0…7, eleven of 20
     assert found.distinct == (1, 6, 11)
@@ -554,8 +554,32 @@ def test_repetition_changes_from_template_to_sentence(make: Make) -> None:
     ]  # fmt: skip
 
 
+def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
+    """Of m the facts differ, of n the candidates, of o there are two runs by sentence; p was asked in one reading."""
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1, 1, 1]),
+        make("m", "D", FREE, [1, 1, 1], facts=["a", "b", "c"]),
+        make("n", "D", BY_TEMPLATE, [1, 1, 1]),
+        make("n", "D", FREE, [1, 1, 1], candidates=TWENTY[:19]),
+        make("o", "D", BY_TEMPLATE, [1, 1, 1]),
+        *(make("o", "D", FREE, [1, 1, 1], name=name) for name in ("first", "second")),
+        make("p", "D", FREE, [1, 1, 1]),
+    ]
+    found = repeated(runs)
+    assert found.changes == []
+    assert [one.model for one in found.not_paired] == ["m", "n", "o"]
+    for one, why in zip(found.not_paired, ("no ranked fact in common", "19 others", "second are both"), strict=True):
+        assert one.why.startswith("template-based and template-free: ")
+        assert why in one.why
+    for form in ("text", "json"):
+        told = render(repeated_study.tables(found), form)
+        assert "not compared" in told
+        assert str(runs[0].path) in told
+    assert "not compared" not in render(repeated_study.tables(repeated(runs[-1:])), "text")
+
+
 def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) -> None:
-    [found], _ = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])])
+    [found] = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])]).runs
     assert values(found.shares) == pytest.approx([1 / 2, 3 / 6, 3 / 6])
     with pytest.raises(BadInput, match="recorded the 2 best answers of a prompt, 10 are needed"):
         repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])

@@ -225,7 +225,7 @@ class TestLengthBias:
 class TestRepeated:
     def test_a_constant_answerer_repeats_itself_throughout(self, made: Made) -> None:
         """A hundred prompts have 1, 5 and 10 distinct answers among 100, 500 and 1000."""
-        [found], _ = repeated([made(constant, world(EVEN))])
+        [found] = repeated([made(constant, world(EVEN))]).runs
         assert found.distinct == (1, 5, 10)
         assert values(found.shares) == pytest.approx([1 / 100, 5 / 500, 10 / 1000])
         shares = [values(entity.shares) for entity in found.entities]
@@ -233,7 +233,7 @@ class TestRepeated:
 
     def test_an_answerer_by_lot_repeats_nothing(self, made: Made) -> None:
         """Every candidate is first in about a twentieth of the prompts, and among ten in about half of them."""
-        [found], _ = repeated([made(at_random(0), world(EVEN))])
+        [found] = repeated([made(at_random(0), world(EVEN))]).runs
         assert found.distinct == (20, 20, 20)
         for place, expected in enumerate((1 / 20, 5 / 20, 10 / 20)):
             told = [entity.shares[place].value for entity in found.entities]
@@ -243,7 +243,7 @@ class TestRepeated:
     def test_one_who_knows_says_something_else_each_time(self, made: Made) -> None:
         """Twenty facts with an answer each: no first answer repeats another."""
         data = world(EVEN[:20])
-        [found], _ = repeated([made(knowing({query.id for query in data.queries}), data)])
+        [found] = repeated([made(knowing({query.id for query in data.queries}), data)]).runs
         assert found.distinct[0] == 20
         assert found.shares[0].value == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -187,9 +188,9 @@ def called(plain: Answerer) -> Answerer:
     return answer
 
 
-def negatable() -> QuerySet:
+def negatable(golds: Sequence[Sequence[int]] = EVEN) -> QuerySet:
     """A hundred facts whose negations are published."""
-    data = world(EVEN)
+    data = world(golds)
     queries = (replace(q, altered={"negated": (Sentence(f"{q.subject} is not [Y]."),)}) for q in data.queries)
     return replace(data, queries=tuple(queries))
 
@@ -244,6 +245,46 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
     assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
     text = render(robustness.tables(list(found.values())), "text")
     assert "the same facts in other wordings" in text
+
+
+UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]
+"""A hundred facts: of twenty in each of five relations eight have the first candidate for their answer."""
+
+
+def test_who_always_says_the_most_frequent_answer_knows_nothing(tmp_path):
+    """Right of 40 % among twenty candidates, eight times what lot gives; so is the majority of the other facts."""
+    data = negatable(UNEVEN)
+    runs = [
+        answered(tmp_path / how, first, select(data, Selection(alter=how)).data, options={"alter": how})
+        for how in ("no", "negated", "misprimed")
+    ]
+    for line in robustness.ask(runs):
+        assert line.baseline is not None
+        assert (line.baseline.baseline, line.baseline.value) == ("majority", pytest.approx(0.4))
+        assert line.baseline.difference.value == 0
+        assert line.pair.second[0].low > 0.05
+        assert line.same.value == 1
+        assert line.verdict == KNOWS_NOTHING
+
+
+def test_the_strongest_baseline_is_the_bar(tmp_path):
+    """By hand, of the same facts: lot is right of 1/20, the majority of 8/20. Who knows eight of the twelve rarer
+    of each relation, too, is above it by 8/20, and keeps all when they are negated."""
+    data = negatable(UNEVEN)
+    knows = knowing({query.id for number, query in enumerate(data.queries) if number % 20 < 16}, first)
+    runs = [
+        answered(tmp_path / how, knows, select(data, Selection(alter=how)).data, options={"alter": how})
+        for how in ("no", "negated")
+    ]
+    [line] = robustness.ask(runs)
+    assert line.baseline is not None
+    assert line.baseline.value == pytest.approx(0.4)
+    assert line.baseline.difference.value == pytest.approx(0.8 - 0.4)
+    assert line.baseline.above
+    assert line.verdict == FOLLOWS
+    [row] = robustness.tables([line])[0].objects()
+    assert (row["baseline"], row["Acc@1 baseline"], row["over baseline"]) == ("majority", 0.4, pytest.approx(0.4))
+    assert row["over low"] == pytest.approx(line.baseline.difference.low)
 
 
 def test_runs_of_one_wording_say_what_to_type(tmp_path):

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput, all_of, refuse
+from fathom.results.compared import refusals_table
 from fathom.results.numbers import Number, untold
-from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, Outcome, names_of, outcomes_of
+from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, names_of, outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, grouped
 from fathom.results.sides import common_facts, difference
@@ -78,33 +79,57 @@ class Overlap(NamedTuple):
     difference: Number
 
 
+class NotPaired(NamedTuple):
+    """A model that was asked a data set in both readings, which are not laid side by side, and why."""
+
+    model: str
+    data: str
+    why: str
+
+
 class Repetition(NamedTuple):
-    """:param runs: one per run, in their order. :param changes: one for each model, data set and cut."""
+    """:param runs: one per run, in their order. :param changes: one for each model, data set and cut.
+    :param not_paired: those of both readings without changes."""
 
     runs: list[Repeated]
     changes: list[Overlap]
+    not_paired: list[NotPaired]
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Repetition:
     """:raises BadInput: a run recorded fewer than its ten best answers."""
     outcomes = outcomes_of(runs, scoring, cluster)
     found = all_of(*(partial(_repeated, outcome) for outcome in outcomes))
-    of_each = grouped(((outcome.model, outcome.data, outcome.reading), outcome) for outcome in outcomes)
-    pairs = [
-        (of_each[model, data, BY_TEMPLATE][0], free[0])
-        for (model, data, reading), free in of_each.items()
-        if reading == FREE and len(free) == 1 == len(of_each.get((model, data, BY_TEMPLATE), ()))
-    ]
-    return Repetition(found, [change for pair in pairs for change in _changes(*pair)])
+    of_each = grouped(((outcome.model, outcome.data), outcome) for outcome in outcomes)
+    changes, not_paired = [], []
+    for (model, data), own in of_each.items():
+        try:
+            changes += [change for pair in _both_readings(own) for change in _changes(*pair)]
+        except BadInput as error:
+            not_paired.append(NotPaired(model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
+    return Repetition(found, changes, not_paired)
+
+
+def _both_readings(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
+    """One pair, none where one reading was not asked. :param outcomes: of one model and data set.
+
+    :raises BadInput: several runs of a reading.
+    """
+    sides = [[outcome for outcome in outcomes if outcome.reading == reading] for reading in READINGS]
+    if not all(sides):
+        return []
+    refuse(
+        f"{' and '.join(outcome.path for outcome in own)} are both {own[0].reading}: give one"
+        for own in sides
+        if len(own) > 1
+    )
+    [[based], [free]] = sides
+    return [(based, free)]
 
 
 def _changes(based: Outcome, free: Outcome) -> list[Overlap]:
-    """Of each cut; none where the readings have no fact in common, or were ranked among other candidates."""
-    try:
-        facts = common_facts([based, free])
-    except BadInput:
-        return []
-    found = []
+    """Of each cut. :raises BadInput: the readings have no fact in common, or were ranked among other candidates."""
+    facts, found = common_facts([based, free]), []
     for k in CUTS:
         name = f"overlap of top {k}"
         values = [_overlaps(outcome, facts, k) for outcome in (based, free)]
@@ -218,6 +243,7 @@ def tables(found: Repetition) -> list[Table]:
         ),
         *(_entities(line, SHOWN) for line in found.runs),
         *([_changes_table(found.changes)] if found.changes else []),
+        *([refusals_table(NotPaired._fields, found.not_paired)] if found.not_paired else []),
     ]
 
 

@@ -8,25 +8,29 @@ what each wording costs in accuracy stands
 - *prime*: in how many of the misprimed the first answer is the candidate that was called out in front, less how often
   that candidate was the first answer anyway, which is the control.
 
-A model *follows keywords* where it takes the prime more often than without it, or knows more facts than lot does and
-keeps more of its answers when they are negated than it changes; it *does not*, where it could have been seen to and was
-not, and knows more facts than lot does. An answerer led by the words of the prompt does the
-first; one that holds the facts does neither.
+A model *follows keywords* where it takes the prime more often than without it, or knows facts and keeps more of its
+answers when they are negated than it changes; it *does not*, where it could have been seen to and was not, and knows
+facts. It *knows* where it is above the strongest of the baselines of :mod:`fathom.results.baselines` on these facts as
+they are, by the interval of the paired difference: who always says the most frequent answer says it of a negation, too,
+and is told by no prime, but knows nothing. An answerer led by the words of the prompt does the first; one that holds
+the facts does neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.data.selection.altering import PRIME
 from fathom.errors import BadInput
-from fathom.results.numbers import Number
+from fathom.results import numbers
+from fathom.results.baselines import NGRAM_LEGEND, NGRAM_MODEL, Beside, baselines
+from fathom.results.numbers import MINUS, Number
 from fathom.results.outcomes import Outcome, outcomes_of
-from fathom.results.pairs import Paired, paired
-from fathom.results.rows import Floats, grouped
+from fathom.results.pairs import ACCURACIES, Paired, paired
+from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
@@ -44,6 +48,7 @@ class Robustness(NamedTuple):
 
     :param how: the alteration.
     :param pair: altered − as it is, Acc@1, 5 and 10.
+    :param baseline: the strongest, beside Acc@1 of the same facts as they are; None where none is known of all of them.
     :param same: share of facts whose first answer stays the same.
     :param primed: share of facts whose first answer is who was called out; None where nobody was.
     :param primed_anyway: the same of the prompts as they are.
@@ -55,6 +60,7 @@ class Robustness(NamedTuple):
     reading: str
     how: str
     pair: Paired
+    baseline: Beside | None
     same: Number
     primed: Number | None
     primed_anyway: Number | None
@@ -70,13 +76,14 @@ class Robustness(NamedTuple):
     def _verdict(self, number: Number, least: float) -> str:
         if number.low is None or number.high is None:
             return UNTOLD
-        known = self.pair.second[0].low
-        knows = known is not None and known > 1 / self.pair.sizes[1]
-        if number.low > least:  # who says the same of everything keeps it of a negation, too
-            return FOLLOWS if knows or self.how == MISPRIMED else KNOWS_NOTHING
-        if number.high > least + SLACK:
+        follows, knows = number.low > least, self.baseline.above if self.baseline else None
+        if follows and self.how == MISPRIMED:
+            return FOLLOWS
+        if knows is None or (not follows and number.high > least + SLACK):
             return UNTOLD
-        return DOES_NOT if knows else KNOWS_NOTHING
+        if not knows:  # who says the same of everything keeps it of a negation, too
+            return KNOWS_NOTHING
+        return FOLLOWS if follows else DOES_NOT
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Robustness]:
@@ -93,7 +100,9 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
             raise BadInput(f"{plain[0].path} and {plain[1].path} are both of {model} on {data} as it is: give one")
         if not plain or not altered:
             alone.append(f"{', '.join(outcome.path for outcome in own)}: {model} on {data}, {reading}")
-        found += [_beside(other, plain[0]) for other in altered if plain]
+        if plain and altered:
+            without = _baselines(plain[0])
+            found += [_beside(other, plain[0], without) for other in altered]
     if not found:
         raise BadInput(
             "no model was asked the same facts in two wordings: ask it with --alter misprimed (or negated, "
@@ -113,7 +122,26 @@ def _altered(outcome: Outcome) -> str:
     return str(outcome.rows.identity.get("options", {}).get("alter", AS_IT_IS))
 
 
-def _beside(altered: Outcome, plain: Outcome) -> Robustness:
+def _baselines(plain: Outcome) -> dict[str, Floats]:
+    """Acc@1 of each baseline, of each fact; of the name prior by the scores of all candidates, which outcomes leave on
+    the disk."""
+    rows = Rows(plain.run, cluster=plain.cluster)
+    return {name: plain.per_fact(ranked.hits(1)) for name, ranked in baselines(rows).items()}
+
+
+def _strongest(plain: Outcome, baselines: Mapping[str, Floats], facts: Sequence[str]) -> Beside | None:
+    """Of these facts; None where no baseline is known of all of them. :param baselines: of each fact."""
+    own, sample = plain.hits(1)[plain.at(facts)], plain.sample(facts)
+    found = []
+    for name, values in baselines.items():
+        others = values[plain.at(facts)]
+        if not np.isnan([own, others]).any():
+            made = plain.recipe(f"{ACCURACIES[0]}{MINUS}{name}")
+            found.append(Beside(name, *numbers.beyond(own, others, sample, made)))
+    return max(found, key=lambda one: one.value, default=None)
+
+
+def _beside(altered: Outcome, plain: Outcome, baselines: Mapping[str, Floats]) -> Robustness:
     facts = common_facts([altered, plain])
     firsts = [_first_answers(outcome) for outcome in (plain, altered)]
     same = np.full(len(altered.facts), np.nan)
@@ -136,6 +164,7 @@ def _beside(altered: Outcome, plain: Outcome) -> Robustness:
         plain.reading,
         _altered(altered),
         paired(altered, plain, facts),
+        _strongest(plain, baselines, facts),
         altered.mean("same answer", same, facts),
         *told,
     )
@@ -187,7 +216,8 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
     rows = [
         (
             *(line.model, line.data, line.reading, line.how, line.pair.facts),
-            *(line.pair.second[0], line.pair.first[0], line.pair.differences[0], line.same),
+            *(line.pair.second[0], *_told_baseline(line.baseline)),
+            *(line.pair.first[0], line.pair.differences[0], line.same),
             *(line.primed_anyway, line.primed, line.more_primed, line.verdict),
         )
         for line in found
@@ -197,9 +227,13 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
     notes = [
         "altered minus as it is, paired by fact; same answer: facts whose first answer stays",
         "prime: facts whose first answer is who was called out in front; anyway: the same without that",
-        f"{FOLLOWS}: takes the prime more often than without it, or knows more than lot and keeps more answers when "
-        "negated than it changes",
+        f"{FOLLOWS}: takes the prime more often than without it, or knows facts and keeps more answers when negated "
+        "than it changes; knows: the 95 % interval of what it is over the baseline, paired by fact, is above 0",
+        "baseline: the strongest, on these facts as they are, of answering by lot, with what is right most often in "
+        "the relation's other facts, and by the model's own scores of the names over other subjects",
     ]
+    if any(line.baseline and line.baseline.baseline == NGRAM_MODEL for line in found):
+        notes.append(NGRAM_LEGEND)
     for line in found:
         for count, said in ((line.pair.only_first, "altered"), (line.pair.only_second, "as they are")):
             if count:
@@ -207,14 +241,25 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
     return [
         Table.of_numbers(
             (
-                *("model", "data", "reading", "altered", "facts", "Acc@1", "Acc@1 altered", "change", "same answer"),
+                *("model", "data", "reading", "altered", "facts", "Acc@1", "baseline", "Acc@1 baseline"),
+                *("over baseline", "Acc@1 altered", "change", "same answer"),
                 *("prime anyway", "prime", "more primed", "verdict"),
             ),
             rows,
             "the same facts in other wordings",
-            {**ends, "change": ("low", "high", "p"), "more primed": ("primed low", "primed high")},
-            dict.fromkeys(shares, ".1%") | {"change": "+.1%", "more primed": "+.1%"},
+            {
+                **ends,
+                "over baseline": ("over low", "over high"),
+                "change": ("low", "high", "p"),
+                "more primed": ("primed low", "primed high"),
+            },
+            dict.fromkeys((*shares, "Acc@1 baseline"), ".1%")
+            | dict.fromkeys(("over baseline", "change", "more primed"), "+.1%"),
             notes,
             [end for own in ends.values() for end in own],
         )
     ]
+
+
+def _told_baseline(found: Beside | None) -> tuple[str | None, float | None, Number | None]:
+    return (found.baseline, found.value, found.difference) if found else (None, None, None)
