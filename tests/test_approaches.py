@@ -31,12 +31,14 @@ from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
 from fathom.studies import rankings as rankings_study
-from fathom.studies import relations
+from fathom.studies import rankings_agreement, relations
 from fathom.studies import repeated as repeated_study
 from fathom.studies.perplexity import ask as perplexities
 from fathom.studies.pools import ask as pools
-from fathom.studies.rankings import EVERY_MODEL, MEAN, read_groups
 from fathom.studies.rankings import ask as rankings
+from fathom.studies.rankings_agreement import EVERY_MODEL
+from fathom.studies.rankings_columns import MEAN
+from fathom.studies.rankings_groups import read_groups
 from fathom.studies.readings import ask as readings
 from fathom.studies.relations import ask as shared_relations
 from fathom.studies.repeated import ask as repeated
@@ -297,10 +299,10 @@ def test_of_one_relation_the_facts_are_the_sample(make: Make) -> None:
 def test_resamples_draw_what_numbers_are_a_sample_of() -> None:
     """Whole relations, or facts within each: so many of these as there are, in every resample."""
     generator = np.random.default_rng(0)
-    together = rankings_study._counts(Sample("relation", list("aabbbc")), 6, generator)
+    together = rankings_agreement._counts(Sample("relation", list("aabbbc")), 6, generator)
     assert (together[:, 0] == together[:, 1]).all()
     assert (together[:, [0, 2, 5]].sum(axis=1) == 3).all()
-    within = rankings_study._counts(Sample("fact within relation", None, list("aabbbc")), 6, generator)
+    within = rankings_agreement._counts(Sample("fact within relation", None, list("aabbbc")), 6, generator)
     assert [within[:, part].sum(axis=1).tolist() for part in ([0, 1], [2, 3, 4], [5])] == [[n] * 50 for n in (2, 3, 1)]
     assert (within[:, 0] != within[:, 1]).any()
 
