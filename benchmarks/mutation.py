@@ -53,7 +53,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
     "study_contract controls approaches": "studies/perplexity studies/pools studies/rankings studies/readings "
     "studies/rankings_agreement studies/rankings_columns studies/rankings_groups studies/rankings_tables "
-    "studies/relations studies/repeated studies/templates results/pairs",
+    "studies/relations studies/repeated studies/repeated_readings studies/templates results/pairs",
     "robustness study_contract": "studies/robustness",
     "compare study_contract studies controls approaches": "results/outcomes results/sides",
     f"report samples baselines studies study_contract approaches {KEPT}": "results/numbers",

@@ -42,7 +42,7 @@ from fathom.studies.rankings_groups import read_groups
 from fathom.studies.readings import ask as readings
 from fathom.studies.relations import ask as shared_relations
 from fathom.studies.repeated import ask as repeated
-from fathom.studies.repeated import pseudo_values
+from fathom.studies.repeated_readings import pseudo_values
 from fathom.studies.templates import ask as templates
 
 TWENTY = [f"e{number:02}" for number in range(20)]
@@ -545,15 +545,64 @@ def test_repetition_changes_from_template_to_sentence(make: Make) -> None:
         make("n", "D", FREE, [1] * 4, candidates=ids),
     ]
     found = repeated(runs)
-    assert [(change.model, change.k, change.facts) for change in found.changes] == [("m", k, 4) for k in (1, 5, 10)]
-    assert values([change.based for change in found.changes]) == pytest.approx([1, 1, 1])
-    assert values([change.free for change in found.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
-    assert values([change.difference for change in found.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
-    assert found.changes[0].right is not None
-    assert found.changes[0].right.value == pytest.approx(1)
+    [both] = found.in_both
+    assert [(change.model, change.k, change.facts) for change in both.changes] == [("m", k, 4) for k in (1, 5, 10)]
+    assert values([change.based for change in both.changes]) == pytest.approx([1, 1, 1])
+    assert values([change.free for change in both.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
+    assert values([change.difference for change in both.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
+    assert both.changes[0].right is not None
+    assert both.changes[0].right.value == pytest.approx(1)
     assert [plot.name for plot in repeated_study.plots(found)] == [
         *(f"repeated-{number}" for number in range(3)), "repeated-readings-0",
     ]  # fmt: skip
+
+
+def test_both_readings_stand_side_by_side_on_their_common_facts(make: Make) -> None:
+    """Three facts of four are ranked both ways: c is not by sentence, and of d's two sentences the first names e00. By
+    template all have e00 … e09 among their ten best, by sentence a and half of d do; b and the other half have others.
+    Of the three, e00 is right of all."""
+    ids = [f"e{number:02}" for number in range(40)]
+    tops = [ids[:10], ids[10:20], None, ids[:10], ids[20:30]]
+    free = [1, 1, None, 1, 1]
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids, facts=list("abcd")),
+        make("m", "D", FREE, free, candidates=ids, facts=list("abcdd"), more=[{"top_ids": top} for top in tops]),
+    ]
+    found = repeated(runs)
+    [both] = found.in_both
+    told = [(one.id, one.right.value, one.based.value, one.free.value) for one in both.entities]
+    assert told[:2] == [("e00", 1, 1, pytest.approx(1 / 2)), ("e01", 0, 1, pytest.approx(1 / 2))]
+    assert told[10] == ("e10", 0, 0, pytest.approx(1 / 3))
+    assert told[20] == ("e20", 0, 0, pytest.approx(1 / 6))
+    assert len(told) == 30
+    # Of the run by template alone: four prompts, one right answer.
+    assert found.runs[0].right.value == 1 / 4
+    assert values([found.runs[0].entities[n].right for n in range(2)]) == [1, 0]
+    [last] = [table for table in repeated_study.tables(found) if table.title.startswith("most repeated in both")]
+    assert len(last.rows) == 15
+    assert "the 3 facts that both readings ranked" in render([last], "text")
+    assert len(repeated_study.files(found)["repeated-readings-0"].rows) == 30
+
+
+def test_figure_1_has_both_readings_and_right_answers(make: Make) -> None:
+    """Bars of 100 % by template, 50 % by sentence; lines where right answers stand, all of them at the first entity."""
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    ids = [f"e{number:02}" for number in range(40)]
+    tops = [ids[:10] if number < 2 else ids[10 * number - 10 : 10 * number] for number in range(4)]
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids),
+        make("m", "D", FREE, [1] * 4, candidates=ids, more=[{"top_ids": top} for top in tops]),
+    ]
+    of_both, axes = repeated_study.plots(repeated(runs))[-1], figure.subplots()
+    of_both.draw(axes)
+    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
+    assert heights == [[100] * 10 + [0] * 5, [50] * 10 + [25] * 5]
+    [lines] = axes.collections
+    assert [segment[0, 1] for segment in lines.get_segments()] == [100] + [0] * 14
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["name e00", "name e01"]
+    said = axes.get_legend().get_title().get_text()
+    # Of six pairs of facts one shares all ten by sentence: (10 + 0 · 5) / 60.
+    assert said.startswith("m, D, 4 facts; overlap of top 10: 100.0% by template, 16.7% by sentence,\n-83.3 [")
 
 
 def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
@@ -568,7 +617,7 @@ def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
         make("p", "D", FREE, [1, 1, 1]),
     ]
     found = repeated(runs)
-    assert found.changes == []
+    assert found.in_both == []
     assert [one.model for one in found.not_paired] == ["m", "n", "o"]
     for one, why in zip(found.not_paired, ("no ranked fact in common", "19 others", "second are both"), strict=True):
         assert one.why.startswith("template-based and template-free: ")

@@ -262,7 +262,7 @@ class TestRepeated:
                 answered(tmp_path / f"{name} {reading}", answer, data, model=name, reading=reading)
                 for reading, answer in (("template-based", based), ("template-free", free))
             ]
-            first = repeated(runs).changes[0]
+            first = repeated(runs).in_both[0].changes[0]
             assert first.right is not None
             assert first.right.value == pytest.approx(4 / 99)  # each of twenty is right five times of a hundred
             if name == "repeats":
