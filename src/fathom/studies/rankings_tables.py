@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fathom.results.bars import BAR, NO_KNOWLEDGE
 from fathom.results.numbers import Number
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE
 from fathom.results.pairs import ACCURACIES, verdict_of
@@ -22,6 +23,7 @@ class Step(NamedTuple):
     """From a model to the next larger one of its group, on one data set in one reading.
 
     :param difference: of Acc@1, larger − smaller, paired by fact.
+    :param above: which of the two is above the strongest baseline on these facts, see :func:`which_above`.
     """
 
     data: str
@@ -30,6 +32,7 @@ class Step(NamedTuple):
     smaller: str
     larger: str
     difference: Number
+    above: str | None
 
     @property
     def verdict(self) -> str | None:
@@ -83,12 +86,17 @@ def _steps_table(steps: Sequence[Step]) -> Table:
         for reading in readings
     )
     return Table.of_numbers(
-        ("data", "reading", "group", "from", "to", "difference", "verdict"),
-        [(*step, step.verdict) for step in steps],
+        ("data", "reading", "group", "from", "to", "difference", "verdict", "above baseline"),
+        [(*step[:-1], step.verdict, step.above) for step in steps],
         "from each size to the next within a group, Acc@1",
         {"difference": ("low", "high", "p")},
         {"difference": "+.1%"},
-        ("paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell", *said),
+        (
+            "paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",
+            *said,
+            BAR,
+            NO_KNOWLEDGE,
+        ),
     )
 
 

@@ -18,19 +18,19 @@ the facts does neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.data.selection.altering import PRIME
 from fathom.errors import BadInput
-from fathom.results import numbers
-from fathom.results.baselines import NGRAM_LEGEND, NGRAM_MODEL, Beside, baselines
-from fathom.results.numbers import MINUS, Number
+from fathom.results.bars import BAR, Bars
+from fathom.results.baselines import Beside
+from fathom.results.numbers import Number
 from fathom.results.outcomes import Outcome, outcomes_of
-from fathom.results.pairs import ACCURACIES, Paired, paired
-from fathom.results.rows import Floats, Rows, grouped
+from fathom.results.pairs import Paired, paired
+from fathom.results.rows import Floats, grouped
 from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
@@ -101,8 +101,8 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
         if not plain or not altered:
             alone.append(f"{', '.join(outcome.path for outcome in own)}: {model} on {data}, {reading}")
         if plain and altered:
-            without = _baselines(plain[0])
-            found += [_beside(other, plain[0], without) for other in altered]
+            bars = Bars(plain[0])
+            found += [_beside(other, plain[0], bars) for other in altered]
     if not found:
         raise BadInput(
             "no model was asked the same facts in two wordings: ask it with --alter misprimed (or negated, "
@@ -122,26 +122,7 @@ def _altered(outcome: Outcome) -> str:
     return str(outcome.rows.identity.get("options", {}).get("alter", AS_IT_IS))
 
 
-def _baselines(plain: Outcome) -> dict[str, Floats]:
-    """Acc@1 of each baseline, of each fact; of the name prior by the scores of all candidates, which outcomes leave on
-    the disk."""
-    rows = Rows(plain.run, cluster=plain.cluster)
-    return {name: plain.per_fact(ranked.hits(1)) for name, ranked in baselines(rows).items()}
-
-
-def _strongest(plain: Outcome, baselines: Mapping[str, Floats], facts: Sequence[str]) -> Beside | None:
-    """Of these facts; None where no baseline is known of all of them. :param baselines: of each fact."""
-    own, sample = plain.hits(1)[plain.at(facts)], plain.sample(facts)
-    found = []
-    for name, values in baselines.items():
-        others = values[plain.at(facts)]
-        if not np.isnan([own, others]).any():
-            made = plain.recipe(f"{ACCURACIES[0]}{MINUS}{name}")
-            found.append(Beside(name, *numbers.beyond(own, others, sample, made)))
-    return max(found, key=lambda one: one.value, default=None)
-
-
-def _beside(altered: Outcome, plain: Outcome, baselines: Mapping[str, Floats]) -> Robustness:
+def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
     facts = common_facts([altered, plain])
     firsts = [_first_answers(outcome) for outcome in (plain, altered)]
     same = np.full(len(altered.facts), np.nan)
@@ -164,7 +145,7 @@ def _beside(altered: Outcome, plain: Outcome, baselines: Mapping[str, Floats]) -
         plain.reading,
         _altered(altered),
         paired(altered, plain, facts),
-        _strongest(plain, baselines, facts),
+        bars.strongest(1, facts),
         altered.mean("same answer", same, facts),
         *told,
     )
@@ -229,11 +210,8 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
         "prime: facts whose first answer is who was called out in front; anyway: the same without that",
         f"{FOLLOWS}: takes the prime more often than without it, or knows facts and keeps more answers when negated "
         "than it changes; knows: the 95 % interval of what it is over the baseline, paired by fact, is above 0",
-        "baseline: the strongest, on these facts as they are, of answering by lot, with what is right most often in "
-        "the relation's other facts, and by the model's own scores of the names over other subjects",
+        BAR,
     ]
-    if any(line.baseline and line.baseline.baseline == NGRAM_MODEL for line in found):
-        notes.append(NGRAM_LEGEND)
     for line in found:
         for count, said in ((line.pair.only_first, "altered"), (line.pair.only_second, "as they are")):
             if count:
