@@ -190,6 +190,24 @@ class TestLengthBias:
         lengths, ranks = [1, 2, 3, 4, 5], np.log10([2.5, 6.5, 10.5, 14.5, 18.5])
         assert short.log_ranks.value == pytest.approx(np.corrcoef(lengths, ranks)[0, 1])
 
+    def test_one_who_says_the_most_frequent_answer_is_above_it_at_no_length(self, made: Made) -> None:
+        """Eleven answers of twenty have one word, and eight of these are one answer, which it always says: right of 8
+        in 11 of one word, as the majority is, and of nothing else, where lot is right of 1 in 20. Who knows all is
+        above either at each length."""
+        data = world([[0 if number % 20 < 8 else number % 20] for number in range(100)])
+        every = {query.id for query in data.queries}
+        runs = [
+            made(answer, data, model="m", reading=reading)
+            for answer, reading in ((constant, BY_TEMPLATE), (knowing(every), FREE))
+        ]
+        frequent, knows = length_bias(runs)
+        assert (frequent.name, knows.name) == ("cloze sum/full m template-based", "cloze sum/full m template-free")
+        assert frequent.accuracy[0].accuracy.value == pytest.approx(8 / 11)
+        assert values([line.accuracy for line in frequent.accuracy[1:]]) == [0] * 4
+        assert [line.baseline.value for line in frequent.accuracy] == pytest.approx([8 / 11, *[1 / 20] * 4])
+        assert not any(line.baseline.above for line in frequent.accuracy)
+        assert all(line.baseline.above for line in knows.accuracy)
+
     @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
     def test_the_length_is_that_of_the_answer_that_was_ranked(
         self, made: Made, count: Callable[[list[str]], list[int]] | None

@@ -8,7 +8,7 @@ import numpy as np
 
 from fathom.results import numbers
 from fathom.results.baselines import Beside, baselines
-from fathom.results.numbers import MINUS
+from fathom.results.numbers import MINUS, Number
 from fathom.results.outcomes import Outcome
 from fathom.results.rows import Rows
 
@@ -16,6 +16,7 @@ BAR = (
     "baseline: the strongest, on the same facts, of answering by lot, with what is right most often in the relation's "
     "other facts, by the model's own scores of the names over other subjects, and by the words beside the gap alone"
 )
+BASELINE_COLUMNS = ("baseline", "Acc@1 baseline", "over baseline")
 NO_KNOWLEDGE = (
     "above baseline: of which model the 95 % interval of what it is over its baseline, paired by fact, is above 0; a "
     "rise or a drop between two of which neither is tells nothing of knowledge"
@@ -55,3 +56,8 @@ def which_above(first: Beside | None, second: Beside | None, names: tuple[str, s
     if above[0] == above[1]:
         return BOTH if above[0] else NEITHER
     return names[0] if above[0] else names[1]
+
+
+def told_baseline(found: Beside | None) -> tuple[str | None, float | None, Number | None]:
+    """For the columns of :data:`BASELINE_COLUMNS`: its name, its value, and the model − it."""
+    return (found.baseline, found.value, found.difference) if found else (None, None, None)

@@ -25,7 +25,7 @@ import numpy as np
 
 from fathom.data.selection.altering import PRIME
 from fathom.errors import BadInput
-from fathom.results.bars import BAR, Bars
+from fathom.results.bars import BAR, BASELINE_COLUMNS, Bars, told_baseline
 from fathom.results.baselines import Beside
 from fathom.results.numbers import Number
 from fathom.results.outcomes import Outcome, outcomes_of
@@ -197,7 +197,7 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
     rows = [
         (
             *(line.model, line.data, line.reading, line.how, line.pair.facts),
-            *(line.pair.second[0], *_told_baseline(line.baseline)),
+            *(line.pair.second[0], *told_baseline(line.baseline)),
             *(line.pair.first[0], line.pair.differences[0], line.same),
             *(line.primed_anyway, line.primed, line.more_primed, line.verdict),
         )
@@ -219,8 +219,8 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
     return [
         Table.of_numbers(
             (
-                *("model", "data", "reading", "altered", "facts", "Acc@1", "baseline", "Acc@1 baseline"),
-                *("over baseline", "Acc@1 altered", "change", "same answer"),
+                *("model", "data", "reading", "altered", "facts", "Acc@1", *BASELINE_COLUMNS),
+                *("Acc@1 altered", "change", "same answer"),
                 *("prime anyway", "prime", "more primed", "verdict"),
             ),
             rows,
@@ -237,7 +237,3 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
             [end for own in ends.values() for end in own],
         )
     ]
-
-
-def _told_baseline(found: Beside | None) -> tuple[str | None, float | None, Number | None]:
-    return (found.baseline, found.value, found.difference) if found else (None, None, None)
