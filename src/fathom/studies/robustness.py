@@ -1,7 +1,8 @@
 """Does a model follow keywords, or hold the facts? (Section 5.4 of Shaier et al. 2024; Kassner and Schütze 2020.)
 
-The same facts as they are asked, and negated, misprimed, paraphrased or cut off (``--alter``), paired by fact. Beside
-what each wording costs in accuracy stands
+The same facts as they are asked, and negated, misprimed, paraphrased or cut off (``--alter``), paired by fact. As they
+are is the first wording that was asked, from which the others are made: the mean of several templates differs from it
+without anybody being primed. Beside what each wording costs in accuracy stands
 
 - *same answer*: in how many facts the first answer stays the same. It should of a paraphrase, and should not of a
   negation: what is right of "Birds can [Y]." is wrong of "Birds cannot [Y].";
@@ -27,6 +28,7 @@ from fathom.data.selection.altering import PRIME
 from fathom.errors import BadInput
 from fathom.results.bars import BAR, BASELINE_COLUMNS, Bars, told_baseline
 from fathom.results.baselines import Beside
+from fathom.results.compared import refusals_table, told_apart
 from fathom.results.numbers import Number
 from fathom.results.outcomes import Outcome, outcomes_of
 from fathom.results.pairs import Paired, paired
@@ -46,7 +48,7 @@ SLACK = 0.05
 class Robustness(NamedTuple):
     """One model on one data set in one reading, asked otherwise.
 
-    :param how: the alteration.
+    :param how: the alteration. :param run: the folder of the run so altered.
     :param pair: altered − as it is, Acc@1, 5 and 10.
     :param baseline: the strongest, beside Acc@1 of the same facts as they are; None where none is known of all of them.
     :param same: share of facts whose first answer stays the same.
@@ -59,6 +61,7 @@ class Robustness(NamedTuple):
     data: str
     reading: str
     how: str
+    run: str
     pair: Paired
     baseline: Beside | None
     same: Number
@@ -86,30 +89,59 @@ class Robustness(NamedTuple):
         return FOLLOWS if follows else DOES_NOT
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Robustness]:
+class NotPaired(NamedTuple):
+    """Runs of a model in one wording alone."""
+
+    model: str
+    data: str
+    why: str
+
+
+class Wordings(NamedTuple):
+    """:param lines: one for each altered run. :param not_paired: runs that had none to stand beside."""
+
+    lines: list[Robustness]
+    not_paired: list[NotPaired]
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Wordings:
     """Each altered run beside the one as it is, of each model, data set and reading.
 
     :raises BadInput: nothing was asked both ways, no fact in common, or other candidates.
     """
     alike = grouped((_asked_as(outcome), outcome) for outcome in outcomes_of(runs, scoring, cluster))
-    found, alone = [], []
+    found = Wordings([], [])
     for (model, data, reading, _), own in alike.items():
         plain = [outcome for outcome in own if _altered(outcome) == AS_IT_IS]
         altered = [outcome for outcome in own if _altered(outcome) != AS_IT_IS]
         if len(plain) > 1:
             raise BadInput(f"{plain[0].path} and {plain[1].path} are both of {model} on {data} as it is: give one")
-        if not plain or not altered:
-            alone.append(f"{', '.join(outcome.path for outcome in own)}: {model} on {data}, {reading}")
         if plain and altered:
-            bars = Bars(plain[0])
-            found += [_beside(other, plain[0], bars) for other in altered]
-    if not found:
+            first = _in_first_wording(plain[0])
+            bars = Bars(first)
+            found.lines.extend(_beside(other, first, bars) for other in altered)
+        else:
+            lacks = "as it is" if altered else "in another wording"
+            paths = ", ".join(outcome.path for outcome in own)
+            found.not_paired.append(NotPaired(model, data, f"{paths}: no run {lacks} in the reading {reading}"))
+    if not found.lines:
         raise BadInput(
             "no model was asked the same facts in two wordings: ask it with --alter misprimed (or negated, "
             "paraphrased, truncated) and without, and the same --reading and --pool (there is "
-            f"{'; '.join(alone)})"
+            f"{'; '.join(f'{one.model} on {one.data}, {one.why}' for one in found.not_paired)})"
         )
     return found
+
+
+def _in_first_wording(plain: Outcome) -> Outcome:
+    """Of each query the prediction by the first template, or sentence, by which it was asked."""
+    queries, templates = plain.rows.query[plain.places], plain.rows.template[plain.places]
+    first = np.full(len(plain.rows.query_ids), np.iinfo(np.int64).max)
+    np.minimum.at(first, queries, templates)
+    of_first = templates == first[queries]
+    if of_first.all():
+        return plain
+    return Outcome(plain.run, plain.rows, plain.scoring, plain.model, plain.places[of_first], "wording:first")
 
 
 def _asked_as(outcome: Outcome) -> tuple[str, str, str, str]:
@@ -144,6 +176,7 @@ def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
         plain.data,
         plain.reading,
         _altered(altered),
+        altered.path,
         paired(altered, plain, facts),
         bars.strongest(1, facts),
         altered.mean("same answer", same, facts),
@@ -192,16 +225,21 @@ def _share_of_primes(outcome: Outcome, primes: dict[str, str], firsts: dict[str,
     return found
 
 
-def tables(found: Sequence[Robustness]) -> list[Table]:
-    """One: what each wording costs, what stays, and what is taken over."""
+def tables(found: Wordings) -> list[Table]:
+    """What each wording costs, what stays, and what is taken over; then what could not be paired."""
+    lines = found.lines
+    bare = [f"{line.model} {line.data} {line.reading} {line.how}" for line in lines]
+    told = told_apart([(name, line.run) for name, line in zip(bare, lines, strict=True)])
+    apart = [name[len(plain) :] for name, plain in zip(told, bare, strict=True)]
     rows = [
         (
-            *(line.model, line.data, line.reading, line.how, line.pair.facts),
+            *(line.model, line.data, line.reading),
+            *(f"{line.how}{which}", line.pair.facts),
             *(line.pair.second[0], *told_baseline(line.baseline)),
             *(line.pair.first[0], line.pair.differences[0], line.same),
             *(line.primed_anyway, line.primed, line.more_primed, line.verdict),
         )
-        for line in found
+        for line, which in zip(lines, apart, strict=True)
     ]
     shares = ("Acc@1", "Acc@1 altered", "same answer", "prime anyway", "prime")
     ends = {name: (f"{name} low", f"{name} high") for name in shares}
@@ -212,7 +250,7 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
         "than it changes; knows: the 95 % interval of what it is over the baseline, paired by fact, is above 0",
         BAR,
     ]
-    for line in found:
+    for line in lines:
         for count, said in ((line.pair.only_first, "altered"), (line.pair.only_second, "as they are")):
             if count:
                 notes.append(f"{line.model}, {line.data}, {line.how}: {count:,} facts ranked only {said} are left out")
@@ -235,5 +273,6 @@ def tables(found: Sequence[Robustness]) -> list[Table]:
             | dict.fromkeys(("over baseline", "change", "more primed"), "+.1%"),
             notes,
             [end for own in ends.values() for end in own],
-        )
+        ),
+        *([refusals_table(NotPaired._fields, found.not_paired)] if found.not_paired else []),
     ]
