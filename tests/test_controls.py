@@ -512,6 +512,15 @@ class TestRankings:
             (FREE, "rise", "large"),
         ]
         assert values([step.difference for step in found.steps]) == pytest.approx([0.35, 0.6])
+        placed = {(column.reading, one.model): one for column in found.columns for one in column.scores}
+        assert {key: one.baseline.above for key, one in placed.items()} == {
+            (BY_TEMPLATE, "small"): False,
+            (BY_TEMPLATE, "large"): False,
+            (FREE, "small"): False,
+            (FREE, "large"): True,
+        }
+        of_free = rankings.tables(found)[2].objects()
+        assert [row["baseline"] for row in of_free] == ["above majority (40.0%)", "not above majority (40.0%)", None]
         [table] = [table for table in rankings.tables(found) if "above baseline" in table.columns]
         assert [row["above baseline"] for row in table.objects()] == ["neither", "large"]
 

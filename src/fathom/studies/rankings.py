@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from fathom.errors import BadInput
-from fathom.results.bars import Bars, which_above
+from fathom.results.bars import which_above
 from fathom.results.outcomes import READINGS, by_column, outcomes_of
 from fathom.results.pairs import ACCURACIES
 from fathom.results.sides import difference
@@ -73,13 +73,12 @@ def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[Step]
             for model, outcome in grid.outcomes.items()
             if groups[model] == group and (size := outcome.parameters) is not None
         ]
-        bars = {model: Bars(grid.outcomes[model]) for _, model in sized} if len(sized) > 1 else {}
         for (least, smaller), (most, larger) in pairwise(sorted(sized)):
             if least < most:
                 one, other = grid.outcomes[larger], grid.outcomes[smaller]
                 hits = [one.hits(1), other.hits(1)]
                 number = difference(ACCURACIES[0], [(1, one), (-1, other)], hits, list(grid.facts))
-                first, second = (bars[model].strongest(1, grid.facts) for model in (smaller, larger))
+                first, second = (grid.bars[model].strongest(1, grid.facts) for model in (smaller, larger))
                 above = which_above(first, second, (smaller, larger))
                 found.append(Step(grid.data, grid.reading, group, smaller, larger, number, above))
     return found

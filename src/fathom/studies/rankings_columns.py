@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.ranking import places
+from fathom.results.bars import Bars
+from fathom.results.baselines import Beside
 from fathom.results.numbers import Number, combined, untold
 from fathom.results.outcomes import CUTS, Outcome
 from fathom.results.pairs import ACCURACIES
@@ -26,12 +28,14 @@ class PlacedModel(NamedTuple):
     :param place: 1 is the best; tied models share the mean of theirs.
     :param hits: Acc@1, Acc@5, Acc@10.
     :param scoring: by which it was asked; "" for a mean over data sets.
+    :param baseline: the strongest, beside Acc@1 on the facts of the column; None for a mean over data sets.
     """
 
     model: str
     place: float
     hits: tuple[Number, ...]
     scoring: str = ""
+    baseline: Beside | None = None
 
 
 class Column(NamedTuple):
@@ -60,7 +64,7 @@ class LeftOut(NamedTuple):
 
 
 class ColumnHits(NamedTuple):
-    """A column as arrays. :param hits: [facts, models, 3]."""
+    """A column as arrays. :param hits: [facts, models, 3]. :param bars: of each model."""
 
     data: str
     reading: str
@@ -68,6 +72,7 @@ class ColumnHits(NamedTuple):
     facts: Sequence[str]
     hits: Floats
     left_out: int
+    bars: Mapping[str, Bars]
 
     @property
     def models(self) -> list[str]:
@@ -83,7 +88,8 @@ def column_hits(data: str, reading: str, outcomes: dict[str, Outcome]) -> Column
     facts = common_facts(list(outcomes.values()))
     asked = set().union(*(outcome.facts for outcome in outcomes.values()))
     hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
-    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts))
+    bars = {model: Bars(outcome) for model, outcome in outcomes.items()}
+    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts), bars)
 
 
 def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
@@ -129,6 +135,7 @@ def ranked(grid: ColumnHits) -> Column:
             place,
             tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
             f"{outcome.probe} {outcome.scoring}",
+            grid.bars[model].strongest(1, grid.facts),
         )
         for (model, outcome), place in zip(grid.outcomes.items(), places(means).tolist(), strict=True)
     ]

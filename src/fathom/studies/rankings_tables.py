@@ -14,7 +14,7 @@ from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Cell, Table
 from fathom.studies.rankings_agreement import COEFFICIENTS, RankingAgreement
-from fathom.studies.rankings_columns import Column, LeftOut
+from fathom.studies.rankings_columns import Column, LeftOut, PlacedModel
 
 _SHORT = {BY_TEMPLATE: "TB", FREE: "TF"}
 
@@ -107,17 +107,26 @@ def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
 def _column_table(title: str, column: Column, found: Rankings) -> Table:
     scores = sorted(column.scores, key=lambda score: (score.place, score.model))
     left_out = _said_left_out(column, found.left_out)
+    bar = [BAR] if any(score.baseline for score in scores) else []
     return Table.of_numbers(
-        ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES),
+        ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES, "baseline"),
         [
-            *((score.place, *_named(score.model, found), *score.hits) for score in scores),
-            (None, "average", *((None,) if found.groups else ()), *column.average),
+            *((score.place, *_named(score.model, found), *score.hits, _beside_baseline(score)) for score in scores),
+            (None, "average", *((None,) if found.groups else ()), *column.average, None),
         ],
         title,
         {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
         dict.fromkeys(ACCURACIES, ".1%"),
-        [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column)],
-    )
+        [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column), *bar],
+    ).without_empty("baseline")
+
+
+def _beside_baseline(score: PlacedModel) -> str | None:
+    """Whether its Acc@1 is above the strongest: places among those that are not tell nothing of knowledge."""
+    beside = score.baseline
+    if beside is None or beside.above is None:
+        return None
+    return f"{'above' if beside.above else 'not above'} {beside.baseline} ({beside.value:.1%})"
 
 
 def _said_left_out(column: Column, left_out: Sequence[LeftOut]) -> list[str]:
