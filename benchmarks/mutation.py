@@ -52,7 +52,10 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "ontology::test_models_have_short_names_that_tell_them_apart "
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
     "study_contract controls approaches": "studies/perplexity studies/pools studies/rankings studies/readings "
-    "studies/relations studies/repeated studies/templates results/pairs",
+    "studies/rankings_agreement studies/rankings_columns studies/rankings_groups studies/rankings_tables "
+    "studies/relations studies/repeated studies/repeated_readings studies/templates results/pairs",
+    "robustness study_contract": "studies/robustness",
+    "robustness controls": "results/bars",
     "compare study_contract studies controls approaches": "results/outcomes results/sides",
     f"report samples baselines studies study_contract approaches {KEPT}": "results/numbers",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "

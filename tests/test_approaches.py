@@ -31,16 +31,18 @@ from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
 from fathom.studies import rankings as rankings_study
-from fathom.studies import relations
+from fathom.studies import rankings_agreement, relations
 from fathom.studies import repeated as repeated_study
 from fathom.studies.perplexity import ask as perplexities
 from fathom.studies.pools import ask as pools
-from fathom.studies.rankings import EVERY_MODEL, MEAN, read_groups
 from fathom.studies.rankings import ask as rankings
+from fathom.studies.rankings_agreement import EVERY_MODEL
+from fathom.studies.rankings_columns import MEAN
+from fathom.studies.rankings_groups import read_groups
 from fathom.studies.readings import ask as readings
 from fathom.studies.relations import ask as shared_relations
 from fathom.studies.repeated import ask as repeated
-from fathom.studies.repeated import pseudo_values
+from fathom.studies.repeated_readings import pseudo_values
 from fathom.studies.templates import ask as templates
 
 TWENTY = [f"e{number:02}" for number in range(20)]
@@ -297,10 +299,10 @@ def test_of_one_relation_the_facts_are_the_sample(make: Make) -> None:
 def test_resamples_draw_what_numbers_are_a_sample_of() -> None:
     """Whole relations, or facts within each: so many of these as there are, in every resample."""
     generator = np.random.default_rng(0)
-    together = rankings_study._counts(Sample("relation", list("aabbbc")), 6, generator)
+    together = rankings_agreement._counts(Sample("relation", list("aabbbc")), 6, generator)
     assert (together[:, 0] == together[:, 1]).all()
     assert (together[:, [0, 2, 5]].sum(axis=1) == 3).all()
-    within = rankings_study._counts(Sample("fact within relation", None, list("aabbbc")), 6, generator)
+    within = rankings_agreement._counts(Sample("fact within relation", None, list("aabbbc")), 6, generator)
     assert [within[:, part].sum(axis=1).tolist() for part in ([0, 1], [2, 3, 4], [5])] == [[n] * 50 for n in (2, 3, 1)]
     assert (within[:, 0] != within[:, 1]).any()
 
@@ -500,7 +502,7 @@ def test_repeated_by_hand(make: Make) -> None:
     ]
     second = ["x", "y", *ids[2:10]]
     more = [{"top_ids": first}, {"top_ids": second}, {"top_ids": None}]
-    [found], _ = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)])
+    [found] = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)]).runs
     assert (found.prompts, found.unscored) == (2, 1)
     # top 1: x of 2 predictions; top 5: x 0 1 2 3 and x y 0 1 2, six of 10; top 10: x 0…8 and x y 0…7, eleven of 20
     assert found.distinct == (1, 6, 11)
@@ -543,19 +545,92 @@ def test_repetition_changes_from_template_to_sentence(make: Make) -> None:
         make("n", "D", FREE, [1] * 4, candidates=ids),
     ]
     found = repeated(runs)
-    assert [(change.model, change.k, change.facts) for change in found.changes] == [("m", k, 4) for k in (1, 5, 10)]
-    assert values([change.based for change in found.changes]) == pytest.approx([1, 1, 1])
-    assert values([change.free for change in found.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
-    assert values([change.difference for change in found.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
-    assert found.changes[0].right is not None
-    assert found.changes[0].right.value == pytest.approx(1)
+    [both] = found.in_both
+    assert [(change.model, change.k, change.facts) for change in both.changes] == [("m", k, 4) for k in (1, 5, 10)]
+    assert values([change.based for change in both.changes]) == pytest.approx([1, 1, 1])
+    assert values([change.free for change in both.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
+    assert values([change.difference for change in both.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
+    assert both.changes[0].right is not None
+    assert both.changes[0].right.value == pytest.approx(1)
     assert [plot.name for plot in repeated_study.plots(found)] == [
         *(f"repeated-{number}" for number in range(3)), "repeated-readings-0",
     ]  # fmt: skip
 
 
+def test_both_readings_stand_side_by_side_on_their_common_facts(make: Make) -> None:
+    """Three facts of four are ranked both ways: c is not by sentence, and of d's two sentences the first names e00. By
+    template all have e00 … e09 among their ten best, by sentence a and half of d do; b and the other half have others.
+    Of the three, e00 is right of all."""
+    ids = [f"e{number:02}" for number in range(40)]
+    tops = [ids[:10], ids[10:20], None, ids[:10], ids[20:30]]
+    free = [1, 1, None, 1, 1]
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids, facts=list("abcd")),
+        make("m", "D", FREE, free, candidates=ids, facts=list("abcdd"), more=[{"top_ids": top} for top in tops]),
+    ]
+    found = repeated(runs)
+    [both] = found.in_both
+    told = [(one.id, one.right.value, one.based.value, one.free.value) for one in both.entities]
+    assert told[:2] == [("e00", 1, 1, pytest.approx(1 / 2)), ("e01", 0, 1, pytest.approx(1 / 2))]
+    assert told[10] == ("e10", 0, 0, pytest.approx(1 / 3))
+    assert told[20] == ("e20", 0, 0, pytest.approx(1 / 6))
+    assert len(told) == 30
+    # Of the run by template alone: four prompts, one right answer.
+    assert found.runs[0].right.value == 1 / 4
+    assert values([found.runs[0].entities[n].right for n in range(2)]) == [1, 0]
+    [last] = [table for table in repeated_study.tables(found) if table.title.startswith("most repeated in both")]
+    assert len(last.rows) == 15
+    assert "the 3 facts that both readings ranked" in render([last], "text")
+    assert len(repeated_study.files(found)["repeated-readings-0"].rows) == 30
+
+
+def test_figure_1_has_both_readings_and_right_answers(make: Make) -> None:
+    """Bars of 100 % by template, 50 % by sentence; lines where right answers stand, all of them at the first entity."""
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    ids = [f"e{number:02}" for number in range(40)]
+    tops = [ids[:10] if number < 2 else ids[10 * number - 10 : 10 * number] for number in range(4)]
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids),
+        make("m", "D", FREE, [1] * 4, candidates=ids, more=[{"top_ids": top} for top in tops]),
+    ]
+    of_both, axes = repeated_study.plots(repeated(runs))[-1], figure.subplots()
+    of_both.draw(axes)
+    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
+    assert heights == [[100] * 10 + [0] * 5, [50] * 10 + [25] * 5]
+    [lines] = axes.collections
+    assert [segment[0, 1] for segment in lines.get_segments()] == [100] + [0] * 14
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["name e00", "name e01"]
+    said = axes.get_legend().get_title().get_text()
+    # Of six pairs of facts one shares all ten by sentence: (10 + 0 · 5) / 60.
+    assert said.startswith("m, D, 4 facts; overlap of top 10: 100.0% by template, 16.7% by sentence,\n-83.3 [")
+
+
+def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
+    """Of m the facts differ, of n the candidates, of o there are two runs by sentence; p was asked in one reading."""
+    runs = [
+        make("m", "D", BY_TEMPLATE, [1, 1, 1]),
+        make("m", "D", FREE, [1, 1, 1], facts=["a", "b", "c"]),
+        make("n", "D", BY_TEMPLATE, [1, 1, 1]),
+        make("n", "D", FREE, [1, 1, 1], candidates=TWENTY[:19]),
+        make("o", "D", BY_TEMPLATE, [1, 1, 1]),
+        *(make("o", "D", FREE, [1, 1, 1], name=name) for name in ("first", "second")),
+        make("p", "D", FREE, [1, 1, 1]),
+    ]
+    found = repeated(runs)
+    assert found.in_both == []
+    assert [one.model for one in found.not_paired] == ["m", "n", "o"]
+    for one, why in zip(found.not_paired, ("no ranked fact in common", "19 others", "second are both"), strict=True):
+        assert one.why.startswith("template-based and template-free: ")
+        assert why in one.why
+    for form in ("text", "json"):
+        told = render(repeated_study.tables(found), form)
+        assert "not compared" in told
+        assert str(runs[0].path) in told
+    assert "not compared" not in render(repeated_study.tables(repeated(runs[-1:])), "text")
+
+
 def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) -> None:
-    [found], _ = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])])
+    [found] = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])]).runs
     assert values(found.shares) == pytest.approx([1 / 2, 3 / 6, 3 / 6])
     with pytest.raises(BadInput, match="recorded the 2 best answers of a prompt, 10 are needed"):
         repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])

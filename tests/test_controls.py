@@ -33,6 +33,7 @@ from tests.answerers import (
     at_rank,
     by_frequency_in,
     constant,
+    frequent_first,
     knowing,
     known_of,
     long_names_first,
@@ -189,6 +190,24 @@ class TestLengthBias:
         lengths, ranks = [1, 2, 3, 4, 5], np.log10([2.5, 6.5, 10.5, 14.5, 18.5])
         assert short.log_ranks.value == pytest.approx(np.corrcoef(lengths, ranks)[0, 1])
 
+    def test_one_who_says_the_most_frequent_answer_is_above_it_at_no_length(self, made: Made) -> None:
+        """Eleven answers of twenty have one word, and eight of these are one answer, which it always says: right of 8
+        in 11 of one word, as the majority is, and of nothing else, where lot is right of 1 in 20. Who knows all is
+        above either at each length."""
+        data = world([[0 if number % 20 < 8 else number % 20] for number in range(100)])
+        every = {query.id for query in data.queries}
+        runs = [
+            made(answer, data, model="m", reading=reading)
+            for answer, reading in ((constant, BY_TEMPLATE), (knowing(every), FREE))
+        ]
+        frequent, knows = length_bias(runs)
+        assert (frequent.name, knows.name) == ("cloze sum/full m template-based", "cloze sum/full m template-free")
+        assert frequent.accuracy[0].accuracy.value == pytest.approx(8 / 11)
+        assert values([line.accuracy for line in frequent.accuracy[1:]]) == [0] * 4
+        assert [line.baseline.value for line in frequent.accuracy] == pytest.approx([8 / 11, *[1 / 20] * 4])
+        assert not any(line.baseline.above for line in frequent.accuracy)
+        assert all(line.baseline.above for line in knows.accuracy)
+
     @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
     def test_the_length_is_that_of_the_answer_that_was_ranked(
         self, made: Made, count: Callable[[list[str]], list[int]] | None
@@ -225,7 +244,7 @@ class TestLengthBias:
 class TestRepeated:
     def test_a_constant_answerer_repeats_itself_throughout(self, made: Made) -> None:
         """A hundred prompts have 1, 5 and 10 distinct answers among 100, 500 and 1000."""
-        [found], _ = repeated([made(constant, world(EVEN))])
+        [found] = repeated([made(constant, world(EVEN))]).runs
         assert found.distinct == (1, 5, 10)
         assert values(found.shares) == pytest.approx([1 / 100, 5 / 500, 10 / 1000])
         shares = [values(entity.shares) for entity in found.entities]
@@ -233,7 +252,7 @@ class TestRepeated:
 
     def test_an_answerer_by_lot_repeats_nothing(self, made: Made) -> None:
         """Every candidate is first in about a twentieth of the prompts, and among ten in about half of them."""
-        [found], _ = repeated([made(at_random(0), world(EVEN))])
+        [found] = repeated([made(at_random(0), world(EVEN))]).runs
         assert found.distinct == (20, 20, 20)
         for place, expected in enumerate((1 / 20, 5 / 20, 10 / 20)):
             told = [entity.shares[place].value for entity in found.entities]
@@ -243,7 +262,7 @@ class TestRepeated:
     def test_one_who_knows_says_something_else_each_time(self, made: Made) -> None:
         """Twenty facts with an answer each: no first answer repeats another."""
         data = world(EVEN[:20])
-        [found], _ = repeated([made(knowing({query.id for query in data.queries}), data)])
+        [found] = repeated([made(knowing({query.id for query in data.queries}), data)]).runs
         assert found.distinct[0] == 20
         assert found.shares[0].value == 1
 
@@ -262,7 +281,7 @@ class TestRepeated:
                 answered(tmp_path / f"{name} {reading}", answer, data, model=name, reading=reading)
                 for reading, answer in (("template-based", based), ("template-free", free))
             ]
-            first = repeated(runs).changes[0]
+            first = repeated(runs).in_both[0].changes[0]
             assert first.right is not None
             assert first.right.value == pytest.approx(4 / 99)  # each of twenty is right five times of a hundred
             if name == "repeats":
@@ -472,6 +491,38 @@ class TestRankings:
             [agreed] = found.agreements
             assert values([agreed.tau, agreed.rho]) == pytest.approx([sign, sign])
             assert not holds_zero(agreed.tau)
+
+    def test_a_rise_from_one_guess_to_a_luckier_one_is_no_knowledge(self, made: Made, tmp_path: Path) -> None:
+        """By template the small model always says what is right of 5 in 100 facts, the large one what is right of 40: a
+        rise of 35 points, and neither is above always saying the latter. By sentence the small one says the latter, and
+        the large one knows all: a rise of 60 points, of one who knows."""
+        data = world([[0 if number % 20 < 8 else number % 20] for number in range(100)])
+        every = {query.id for query in data.queries}
+        ids = data.candidates["all"].ids
+        rare, frequent = frequent_first([*ids[9:], *ids[:9]]), frequent_first(ids)
+        runs = []
+        for model, size, answers in (("small", 3, (rare, frequent)), ("large", 9, (frequent, knowing(every)))):
+            for reading, answer in zip((BY_TEMPLATE, FREE), answers, strict=True):
+                runs.append(made(answer, data, model=model, reading=reading))
+                runs[-1].add_circumstances(model={"parameters": size})
+        (tmp_path / "groups.csv").write_text("model,group\nsmall,g\nlarge,g\n")
+        found = rankings.ask(runs, groups=tmp_path / "groups.csv")
+        assert [(step.reading, step.verdict, step.above) for step in found.steps] == [
+            (BY_TEMPLATE, "rise", "neither"),
+            (FREE, "rise", "large"),
+        ]
+        assert values([step.difference for step in found.steps]) == pytest.approx([0.35, 0.6])
+        placed = {(column.reading, one.model): one for column in found.columns for one in column.scores}
+        assert {key: one.baseline.above for key, one in placed.items()} == {
+            (BY_TEMPLATE, "small"): False,
+            (BY_TEMPLATE, "large"): False,
+            (FREE, "small"): False,
+            (FREE, "large"): True,
+        }
+        of_free = rankings.tables(found)[2].objects()
+        assert [row["baseline"] for row in of_free] == ["above majority (40.0%)", "not above majority (40.0%)", None]
+        [table] = [table for table in rankings.tables(found) if "above baseline" in table.columns]
+        assert [row["above baseline"] for row in table.objects()] == ["neither", "large"]
 
 
 # --- perplexity: what is foreseen better is answered better

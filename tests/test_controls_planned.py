@@ -229,6 +229,8 @@ class TestSizes:
         assert steps(found, 1) == [("rise", 0.3325)] * 2
         assert steps(found, 10) == [("rise", 0.175)] * 2
         assert steps(found, 100) == [("tie", 0)] * 2
+        assert [step.above for step in found.steps if step.k == 1] == ["both"] * 2
+        assert [step.above for step in found.steps if step.k == 100] == ["neither"] * 2  # any order has them all
 
     @pytest.mark.parametrize(
         ("known", "expected"),
@@ -251,6 +253,7 @@ class TestSizes:
         found = self.asked({10 ** (n + 1): range(6 * n + 2) for n in range(3)}, tmp_path, offset=1)
         assert [difference for _, difference in steps(found, 1)] == [-0.015] * 2
         assert "rise" not in {verdict for k in (1, 10, 100) for verdict, _ in steps(found, k)}
+        assert {step.above for step in found.steps} == {"neither"}
 
 
 # --- compute time: each query takes as long as the others

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.results.tables import render
 from fathom.studies import robustness
-from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING
+from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, Wordings
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")
@@ -187,9 +188,9 @@ def called(plain: Answerer) -> Answerer:
     return answer
 
 
-def negatable() -> QuerySet:
+def negatable(golds: Sequence[Sequence[int]] = EVEN) -> QuerySet:
     """A hundred facts whose negations are published."""
-    data = world(EVEN)
+    data = world(golds)
     queries = (replace(q, altered={"negated": (Sentence(f"{q.subject} is not [Y]."),)}) for q in data.queries)
     return replace(data, queries=tuple(queries))
 
@@ -224,7 +225,7 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
         for how, answer in each.items()
     ]
     random.Random(0).shuffle(runs)
-    found = {(line.model, line.how): line for line in robustness.ask(runs)}
+    found = {(line.model, line.how): line for line in robustness.ask(runs).lines}
     assert {key: line.verdict for key, line in found.items()} == {
         ("follower", "negated"): FOLLOWS,
         ("follower", "misprimed"): FOLLOWS,
@@ -242,14 +243,96 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
     assert primed.pair.differences[0].value == -1
     assert found["follower", "negated"].same.value == 1
     assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
-    text = render(robustness.tables(list(found.values())), "text")
+    text = render(robustness.tables(Wordings(list(found.values()), [])), "text")
     assert "the same facts in other wordings" in text
+
+
+UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]
+"""A hundred facts: of twenty in each of five relations eight have the first candidate for their answer."""
+
+
+def test_who_always_says_the_most_frequent_answer_knows_nothing(tmp_path):
+    """Right of 40 % among twenty candidates, eight times what lot gives; so is the majority of the other facts."""
+    data = negatable(UNEVEN)
+    runs = [
+        answered(tmp_path / how, first, select(data, Selection(alter=how)).data, options={"alter": how})
+        for how in ("no", "negated", "misprimed")
+    ]
+    for line in robustness.ask(runs).lines:
+        assert line.baseline is not None
+        assert (line.baseline.baseline, line.baseline.value) == ("majority", pytest.approx(0.4))
+        assert line.baseline.difference.value == 0
+        assert line.pair.second[0].low > 0.05
+        assert line.same.value == 1
+        assert line.verdict == KNOWS_NOTHING
+
+
+def test_the_strongest_baseline_is_the_bar(tmp_path):
+    """By hand, of the same facts: lot is right of 1/20, the majority of 8/20. Who knows eight of the twelve rarer
+    of each relation, too, is above it by 8/20, and keeps all when they are negated."""
+    data = negatable(UNEVEN)
+    knows = knowing({query.id for number, query in enumerate(data.queries) if number % 20 < 16}, first)
+    runs = [
+        answered(tmp_path / how, knows, select(data, Selection(alter=how)).data, options={"alter": how})
+        for how in ("no", "negated")
+    ]
+    [line] = robustness.ask(runs).lines
+    assert line.baseline is not None
+    assert line.baseline.value == pytest.approx(0.4)
+    assert line.baseline.difference.value == pytest.approx(0.8 - 0.4)
+    assert line.baseline.above
+    assert line.verdict == FOLLOWS
+    [row] = robustness.tables(Wordings([line], []))[0].objects()
+    assert (row["baseline"], row["Acc@1 baseline"], row["over baseline"]) == ("majority", 0.4, pytest.approx(0.4))
+    assert row["over low"] == pytest.approx(line.baseline.difference.low)
 
 
 def test_runs_of_one_wording_say_what_to_type(tmp_path):
     run = answered(tmp_path / "a", at_random(0), world(EVEN))
     with pytest.raises(BadInput, match="in two wordings: ask it with --alter misprimed"):
         robustness.ask([run])
+
+
+def test_as_it_is_is_the_wording_from_which_the_others_are_made(tmp_path):
+    """By the first of three templates all is known, by the others nothing: misprimed, which alters the first, all is,
+    too, so nothing is lost and nothing changes."""
+
+    def by_the_first(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return knowing({query.id} if template == 0 else ())(query, space, template)
+
+    data = world(EVEN, templates=3)
+    altered = select(data, Selection(alter="misprimed")).data
+    runs = [
+        answered(tmp_path / "plain", by_the_first, data),
+        answered(tmp_path / "altered", by_the_first, altered, options={"alter": "misprimed"}),
+    ]
+    [line] = robustness.ask(runs).lines
+    assert (line.pair.second[0].value, line.pair.differences[0].value, line.same.value) == (1, 0, 1)
+    assert "wording:first" in line.pair.second[0].recipe
+    assert line.verdict == DOES_NOT
+
+
+def test_a_run_that_stands_beside_none_is_named_and_two_alike_are_told_apart(tmp_path):
+    data = world(EVEN)
+    altered = {seed: select(data, Selection(alter="misprimed", seed=seed)).data for seed in (0, 1)}
+    knows = knowing({query.id for query in data.queries})
+    runs = [
+        answered(tmp_path / "plain", knows, data),
+        *(
+            answered(tmp_path / f"{n}-misprimed", knows, own, options={"alter": "misprimed"})
+            for n, own in altered.items()
+        ),
+        answered(tmp_path / "alone", knows, data, model="other"),
+        answered(tmp_path / "cut", knows, data, model="third", options={"alter": "truncated"}),
+    ]
+    found = robustness.ask(runs)
+    assert [(one.model, one.why.partition(": ")[2]) for one in found.not_paired] == [
+        ("other", "no run in another wording in the reading template-based"),
+        ("third", "no run as it is in the reading template-based"),
+    ]
+    paired, alone = robustness.tables(found)
+    assert [row["altered"] for row in paired.objects()] == [f"misprimed {tmp_path / n}-misprimed" for n in "01"]
+    assert str(tmp_path / "alone") in render([alone], "json")
 
 
 def test_answers_that_tie_share_the_first_place(tmp_path):
@@ -264,7 +347,7 @@ def test_answers_that_tie_share_the_first_place(tmp_path):
         answered(tmp_path / "a", three, data),
         answered(tmp_path / "b", first, altered, options={"alter": "misprimed"}),
     ]
-    [line] = robustness.ask(runs)
+    [line] = robustness.ask(runs).lines
     assert line.same.value == pytest.approx(1 / 3)
 
 

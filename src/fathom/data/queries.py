@@ -253,7 +253,10 @@ class QuerySet:
         """One line for a *probe* that needs the subject of a question, where there are only sentences."""
         if not any(query.sentences for query in self.queries):
             return []
-        return [f"the {probe} probe asks of a subject, {self.name} has sentences: use the cloze or statement probe"]
+        return [
+            f"the {probe} probe asks of a subject, {self.name} is asked by sentences, as all is with --alter: use the "
+            "cloze or statement probe"
+        ]
 
     def by_relation(self) -> dict[str, list[Query]]:
         """Queries of each relation that has any, in the order of the relations."""

@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
+from fathom.results.bars import BAR, BASELINE_COLUMNS, Bars, told_baseline
+from fathom.results.baselines import Beside
+from fathom.results.compared import told_apart
 from fathom.results.numbers import Number, correlation
 from fathom.results.outcomes import Outcome, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.rows import Ints
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import correlations_table
@@ -33,15 +37,18 @@ class Box(NamedTuple):
 
 
 class ByTokens(NamedTuple):
-    """Accuracy on the facts whose answer has so many tokens."""
+    """Accuracy on the facts whose answer has so many tokens. :param baseline: the strongest on these facts: where
+    frequent answers are short, one who always says the most frequent seems to favour them."""
 
     tokens: int
     accuracy: Number
+    baseline: Beside | None
 
 
 class LengthBias(NamedTuple):
     """One run.
 
+    :param name: probe, scoring and model, with what tells it from the other runs.
     :param vocabulary: whose tokens were counted.
     :param accuracy: by number of tokens.
     :param ranks: correlation of rank and token length; a positive one favours short names.
@@ -75,10 +82,12 @@ def ask(
     """
     count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
     own = "given" if count_tokens else tokenizer
-    return [_of_run(outcome, count, own) for outcome in outcomes_of(runs, scoring, cluster, k=None)]
+    outcomes = outcomes_of(runs, scoring, cluster, k=None)
+    names = told_apart([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
+    return [_of_run(name, outcome, count, own) for name, outcome in zip(names, outcomes, strict=True)]
 
 
-def _of_run(outcome: Outcome, count: Counter | None, vocabulary: str | None) -> LengthBias:
+def _of_run(name: str, outcome: Outcome, count: Counter | None, vocabulary: str | None) -> LengthBias:
     facts = outcome.told()
     if outcome.stopped:
         raise BadInput(
@@ -88,7 +97,7 @@ def _of_run(outcome: Outcome, count: Counter | None, vocabulary: str | None) -> 
     lengths = np.array(_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
     return LengthBias(
-        outcome.name,
+        name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
         correlation(lengths, np.log10(ranks), sample, outcome.recipe("correlation of log10 rank and tokens")),
         [
@@ -98,12 +107,16 @@ def _of_run(outcome: Outcome, count: Counter | None, vocabulary: str | None) -> 
         len(outcome.left_out),
         list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
         vocabulary or str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model),
-        [
-            ByTokens(length, outcome.mean("Acc@1", outcome.hits(1), [facts[at] for at in np.flatnonzero(own).tolist()]))
-            for length in np.unique(lengths).tolist()
-            for own in [lengths == length]
-        ],
+        _by_tokens(outcome, facts, lengths),
     )
+
+
+def _by_tokens(outcome: Outcome, facts: Sequence[str], lengths: Ints) -> list[ByTokens]:
+    bars, found = Bars(outcome), []
+    for length in np.unique(lengths).tolist():
+        own = [facts[at] for at in np.flatnonzero(lengths == length).tolist()]
+        found.append(ByTokens(length, outcome.mean("Acc@1", outcome.hits(1), own), bars.strongest(1, own)))
+    return found
 
 
 def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> list[int]:
@@ -176,16 +189,16 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
             notes=("quartiles of the ranks themselves, which describe these facts: no interval",),
         ),
         Table.of_numbers(
-            ("run", "vocabulary", "tokens", "facts", "Acc@1"),
+            ("run", "vocabulary", "tokens", "facts", "Acc@1", *BASELINE_COLUMNS),
             [
-                (bias.name, bias.vocabulary, line.tokens, line.accuracy.n, line.accuracy)
+                (bias.name, bias.vocabulary, line.tokens, line.accuracy.n, line.accuracy, *told_baseline(line.baseline))
                 for bias in found
                 for line in bias.accuracy
             ],
             "accuracy by the number of tokens of the gold answer",
-            {"Acc@1": ("low", "high")},
-            {"Acc@1": ".1%"},
-            ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer",),
+            {"Acc@1": ("low", "high"), "over baseline": ("over low", "over high")},
+            {"Acc@1": ".1%", "Acc@1 baseline": ".1%", "over baseline": "+.1%"},
+            ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer", BAR),
         ),
     ]
 

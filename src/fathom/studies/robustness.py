@@ -1,17 +1,20 @@
 """Does a model follow keywords, or hold the facts? (Section 5.4 of Shaier et al. 2024; Kassner and Schütze 2020.)
 
-The same facts as they are asked, and negated, misprimed, paraphrased or cut off (``--alter``), paired by fact. Beside
-what each wording costs in accuracy stands
+The same facts as they are asked, and negated, misprimed, paraphrased or cut off (``--alter``), paired by fact. As they
+are is the first wording that was asked, from which the others are made: the mean of several templates differs from it
+without anybody being primed. Beside what each wording costs in accuracy stands
 
 - *same answer*: in how many facts the first answer stays the same. It should of a paraphrase, and should not of a
   negation: what is right of "Birds can [Y]." is wrong of "Birds cannot [Y].";
 - *prime*: in how many of the misprimed the first answer is the candidate that was called out in front, less how often
   that candidate was the first answer anyway, which is the control.
 
-A model *follows keywords* where it takes the prime more often than without it, or knows more facts than lot does and
-keeps more of its answers when they are negated than it changes; it *does not*, where it could have been seen to and was
-not, and knows more facts than lot does. An answerer led by the words of the prompt does the
-first; one that holds the facts does neither.
+A model *follows keywords* where it takes the prime more often than without it, or knows facts and keeps more of its
+answers when they are negated than it changes; it *does not*, where it could have been seen to and was not, and knows
+facts. It *knows* where it is above the strongest of the baselines of :mod:`fathom.results.baselines` on these facts as
+they are, by the interval of the paired difference: who always says the most frequent answer says it of a negation, too,
+and is told by no prime, but knows nothing. An answerer led by the words of the prompt does the first; one that holds
+the facts does neither.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ import numpy as np
 
 from fathom.data.selection.altering import PRIME
 from fathom.errors import BadInput
+from fathom.results.bars import BAR, BASELINE_COLUMNS, Bars, told_baseline
+from fathom.results.baselines import Beside
+from fathom.results.compared import refusals_table, told_apart
 from fathom.results.numbers import Number
 from fathom.results.outcomes import Outcome, outcomes_of
 from fathom.results.pairs import Paired, paired
@@ -42,8 +48,9 @@ SLACK = 0.05
 class Robustness(NamedTuple):
     """One model on one data set in one reading, asked otherwise.
 
-    :param how: the alteration.
+    :param how: the alteration. :param run: the folder of the run so altered.
     :param pair: altered − as it is, Acc@1, 5 and 10.
+    :param baseline: the strongest, beside Acc@1 of the same facts as they are; None where none is known of all of them.
     :param same: share of facts whose first answer stays the same.
     :param primed: share of facts whose first answer is who was called out; None where nobody was.
     :param primed_anyway: the same of the prompts as they are.
@@ -54,7 +61,9 @@ class Robustness(NamedTuple):
     data: str
     reading: str
     how: str
+    run: str
     pair: Paired
+    baseline: Beside | None
     same: Number
     primed: Number | None
     primed_anyway: Number | None
@@ -70,37 +79,69 @@ class Robustness(NamedTuple):
     def _verdict(self, number: Number, least: float) -> str:
         if number.low is None or number.high is None:
             return UNTOLD
-        known = self.pair.second[0].low
-        knows = known is not None and known > 1 / self.pair.sizes[1]
-        if number.low > least:  # who says the same of everything keeps it of a negation, too
-            return FOLLOWS if knows or self.how == MISPRIMED else KNOWS_NOTHING
-        if number.high > least + SLACK:
+        follows, knows = number.low > least, self.baseline.above if self.baseline else None
+        if follows and self.how == MISPRIMED:
+            return FOLLOWS
+        if knows is None or (not follows and number.high > least + SLACK):
             return UNTOLD
-        return DOES_NOT if knows else KNOWS_NOTHING
+        if not knows:  # who says the same of everything keeps it of a negation, too
+            return KNOWS_NOTHING
+        return FOLLOWS if follows else DOES_NOT
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Robustness]:
+class NotPaired(NamedTuple):
+    """Runs of a model in one wording alone."""
+
+    model: str
+    data: str
+    why: str
+
+
+class Wordings(NamedTuple):
+    """:param lines: one for each altered run. :param not_paired: runs that had none to stand beside."""
+
+    lines: list[Robustness]
+    not_paired: list[NotPaired]
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Wordings:
     """Each altered run beside the one as it is, of each model, data set and reading.
 
     :raises BadInput: nothing was asked both ways, no fact in common, or other candidates.
     """
     alike = grouped((_asked_as(outcome), outcome) for outcome in outcomes_of(runs, scoring, cluster))
-    found, alone = [], []
+    found = Wordings([], [])
     for (model, data, reading, _), own in alike.items():
         plain = [outcome for outcome in own if _altered(outcome) == AS_IT_IS]
         altered = [outcome for outcome in own if _altered(outcome) != AS_IT_IS]
         if len(plain) > 1:
             raise BadInput(f"{plain[0].path} and {plain[1].path} are both of {model} on {data} as it is: give one")
-        if not plain or not altered:
-            alone.append(f"{', '.join(outcome.path for outcome in own)}: {model} on {data}, {reading}")
-        found += [_beside(other, plain[0]) for other in altered if plain]
-    if not found:
+        if plain and altered:
+            first = _in_first_wording(plain[0])
+            bars = Bars(first)
+            found.lines.extend(_beside(other, first, bars) for other in altered)
+        else:
+            lacks = "as it is" if altered else "in another wording"
+            paths = ", ".join(outcome.path for outcome in own)
+            found.not_paired.append(NotPaired(model, data, f"{paths}: no run {lacks} in the reading {reading}"))
+    if not found.lines:
         raise BadInput(
             "no model was asked the same facts in two wordings: ask it with --alter misprimed (or negated, "
             "paraphrased, truncated) and without, and the same --reading and --pool (there is "
-            f"{'; '.join(alone)})"
+            f"{'; '.join(f'{one.model} on {one.data}, {one.why}' for one in found.not_paired)})"
         )
     return found
+
+
+def _in_first_wording(plain: Outcome) -> Outcome:
+    """Of each query the prediction by the first template, or sentence, by which it was asked."""
+    queries, templates = plain.rows.query[plain.places], plain.rows.template[plain.places]
+    first = np.full(len(plain.rows.query_ids), np.iinfo(np.int64).max)
+    np.minimum.at(first, queries, templates)
+    of_first = templates == first[queries]
+    if of_first.all():
+        return plain
+    return Outcome(plain.run, plain.rows, plain.scoring, plain.model, plain.places[of_first], "wording:first")
 
 
 def _asked_as(outcome: Outcome) -> tuple[str, str, str, str]:
@@ -113,7 +154,7 @@ def _altered(outcome: Outcome) -> str:
     return str(outcome.rows.identity.get("options", {}).get("alter", AS_IT_IS))
 
 
-def _beside(altered: Outcome, plain: Outcome) -> Robustness:
+def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
     facts = common_facts([altered, plain])
     firsts = [_first_answers(outcome) for outcome in (plain, altered)]
     same = np.full(len(altered.facts), np.nan)
@@ -135,7 +176,9 @@ def _beside(altered: Outcome, plain: Outcome) -> Robustness:
         plain.data,
         plain.reading,
         _altered(altered),
+        altered.path,
         paired(altered, plain, facts),
+        bars.strongest(1, facts),
         altered.mean("same answer", same, facts),
         *told,
     )
@@ -182,39 +225,54 @@ def _share_of_primes(outcome: Outcome, primes: dict[str, str], firsts: dict[str,
     return found
 
 
-def tables(found: Sequence[Robustness]) -> list[Table]:
-    """One: what each wording costs, what stays, and what is taken over."""
+def tables(found: Wordings) -> list[Table]:
+    """What each wording costs, what stays, and what is taken over; then what could not be paired."""
+    lines = found.lines
+    bare = [f"{line.model} {line.data} {line.reading} {line.how}" for line in lines]
+    told = told_apart([(name, line.run) for name, line in zip(bare, lines, strict=True)])
+    apart = [name[len(plain) :] for name, plain in zip(told, bare, strict=True)]
     rows = [
         (
-            *(line.model, line.data, line.reading, line.how, line.pair.facts),
-            *(line.pair.second[0], line.pair.first[0], line.pair.differences[0], line.same),
+            *(line.model, line.data, line.reading),
+            *(f"{line.how}{which}", line.pair.facts),
+            *(line.pair.second[0], *told_baseline(line.baseline)),
+            *(line.pair.first[0], line.pair.differences[0], line.same),
             *(line.primed_anyway, line.primed, line.more_primed, line.verdict),
         )
-        for line in found
+        for line, which in zip(lines, apart, strict=True)
     ]
     shares = ("Acc@1", "Acc@1 altered", "same answer", "prime anyway", "prime")
     ends = {name: (f"{name} low", f"{name} high") for name in shares}
     notes = [
         "altered minus as it is, paired by fact; same answer: facts whose first answer stays",
         "prime: facts whose first answer is who was called out in front; anyway: the same without that",
-        f"{FOLLOWS}: takes the prime more often than without it, or knows more than lot and keeps more answers when "
-        "negated than it changes",
+        f"{FOLLOWS}: takes the prime more often than without it, or knows facts and keeps more answers when negated "
+        "than it changes; knows: the 95 % interval of what it is over the baseline, paired by fact, is above 0",
+        BAR,
     ]
-    for line in found:
+    for line in lines:
         for count, said in ((line.pair.only_first, "altered"), (line.pair.only_second, "as they are")):
             if count:
                 notes.append(f"{line.model}, {line.data}, {line.how}: {count:,} facts ranked only {said} are left out")
     return [
         Table.of_numbers(
             (
-                *("model", "data", "reading", "altered", "facts", "Acc@1", "Acc@1 altered", "change", "same answer"),
+                *("model", "data", "reading", "altered", "facts", "Acc@1", *BASELINE_COLUMNS),
+                *("Acc@1 altered", "change", "same answer"),
                 *("prime anyway", "prime", "more primed", "verdict"),
             ),
             rows,
             "the same facts in other wordings",
-            {**ends, "change": ("low", "high", "p"), "more primed": ("primed low", "primed high")},
-            dict.fromkeys(shares, ".1%") | {"change": "+.1%", "more primed": "+.1%"},
+            {
+                **ends,
+                "over baseline": ("over low", "over high"),
+                "change": ("low", "high", "p"),
+                "more primed": ("primed low", "primed high"),
+            },
+            dict.fromkeys((*shares, "Acc@1 baseline"), ".1%")
+            | dict.fromkeys(("over baseline", "change", "more primed"), "+.1%"),
             notes,
             [end for own in ends.values() for end in own],
-        )
+        ),
+        *([refusals_table(NotPaired._fields, found.not_paired)] if found.not_paired else []),
     ]

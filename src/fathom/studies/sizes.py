@@ -14,6 +14,7 @@ from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.options import AskingOptions
+from fathom.results.bars import BAR, NO_KNOWLEDGE, Bars, which_above
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number, untold
 from fathom.results.outcomes import Outcome, every_scoring
@@ -57,6 +58,7 @@ class SizeStep(NamedTuple):
     :param larger: the next in order of size.
     :param k: of Hits@k.
     :param difference: larger − smaller, paired by fact; without a value where their candidates or facts are not alike.
+    :param above: which of the two is above the strongest baseline on these facts, see :func:`which_above`.
     """
 
     probe: str
@@ -64,6 +66,7 @@ class SizeStep(NamedTuple):
     larger: str
     k: int
     difference: Number
+    above: str | None = None
 
     @property
     def verdict(self) -> str | None:
@@ -136,13 +139,17 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
 
 def steps_between(probe: str, smaller: Outcome, larger: Outcome) -> Iterator[SizeStep]:
     """One for each cut, of one probe and scoring."""
+    bars = [Bars(outcome) for outcome in (smaller, larger)]
     for k in CUTS:
+        above = None
         try:
             facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
             number = difference(f"hits@{k}", [(1, larger), (-1, smaller)], hits, facts)
+            first, second = (bar.strongest(k, facts) for bar in bars)
+            above = which_above(first, second, (smaller.model, larger.model))
         except BadInput as error:
             number = untold(str(error))
-        yield SizeStep(probe, smaller.model, larger.model, k, number)
+        yield SizeStep(probe, smaller.model, larger.model, k, number, above)
 
 
 def tables(found: Sizes) -> list[Table]:
@@ -151,12 +158,16 @@ def tables(found: Sizes) -> list[Table]:
     if found.steps:
         made.append(
             Table.of_numbers(
-                ("probe", "from", "to", "of", "difference", "verdict"),
-                [(*step[:3], f"hits@{step.k}", step.difference, step.verdict) for step in found.steps],
+                ("probe", "from", "to", "of", "difference", "verdict", "above baseline"),
+                [(*step[:3], f"hits@{step.k}", step.difference, step.verdict, step.above) for step in found.steps],
                 "from each size to the next",
                 {"difference": ("low", "high", "p")},
                 {"difference": "+.1%"},
-                ("paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",),
+                (
+                    "paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",
+                    BAR,
+                    NO_KNOWLEDGE,
+                ),
             )
         )
     return made

@@ -1,0 +1,178 @@
+"""Tables and the bump chart of the study of rankings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fathom.results.bars import BAR, NO_KNOWLEDGE
+from fathom.results.numbers import Number
+from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE
+from fathom.results.pairs import ACCURACIES, verdict_of
+from fathom.results.plots import Plot
+from fathom.results.rows import grouped
+from fathom.results.tables import Cell, Table
+from fathom.studies.rankings_agreement import COEFFICIENTS, RankingAgreement
+from fathom.studies.rankings_columns import Column, LeftOut, PlacedModel
+
+_SHORT = {BY_TEMPLATE: "TB", FREE: "TF"}
+
+
+class Step(NamedTuple):
+    """From a model to the next larger one of its group, on one data set in one reading.
+
+    :param difference: of Acc@1, larger − smaller, paired by fact.
+    :param above: which of the two is above the strongest baseline on these facts, see :func:`which_above`.
+    """
+
+    data: str
+    reading: str
+    group: str
+    smaller: str
+    larger: str
+    difference: Number
+    above: str | None
+
+    @property
+    def verdict(self) -> str | None:
+        """Whether the larger is better (rise), worse (drop), or whether these facts cannot tell (tie)."""
+        return verdict_of(self.difference)
+
+
+class Rankings(NamedTuple):
+    """:param groups: model → its group; empty where none were given.
+    :param left_out: facts that were asked and are not compared.
+    :param steps: from each size to the next within each group.
+    """
+
+    columns: list[Column]
+    agreements: list[RankingAgreement]
+    groups: Mapping[str, str]
+    left_out: list[LeftOut]
+    steps: list[Step]
+
+
+def tables(found: Rankings) -> list[Table]:
+    """Places side by side; each column with its numbers; and how well the two readings agree."""
+    columns = [(f"{column.data}, {column.reading}", column) for column in found.columns]
+    models = list(dict.fromkeys(score.model for column in found.columns for score in column.scores))
+    placed = [{score.model: score.place for score in column.scores} for column in found.columns]
+    return [
+        Table(
+            ("model", *(("group",) if found.groups else ()), *(title for title, _ in columns)),
+            tuple((*_named(model, found), *(of_model.get(model) for of_model in placed)) for model in models),
+            "places, 1 is the best",
+            notes=("by Acc@1, ties by Acc@5 and then Acc@10; the tied share a mean place", "places have no interval"),
+        ),
+        *(_column_table(title, column, found) for title, column in columns),
+        _agreement_table(found),
+        *([_steps_table(found.steps)] if found.steps else []),
+    ]
+
+
+def files(found: Rankings) -> dict[str, Table]:
+    """The facts that were asked and are not compared."""
+    if not found.left_out:
+        return {}
+    return {"rankings-left-out": Table(LeftOut._fields, tuple(found.left_out), "facts that are not compared")}
+
+
+def _steps_table(steps: Sequence[Step]) -> Table:
+    counted = Counter((step.reading, step.verdict) for step in steps)
+    readings = dict.fromkeys(step.reading for step in steps)
+    said = (
+        f"{reading}: " + ", ".join(f"{counted[reading, name]} {name}" for name in ("rise", "drop", "tie"))
+        for reading in readings
+    )
+    return Table.of_numbers(
+        ("data", "reading", "group", "from", "to", "difference", "verdict", "above baseline"),
+        [(*step[:-1], step.verdict, step.above) for step in steps],
+        "from each size to the next within a group, Acc@1",
+        {"difference": ("low", "high", "p")},
+        {"difference": "+.1%"},
+        (
+            "paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",
+            *said,
+            BAR,
+            NO_KNOWLEDGE,
+        ),
+    )
+
+
+def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
+    return (model, found.groups[model]) if found.groups else (model,)
+
+
+def _column_table(title: str, column: Column, found: Rankings) -> Table:
+    scores = sorted(column.scores, key=lambda score: (score.place, score.model))
+    left_out = _said_left_out(column, found.left_out)
+    bar = [BAR] if any(score.baseline for score in scores) else []
+    return Table.of_numbers(
+        ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES, "baseline"),
+        [
+            *((score.place, *_named(score.model, found), *score.hits, _beside_baseline(score)) for score in scores),
+            (None, "average", *((None,) if found.groups else ()), *column.average, None),
+        ],
+        title,
+        {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
+        dict.fromkeys(ACCURACIES, ".1%"),
+        [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column), *bar],
+    ).without_empty("baseline")
+
+
+def _beside_baseline(score: PlacedModel) -> str | None:
+    """Whether its Acc@1 is above the strongest: places among those that are not tell nothing of knowledge."""
+    beside = score.baseline
+    if beside is None or beside.above is None:
+        return None
+    return f"{'above' if beside.above else 'not above'} {beside.baseline} ({beside.value:.1%})"
+
+
+def _said_left_out(column: Column, left_out: Sequence[LeftOut]) -> list[str]:
+    own = [one.fact for one in left_out if (one.data, one.reading) == (column.data, column.reading)]
+    named = f": {', '.join(own[:3])}{', …' if len(own) > 3 else ''} (rankings-left-out.csv)" if own else ""
+    return [f"{column.left_out:,} facts that not all models ranked are left out{named}"] if column.left_out else []
+
+
+def _asked_differently(column: Column) -> list[str]:
+    """Which models were asked by which probe and scoring, where these differ: places then tell of both."""
+    models = grouped((score.scoring, score.model) for score in column.scores)
+    if len(models) < 2:
+        return []
+    said = "; ".join(f"{scoring}: {', '.join(own)}" for scoring, own in models.items())
+    return [f"asked in different ways, which the places cannot tell from the models: {said}"]
+
+
+def _agreement_table(found: Rankings) -> Table:
+    notes = ["low, high: 95 % of 1,000 resamples, the models as they are"]
+    if not found.agreements:
+        notes = ["no model ranking has both readings: add runs with --reading template-based and template-free"]
+    tau, rho = COEFFICIENTS
+    return Table.of_numbers(
+        ("over", "group", "models", tau, rho),
+        found.agreements,
+        "template-based and template-free rankings",
+        {tau: ("tau low", "tau high"), rho: ("rho low", "rho high")},
+        dict.fromkeys(COEFFICIENTS, ".3f"),
+        notes,
+    )
+
+
+def plots(found: Rankings) -> list[Plot]:
+    """A line for each model through its places on the columns (a bump chart)."""
+
+    def draw(axes: Any) -> None:
+        placed = [{score.model: score.place for score in column.scores} for column in found.columns]
+        models = list(dict.fromkeys(model for of_model in placed for model in of_model))
+        for model in models:
+            there = [(number, of_model[model]) for number, of_model in enumerate(placed) if model in of_model]
+            axes.plot(*zip(*there, strict=True), marker="o", label=model)
+            axes.annotate(model, there[-1], xytext=(8, 0), textcoords="offset points", va="center", fontsize=7)
+        labels = [f"{column.data}\n{_SHORT.get(column.reading, column.reading)}" for column in found.columns]
+        axes.set_xticks(range(len(labels)), labels, fontsize=7)
+        axes.set_yticks(range(1, len(models) + 1))
+        axes.invert_yaxis()
+        axes.margins(x=0.2)
+
+    return [Plot("rankings", draw, "data set and reading (TB: template-based, TF: template-free)", "place")]
