@@ -33,6 +33,7 @@ from fathom.studies import memory, memory_tables
 from fathom.studies.grid import run_grid, states
 from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
+from fathom.studies.options import GridOptions
 from fathom.training.loop import NotANumber
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
@@ -431,7 +432,7 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    found = run_grid(read_plan(plan_file), tmp_path / "out", workers=2)
+    found = run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(workers=2))
     killer.join()
     failed = [state.failed for state in found if state.failed]
     assert len(failed) == 1
