@@ -23,6 +23,7 @@ from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests import dying
 from tests.conftest import write_graph_folder
+from tests.sharing import kept
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
@@ -309,23 +310,6 @@ ONE_SPREAD = GridOptions(engine="ray", workers=1)
 def cells_by(monkeypatch, cluster):
     """Has cells made by workers of a kind of :mod:`tests.dying`."""
     return lambda kind: monkeypatch.setattr("fathom.studies.grid_ray.CellWorker", kind)
-
-
-def kept(study: Path) -> dict[str, object]:
-    """What is in the files of a study, but for times, and who made them."""
-    found: dict[str, object] = {}
-    for file in study.rglob("*"):
-        name = file.relative_to(study).as_posix()
-        if file.name == "curve.jsonl":
-            found[name] = [json.loads(line) | {"seconds": 0} for line in file.read_text().splitlines()]
-        elif file.name == "link.json" or name.endswith("run/manifest.json"):
-            content = json.loads(file.read_text())
-            found[name] = {key: content.get(key) for key in ("identity", "plan", "shows", "notes")}
-            ended = content.get("ended") or {}
-            found[name] |= {"ended": {key: value for key, value in ended.items() if key != "seconds"}}
-        elif file.is_file():
-            found[name] = file.read_bytes()
-    return found
 
 
 @pytest.fixture

@@ -194,6 +194,12 @@ def study(
     else:
         with shown("cells") as report:
             found = run_grid(planned, out, options, retry_failed, say, report)
+        if left := sum(state.run is None and not state.failed for state in found):
+            say(
+                f"kept in {out}: {len(found) - left:,} of {len(found):,} cells; the other parts have the rest at work, "
+                "or it is left: the same command without --part finishes the study"
+            )
+            return
     result = memory.ask(planned, found, out)
     tell([*memory_tables.tables(result), *audits_in(out / "worlds", planned.worlds)], format, out, "memory")
     if correlations := memory_tables.correlation_tables(result):

@@ -28,9 +28,20 @@ from fathom.links.folder import MANIFEST, read_begun
 from fathom.probes.options import HERE
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, stands
-from fathom.store.files import AT_WORK, alone_in, write_json
+from fathom.run.parts import STARTING, Part
+from fathom.store.files import AT_WORK, CLAIMS, alone_in, write_json
 from fathom.store.folder import RunFolder, differences
-from fathom.studies.grid_cells import Job, attempt, fail, read_object, why_failed
+from fathom.store.together import together_in
+from fathom.studies.grid_cells import (
+    Job,
+    attempt,
+    attempt_if_free,
+    fail,
+    finished_run,
+    job_of,
+    read_object,
+    why_failed,
+)
 from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, told_fault
 from fathom.studies.grid_ray import made_on_ray
 from fathom.studies.options import GridOptions
@@ -52,9 +63,8 @@ def states(plan: StudyPlan, out: Path) -> list[CellState]:
     """Of each cell, in the order of :func:`cells_of`."""
     found = []
     for cell in cells_of(plan):
-        run_, why = RunFolder(cell.folder(out) / "run"), why_failed(cell.folder(out))
-        done = not why and run_.has_manifest() and run_.is_complete()
-        found.append(CellState(cell, run_ if done else None, why))
+        why = why_failed(cell.folder(out))
+        found.append(CellState(cell, None if why else finished_run(cell.folder(out)), why))
     return found
 
 
@@ -77,26 +87,60 @@ def run_grid(
     :raises RunFailed: workers of the cluster die before they begin; what is finished is kept.
     """
     check_plan(plan)
+    options, jobs = options or GridOptions(), [job_of(plan, cell, out) for cell in cells_of(plan)]
+
+    def ended(cell: Cell, why: str, number: int) -> None:
+        tell(f"[{number}/{len(jobs)}] {cell}" + (f": failed: {why}" if why else ""))
+        report(number, len(jobs))
+
+    if options.part is not None:
+        _make_part(options, plan, jobs, out, retry_failed, ended)
+        return states(plan, out)
     with alone_in(out):
         check_same(plan, out)
-        jobs = [
-            Job(plan, state.cell, out / "worlds" / state.cell.world, state.cell.folder(out))
-            for state in states(plan, out)
-            if state.run is None and (retry_failed or not state.failed)
-        ]
-        total = len(cells_of(plan))
-        done = total - len(jobs)
-        with _made(jobs, out, options or GridOptions()) as ended:
-            _make_worlds(plan, out)
-            write_json(out / "study.json", plan.model_dump(mode="json"))
-            for job in jobs:
-                if why_failed(job.folder):
-                    _try_again(job.folder)
-            report(done, total)
-            for number, (cell, why) in enumerate(ended, start=done + 1):
-                tell(f"[{number}/{total}] {cell}" + (f": failed: {why}" if why else ""))
-                report(number, total)
+        left = [job for job in jobs if _is_left(job, retry_failed)]
+        done = len(jobs) - len(left)
+        with _made(left, out, options) as made:
+            _begin(plan, out, left)
+            report(done, len(jobs))
+            for number, (cell, why) in enumerate(made, start=done + 1):
+                ended(cell, why, number)
         return states(plan, out)
+
+
+def _is_left(job: Job, retry_failed: bool) -> bool:
+    return retry_failed if why_failed(job.folder) else finished_run(job.folder) is None
+
+
+def _begin(plan: StudyPlan, out: Path, again: Sequence[Job]) -> None:
+    """What stands there before any cell. :param again: cells that are to be made even if they failed before."""
+    _make_worlds(plan, out)
+    write_json(out / "study.json", plan.model_dump(mode="json"))
+    for job in again:
+        if why_failed(job.folder):
+            _try_again(job.folder)
+
+
+def _make_part(
+    options: GridOptions,
+    plan: StudyPlan,
+    jobs: Sequence[Job],
+    out: Path,
+    retry_failed: bool,
+    ended: Callable[[Cell, str, int], None],
+) -> None:
+    """Its own cells; then, from the end, those that nobody has in hand."""
+    part = Part.told(str(options.part))
+    if options.engine != HERE or options.workers is not None:
+        raise BadInput(f"--part {part} and --engine or --workers: expected one of them")
+    with together_in(out) as claims:
+        with claims.claimed(STARTING, wait=True):
+            check_same(plan, out)
+            _begin(plan, out, jobs if retry_failed else ())
+        for job in (*part.shards(jobs), *reversed(jobs)):
+            why = attempt_if_free(job)
+            if why is not None:
+                ended(job.cell, why, sum(not _is_left(job, False) for job in jobs))
 
 
 @contextmanager
@@ -189,7 +233,7 @@ def check_same(plan: StudyPlan, out: Path) -> None:
     """
     file, said = out / "study.json", plan.model_dump(mode="json")
     if not stands(file):
-        if out.exists() and any(entry.name not in ("worlds", AT_WORK) for entry in out.iterdir()):
+        if out.exists() and any(entry.name not in ("worlds", AT_WORK, CLAIMS) for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")
         return
     before = read_object(file)

@@ -18,6 +18,7 @@ from fathom.links.options import LinkOptions
 from fathom.reading import Json, is_there, json_file, shown
 from fathom.run import run
 from fathom.store.files import AT_WORK, write_json
+from fathom.store.folder import RunFolder
 from fathom.store.together import Claims
 from fathom.studies.grid_plan import Cell, StudyPlan, options_of
 
@@ -35,19 +36,40 @@ class Job(NamedTuple):
     folder: Path
 
 
+def job_of(plan: StudyPlan, cell: Cell, out: Path) -> Job:
+    """:param out: folder of the study."""
+    return Job(plan, cell, out / "worlds" / cell.world, cell.folder(out))
+
+
 def attempt(job: Job) -> str:
     """Make it, once nobody else is at it: a worker that was given up, or whose driver was killed, may be still.
 
     :returns: why it failed, or "".
     """
     with Claims(job.folder).claimed(AT_WORK, wait=True):
-        try:
-            run_cell(*job)
-        except FathomError as error:
-            return fail(job, str(error).replace("\n", "; "))
-        except Exception as error:  # a cell must never end the study
-            return fail(job, f"{type(error).__name__}: {error}", traceback.format_exc())
+        return _attempt(job)
+
+
+def attempt_if_free(job: Job) -> str | None:
+    """:func:`attempt`; None where somebody else is at it, or has ended it."""
+    with Claims(job.folder).claimed(AT_WORK) as ours:
+        return _attempt(job) if ours and finished_run(job.folder) is None and not why_failed(job.folder) else None
+
+
+def _attempt(job: Job) -> str:
+    try:
+        run_cell(*job)
+    except FathomError as error:
+        return fail(job, str(error).replace("\n", "; "))
+    except Exception as error:  # a cell must never end the study
+        return fail(job, f"{type(error).__name__}: {error}", traceback.format_exc())
     return ""
+
+
+def finished_run(folder: Path) -> RunFolder | None:
+    """Of a cell. :param folder: of the cell."""
+    found = RunFolder(folder / "run")
+    return found if found.has_manifest() and found.is_complete() else None
 
 
 def fail(job: Job, why: str, trace: str = "") -> str:

@@ -17,6 +17,7 @@ from fathom.probes.options import (
     EmbeddingOptions,
     FewShotOptions,
     Numbers,
+    Part,
     StatementOptions,
     Words,
 )
@@ -168,6 +169,13 @@ class GridOptions(ClusterOptions):
         description="Cells to work on at a time, by default one; each then uses one core. With --engine ray: workers, "
         "by default one per GPU, or one.",
         json_schema_extra=CIRCUMSTANCE,
+    )
+
+    part: Part = Field(
+        None,
+        description="Be one of several processes that share a study: i/n, such as 1/4, or auto, by what SLURM or "
+        "torchrun have set.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
     )
 
     @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
