@@ -10,7 +10,7 @@ end (files say when), and of all, from the command's start to its end. The model
 weights: speed does not depend on what it knows. The load of the machine stands beside each line; the best of the
 rounds is compared. BEAR and the tokenizer are looked for in ``FATHOM_DATA`` or ``../shared/data``.
 
-``--study``: eight cells (TransE and ComplEx, 200 epochs, in two worlds with two seeds) on 1,000 entities of WN18RR from
+``--study``: eight cells (TransE and ComplEx, 100 epochs, in two worlds with two seeds) on 1,000 entities of WN18RR from
 there; a cell is trained and asked, and its files are compared bit for bit.
 """
 
@@ -47,8 +47,8 @@ data: graph
 worlds: [base, anonymised-er]
 seeds: [0, 1]
 models:
-  TransE: {model: TransE, epochs: 200, patience: null, validate_every: 50}
-  ComplEx: {model: ComplEx, epochs: 200, patience: null, validate_every: 50}
+  TransE: {model: TransE, epochs: 100, patience: null, validate_every: 50}
+  ComplEx: {model: ComplEx, epochs: 100, patience: null, validate_every: 50}
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import socket
 import sys
@@ -15,6 +16,7 @@ from fathom import evaluate_links, load_model, read_data, train_links
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.probes import PROBES
 from fathom.run import run
+from fathom.run.crew import connected
 from fathom.store.folder import RunFolder
 from fathom.studies.grid import run_grid, states
 from fathom.studies.grid_plan import read_plan
@@ -282,6 +284,21 @@ def test_parts_and_servers_are_not_for_workers(planted, geography, tmp_path):
     asked = options("generation", server="http://localhost/v1", **ON_RAY)
     with pytest.raises(BadInput, match="--engine ray: a server is asked by one process"):
         run("generation", "m", geography, asked, tmp_path / "r")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_ray_says_of_tokens_is_hidden_where_nobody_wants_to_know(quiet, monkeypatch, caplog):
+    def init(**given: object) -> None:
+        logging.getLogger("ray._private.authentication").warning("Token authentication is enabled")
+
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.setattr("fathom.run.crew.is_quiet", lambda: quiet)
+    with connected(options("statement", engine="ray")):
+        logging.getLogger("ray").warning("of the run")
+    assert ("Token" in caplog.text) == (not quiet)
+    assert "of the run" in caplog.text
 
 
 # --- cells of a study of link predictors

@@ -47,15 +47,19 @@ def connected(options: ClusterOptions) -> Iterator[None]:
     if address == "local":
         wanted = (options.workers or 1) * options.cpus_per_worker
         here = {"num_cpus": max(os.cpu_count() or 1, wanted), "include_dashboard": False}
-    if is_quiet():
-        logging.getLogger("ray").setLevel(logging.ERROR)  # that a new cluster has tokens is a warning
+    rays = logging.getLogger("ray")
+    usual = rays.level
     try:
+        if is_quiet():
+            rays.setLevel(logging.ERROR)  # that a new cluster has tokens is a warning
         ray.init(address=address, log_to_driver=False, configure_logging=False, **here)
     except Exception as error:
         raise BadInput(
             f"--ray-address {address}: no Ray cluster answers: {str(error).splitlines()[0]} (one with tokens wants "
             "RAY_AUTH_MODE=token here, too)"
         ) from error
+    finally:
+        rays.setLevel(usual)
     try:
         yield
     finally:
