@@ -2,12 +2,16 @@
 
     python benchmarks/parallel.py                          # one, ray-1, ray-2, parts-2, three rounds
     python benchmarks/parallel.py --rounds 1 --limit 100
+    python benchmarks/parallel.py --study --rounds 2       # the cells of a study of link predictors instead
     python benchmarks/parallel.py --writes                 # what limits many workers: the driver's writing, claims
 
 Every process has one thread. A run's seconds are those of asking, from the first shard's beginning to the last one's
 end (files say when), and of all, from the command's start to its end. The model is GPT-2-small-shaped with random
 weights: speed does not depend on what it knows. The load of the machine stands beside each line; the best of the
 rounds is compared. BEAR and the tokenizer are looked for in ``FATHOM_DATA`` or ``../shared/data``.
+
+``--study``: eight cells (TransE and ComplEx, 100 epochs, in two worlds with two seeds) on 1,000 entities of WN18RR from
+there; a cell is trained and asked, and its files are compared bit for bit.
 """
 
 from __future__ import annotations
@@ -31,6 +35,21 @@ KINDS = {
     "parts-2": [("--part", "1/2"), ("--part", "2/2")],
 }
 """Name → what each of its processes is told."""
+STUDY_KINDS = {
+    "one": [()],
+    "processes-2": [("--workers", "2")],
+    "ray-1": [("--engine", "ray", "--workers", "1")],
+    "ray-2": [("--engine", "ray", "--workers", "2")],
+    "parts-2": [("--part", "1/2"), ("--part", "2/2")],
+}
+PLAN = """
+data: graph
+worlds: [base, anonymised-er]
+seeds: [0, 1]
+models:
+  TransE: {model: TransE, epochs: 100, patience: null, validate_every: 50}
+  ComplEx: {model: ComplEx, epochs: 100, patience: null, validate_every: 50}
+"""
 
 
 class Took(NamedTuple):
@@ -54,40 +73,74 @@ def make_model(folder: Path, layers: int, width: int) -> Path:
     return folder
 
 
-def measured(kind: str, model: Path, out: Path, asked: list[str]) -> Took:
+def run_all(kind: str, *called: tuple[str, ...]) -> float:
+    """``fathom`` as each process of a kind is told to. :returns: seconds until the last has ended."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     begun = time.perf_counter()
-    call = [sys.executable, "-m", "fathom", "probe", "statement", "--model", str(model), "--out", str(out), *asked]
     processes = [
-        subprocess.Popen([*call, *more, "--quiet"], env=environment, stdout=subprocess.DEVNULL) for more in KINDS[kind]
+        subprocess.Popen([sys.executable, "-m", "fathom", "--quiet", *call], env=environment, stdout=subprocess.DEVNULL)
+        for call in called
     ]
-    if any(process.wait() for process in processes):
+    codes = [process.wait() for process in processes]
+    if any(codes):
         raise SystemExit(f"{kind} failed")
-    took = time.perf_counter() - begun
+    return time.perf_counter() - begun
+
+
+def probe(kind: str, model: Path, out: Path, asked: list[str]) -> Took:
+    call = ("probe", "statement", "--model", str(model), "--out", str(out), *asked)
+    took = run_all(kind, *((*call, *more) for more in KINDS[kind]))
     ends = [file.stat().st_mtime for file in (out / "predictions").iterdir()]
     return Took(max(ends) - (out / "queries.parquet").stat().st_mtime, took, os.getloadavg()[0])
 
 
+def study(kind: str, plan: Path, out: Path) -> Took:
+    took = run_all(kind, *(("kgc", "study", str(plan), "--out", str(out), *more) for more in STUDY_KINDS[kind]))
+    ends = [file.stat().st_mtime for file in out.glob("cells*/**/*")]
+    return Took(max(ends) - (out / "study.json").stat().st_mtime, took, os.getloadavg()[0])
+
+
 def compare(given: argparse.Namespace) -> None:
     asked = ["--data", str(DATA / "bear" / "BEAR"), "--limit", str(given.limit), "--templates", "0"]
-    took: dict[str, list[Took]] = {kind: [] for kind in given.kinds.split(",")}
+    took: dict[str, list[Took]] = {kind: [] for kind in (given.kinds or ",".join(KINDS)).split(",")}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = make_model(folder / "model", given.layers, given.width)
-        first = None
-        for number in range(given.rounds):
-            for kind, every in took.items():
-                out = folder / f"{kind}-{number}"
-                last = measured(kind, model, out, asked)
-                every.append(last)
-                print(f"{kind}: asking {last.asking:.1f} s, all {last.all:.1f} s, load {last.load:.1f}", flush=True)
-                first = first or out
-                same_predictions(first, out)
+        in_rounds(given.rounds, folder, took, lambda kind, out: probe(kind, model, out, asked), same_predictions)
+
+
+def compare_studies(given: argparse.Namespace) -> None:
+    took: dict[str, list[Took]] = {kind: [] for kind in (given.kinds or ",".join(STUDY_KINDS)).split(",")}
+    with tempfile.TemporaryDirectory() as name:
+        folder, plan = Path(name), Path(name) / "plan.yaml"
+        plan.write_text(PLAN)
+        sample = ("data", "sample", str(DATA / "wn18rr"), "--entities", "1000", "--out", str(folder / "graph"))
+        run_all("sample", sample)
+        in_rounds(given.rounds, folder, took, lambda kind, out: study(kind, plan, out), same_cells)
+
+
+def in_rounds(
+    rounds: int,
+    folder: Path,
+    took: dict[str, list[Took]],
+    measure: Callable[[str, Path], Took],
+    same: Callable[[Path, Path], None],
+) -> None:
+    """Each kind in turn, and the best of each at the end. :raises SystemExit: two have made different files."""
+    first = None
+    for number in range(rounds):
+        for kind, every in took.items():
+            out = folder / f"{kind}-{number}"
+            last = measure(kind, out)
+            every.append(last)
+            print(f"{kind}: asking {last.asking:.1f} s, all {last.all:.1f} s, load {last.load:.1f}", flush=True)
+            first = first or out
+            same(first, out)
     best = {kind: min(one.asking for one in every) for kind, every in took.items()}
     whole = {kind: min(one.all for one in every) for kind, every in took.items()}
     for kind in took:
         print(
-            f"{kind:8} asking {best[kind]:7.1f} s, {best['one'] / best[kind]:.2f} × one; "
+            f"{kind:11} asking {best[kind]:7.1f} s, {best['one'] / best[kind]:.2f} × one; "
             f"all {whole[kind]:7.1f} s, {whole['one'] / whole[kind]:.2f} × one"
         )
 
@@ -97,6 +150,20 @@ def same_predictions(first: Path, other: Path) -> None:
 
     if not RunFolder.open(first).predictions().equals(RunFolder.open(other).predictions()):
         raise SystemExit(f"{other.name} has other predictions than {first.name}")
+
+
+def same_cells(first: Path, other: Path) -> None:
+    """Weights, questions and predictions of every cell."""
+    kept = [
+        {
+            file.relative_to(out): file.read_bytes()
+            for file in out.rglob("*")
+            if file.suffix in (".safetensors", ".parquet")
+        }
+        for out in (first, other)
+    ]
+    if not kept[0] or kept[0] != kept[1]:
+        raise SystemExit(f"{other.name} has other cells than {first.name}")
 
 
 def writes() -> None:
@@ -150,11 +217,14 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=300, help="queries")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default="", help="separated by commas; by default all")
+    parser.add_argument("--study", action="store_true")
     parser.add_argument("--writes", action="store_true")
     given = parser.parse_args()
     if given.writes:
         writes()
+    elif given.study:
+        compare_studies(given)
     else:
         compare(given)
 

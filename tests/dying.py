@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
 from fathom.run.worker import Work, Worker
+from fathom.studies.grid_ray import Cells, CellWorker
+
+
+def _is_first(left: Path) -> bool:
+    """Of those that would die. :param left: file that the first leaves."""
+    try:
+        left.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 class DiesInOpening(Worker):
@@ -43,21 +54,13 @@ class DiesOnce(Worker):
 
     def ask(self, shard: str) -> Any:
         self.count += 1
-        if self.count == 2 and self.is_first():
+        if self.count == 2 and _is_first(self.left):
             os._exit(1)
         return super().ask(shard)
 
     def open(self, work: Work) -> Any:
         self.left = Path(work.folder) / "died"
         return super().open(work)
-
-    def is_first(self) -> bool:
-        """Of those that would die."""
-        try:
-            self.left.touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
 
 
 class DiesOfOneShard(Worker):
@@ -87,3 +90,38 @@ class Elsewhere(Worker):
         while len(list(Path().glob("opened-*"))) < 2 and time.monotonic() < until:
             time.sleep(0.05)
         return found
+
+
+class DiesInACell(CellWorker):
+    """One of them dies in a training of which something is kept."""
+
+    def open(self, cells: Cells) -> Any:
+        from fathom.links import embedding
+
+        close = embedding._Training._close_epoch
+
+        def closes(training: Any, epoch: int, loss: float) -> None:
+            close(training, epoch, loss)
+            if (training.folder.path / "checkpoint.pt").exists() and _is_first(cells.out.parent / "died"):
+                seconds = [line["seconds"] for line in training.curve]
+                (cells.out.parent / "died").write_text(json.dumps({"at": str(training.folder.path), "curve": seconds}))
+                os._exit(1)
+
+        embedding._Training._close_epoch = closes  # type: ignore[method-assign]
+        return super().open(cells)
+
+
+class DiesOfOneCell(CellWorker):
+    """Whoever makes it dies."""
+
+    def make(self, name: str) -> Any:
+        if name == "cells/m/only/anonymised-er":
+            os._exit(1)
+        return super().make(name)
+
+
+class WithoutTheStudy(CellWorker):
+    """On a machine with other folders."""
+
+    def open(self, cells: Cells) -> Any:
+        return super().open(cells._replace(out=Path("/nowhere")))

@@ -8,6 +8,7 @@ longer, and LOG is told who asked it.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -65,6 +66,23 @@ def asked_twice(log: Path) -> list[str]:
     lines = log.read_text().splitlines() if log.exists() else []
     counts = Counter(line.split()[1] for line in lines if line.startswith("asked"))
     return [shard for shard, count in counts.items() if count > 1]
+
+
+def kept(study: Path) -> dict[str, object]:
+    """What is in the files of a study, but for times, and who made them."""
+    found: dict[str, object] = {}
+    for file in study.rglob("*"):
+        name = file.relative_to(study).as_posix()
+        if file.name == "curve.jsonl":
+            found[name] = [json.loads(line) | {"seconds": 0} for line in file.read_text().splitlines()]
+        elif file.name == "link.json" or name.endswith("run/manifest.json"):
+            content = json.loads(file.read_text())
+            found[name] = {key: content.get(key) for key in ("identity", "plan", "shows", "notes")}
+            ended = content.get("ended") or {}
+            found[name] |= {"ended": {key: value for key, value in ended.items() if key != "seconds"}}
+        elif file.is_file():
+            found[name] = file.read_bytes()
+    return found
 
 
 class Slow(Worker):

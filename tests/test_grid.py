@@ -28,12 +28,16 @@ from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.metrics.outliers import tukey_fences
 from fathom.models.base import Identity
+from fathom.store.files import AT_WORK, CLAIMS, alone_in
 from fathom.store.predictions import Scoring
+from fathom.store.together import Claims, together_in
 from fathom.studies import memory, memory_tables
 from fathom.studies.grid import run_grid, states
 from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
+from fathom.studies.options import GridOptions
 from fathom.training.loop import NotANumber
+from tests.sharing import kept
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
 PLAN = """
@@ -431,7 +435,7 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    found = run_grid(read_plan(plan_file), tmp_path / "out", workers=2)
+    found = run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(workers=2))
     killer.join()
     failed = [state.failed for state in found if state.failed]
     assert len(failed) == 1
@@ -514,3 +518,61 @@ def test_a_plan_may_let_relations_keep_their_names(plan_file, tmp_path):
     plan_file.write_text(plan_file.read_text().replace("relax: true", "relax: false"))
     with pytest.raises(BadInput, match="relax: there True, here False"):
         run_grid(read_plan(plan_file), tmp_path / "out")
+
+
+# --- several processes with --part
+
+
+TRANSE = """
+data: graph
+worlds: [base, anonymised-er]
+seeds: [0, 1]
+models:
+  m: {model: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8}
+"""
+
+
+def test_parts_share_the_cells_of_a_study(plan_file, tmp_path):
+    """Side by side: each cell made once, all files but for times those of one process; the last one reports."""
+    pytest.importorskip("pykeen")
+    plan_file.write_text(TRANSE)
+    run_grid(read_plan(plan_file), tmp_path / "alone")
+    typed = [sys.executable, "-m", "fathom", "kgc", "study", str(plan_file), "--out", str(tmp_path / "r"), "--part"]
+    parts = [subprocess.Popen([*typed, part], stdout=subprocess.PIPE, text=True) for part in ("1/2", "2/2")]
+    said = [part.communicate(timeout=300)[0] for part in parts]
+    assert [part.returncode for part in parts] == [0, 0]
+    cells = [line.partition("] ")[2] for text in said for line in text.splitlines() if line.startswith("[")]
+    assert sorted(cells) == sorted(map(str, cells_of(read_plan(plan_file))))
+    assert any("Hits@10" in text for text in said)
+    made = {name: content for name, content in kept(tmp_path / "r").items() if "/" in name}  # without the report
+    assert made == {name: content for name, content in kept(tmp_path / "alone").items() if "/" in name}
+    assert not [left for name in (AT_WORK, CLAIMS) for left in (tmp_path / "r").rglob(name)]
+
+
+def test_a_part_leaves_what_another_has_in_hand(plan_file, tmp_path):
+    """And takes over what nobody has, also of parts that never came; without --part the rest is made."""
+    out = tmp_path / "out"
+    typed = ["kgc", "study", str(plan_file), "--out", str(out)]
+    with Claims(Cell("reader", "random", "base").folder(out)).claimed(AT_WORK):
+        (out / "study.json").write_text(json.dumps(read_plan(plan_file).model_dump(mode="json")))
+        done = CliRunner().invoke(make_app(), [*typed, "--part", "1/3"])
+    assert done.exit_code == 0, done.output
+    assert "kept in" in done.output
+    assert "9 of 10 cells; the other parts have the rest at work" in done.output.replace("\n", " ")
+    assert not (out / "memory.json").exists()
+    assert CliRunner().invoke(make_app(), typed).exit_code == 0
+    assert (out / "memory.json").exists()
+
+
+def test_a_part_is_no_crew(plan_file, tmp_path):
+    for more in ({"workers": 2}, {"engine": "ray"}):
+        with pytest.raises(BadInput, match="--part 1/2 and --engine or --workers: expected one of them"):
+            run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(part="1/2", **more))
+    wrong = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", "o", "--part", "3/2"])
+    assert "--part" in str(wrong.exception)
+    assert isinstance(wrong.exception, BadInput)
+    with alone_in(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
+        run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(part="1/2"))
+    with together_in(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
+        run_grid(read_plan(plan_file), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -146,6 +146,23 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     assert "8/8" in screen.getvalue()
 
 
+@pytest.mark.parametrize("to_file", [False, True])
+def test_what_is_printed_meanwhile_stands_above_the_bar_or_in_its_file(to_file, tmp_path):
+    """From the outside: both streams on a terminal, or one of them in a file."""
+    code = "from fathom.cli.formats import say\nfrom fathom.progress import shown\nwith shown('cells') as report:\n"
+    code += "    report(0, 2)\n    say('[1/2] a cell')\n    report(2, 2)\n"
+    ours, theirs = pty.openpty()
+    with (tmp_path / "said").open("w") as file:
+        told = {"stdout": file if to_file else theirs, "stderr": theirs, "env": os.environ | {"TERM": "xterm"}}
+        subprocess.run([sys.executable, "-c", code], check=True, **told)
+    os.close(theirs)
+    screen = os.read(ours, 100_000).decode(errors="replace")
+    os.close(ours)
+    assert "2/2" in screen
+    assert (tmp_path / "said").read_text() == ("[1/2] a cell\n" if to_file else "")
+    assert ("\r\x1b[2K[1/2] a cell\r\n" in screen) == (not to_file)  # the bar is wiped first
+
+
 def test_a_notebook_gets_a_bar_of_html(monkeypatch, clock):
     """A stand-in for IPython, which the tests do without."""
     shown_there = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import re
 import socket
 import sys
 from dataclasses import replace
@@ -13,11 +16,16 @@ from fathom import evaluate_links, load_model, read_data, train_links
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.probes import PROBES
 from fathom.run import run
+from fathom.run.crew import connected
 from fathom.store.folder import RunFolder
+from fathom.studies.grid import run_grid, states
+from fathom.studies.grid_plan import read_plan
+from fathom.studies.options import GridOptions
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests import dying
 from tests.conftest import write_graph_folder
+from tests.sharing import kept
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
@@ -276,3 +284,159 @@ def test_parts_and_servers_are_not_for_workers(planted, geography, tmp_path):
     asked = options("generation", server="http://localhost/v1", **ON_RAY)
     with pytest.raises(BadInput, match="--engine ray: a server is asked by one process"):
         run("generation", "m", geography, asked, tmp_path / "r")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_ray_says_of_tokens_is_hidden_where_nobody_wants_to_know(quiet, monkeypatch, caplog):
+    def init(**given: object) -> None:
+        logging.getLogger("ray._private.authentication").warning("Token authentication is enabled")
+
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.setattr("fathom.run.crew.is_quiet", lambda: quiet)
+    with connected(options("statement", engine="ray")):
+        logging.getLogger("ray").warning("of the run")
+    assert ("Token" in caplog.text) == (not quiet)
+    assert "of the run" in caplog.text
+
+
+# --- cells of a study of link predictors
+
+
+@pytest.fixture
+def plan(tmp_path) -> Path:
+    """Of two worlds and two seeds, each cell trained in a second."""
+    pytest.importorskip("pykeen", reason="needs the extra kgc")
+    ids = [f"e{number:02d}" for number in range(30)]
+    facts = [f"{one}\t{'pq'[n % 2]}\t{ids[(n * n + 3) % 30]}" for n, one in enumerate(ids * 2)]
+    triples = {"train": facts[:40], "dev": facts[40:50], "test": facts[50:]}
+    names = [f"{one}\tTown {one}" for one in ids]
+    write_graph_folder(tmp_path / "graph", triples, names, "p\tnear\nq\tnorth of\n")
+    file = tmp_path / "plan.yaml"
+    model = "{model: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8}"
+    file.write_text(f"data: graph\nworlds: [base, anonymised-er]\nseeds: [0, 1]\nmodels:\n  m: {model}\n")
+    return file
+
+
+SPREAD = GridOptions(engine="ray", workers=2)
+ONE_SPREAD = GridOptions(engine="ray", workers=1)
+
+
+@pytest.fixture
+def cells_by(monkeypatch, cluster):
+    """Has cells made by workers of a kind of :mod:`tests.dying`."""
+    return lambda kind: monkeypatch.setattr("fathom.studies.grid_ray.CellWorker", kind)
+
+
+@pytest.fixture
+def alone(plan, tmp_path) -> dict[str, object]:
+    """The study by one process."""
+    assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "alone"))
+    return kept(tmp_path / "alone")
+
+
+def test_workers_make_the_cells_of_one_process(cluster, plan, alone, tmp_path):
+    told, said = [], []
+    report = lambda *far: told.append(far)  # noqa: E731
+    found = run_grid(read_plan(plan), tmp_path / "ray", SPREAD, tell=said.append, report=report)
+    assert all(state.run is not None for state in found)
+    assert sum(name.endswith(("weights.safetensors", ".parquet")) for name in alone) >= 4 * 4
+    assert kept(tmp_path / "ray") == alone
+    assert told == [(number, 4) for number in range(5)]
+    assert [line[:5] for line in said] == [f"[{number}/4]" for number in range(1, 5)]
+
+
+def test_a_study_goes_on_with_workers_and_without(cluster, plan, alone, tmp_path):
+    """Begun by one process, gone on with by a worker, finished by two processes."""
+
+    def stops(line: str) -> None:
+        raise KeyboardInterrupt
+
+    for options in (GridOptions(), ONE_SPREAD):
+        with pytest.raises(KeyboardInterrupt):
+            run_grid(read_plan(plan), tmp_path / "r", options, tell=stops)
+    assert sum(state.run is not None for state in states(read_plan(plan), tmp_path / "r")) in (2, 3)  # one was in work
+    run_grid(read_plan(plan), tmp_path / "r", GridOptions(workers=2))
+    assert kept(tmp_path / "r") == alone
+
+
+def test_a_worker_that_dies_in_a_cell_is_replaced_and_the_cell_goes_on(cells_by, plan, alone, tmp_path):
+    cells_by(dying.DiesInACell)
+    run_grid(read_plan(plan), tmp_path / "r", SPREAD)
+    died = json.loads((tmp_path / "died").read_text())
+    curve = [json.loads(line)["seconds"] for line in (Path(died["at"]) / "curve.jsonl").read_text().splitlines()]
+    assert curve[: len(died["curve"])] == died["curve"], "begun anew"
+    assert kept(tmp_path / "r") == alone
+
+
+def test_a_cell_that_nobody_survives_is_kept_as_failed(cells_by, plan, tmp_path):
+    """As one whose process is killed where there is no Ray; the same command with --retry-failed makes it."""
+    cells_by(dying.DiesOfOneCell)
+    found = run_grid(read_plan(plan), tmp_path / "r", SPREAD)
+    [failed] = [state for state in found if state.failed]
+    assert str(failed.cell) == "m anonymised-er"
+    assert re.match(r"3 workers died while they made cells/m/only/anonymised-er \(killed\? out of mem", failed.failed)
+    assert sum(state.run is not None for state in found) == 3
+    assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "r", retry_failed=True))
+
+
+def test_a_cell_that_cannot_be_made_fails_as_in_one_process(cluster, plan, alone, fathom, tmp_path):
+    """The others are made; what it found, expected and wants is one line, and stands in the table."""
+    plan.write_text(plan.read_text().replace("anonymised-er]", "anonymised-er, virtual-e]"))
+    foreign = tmp_path / "alone" / "cells" / "m" / "only" / "virtual-e" / "model" / "letter.txt"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("not ours")
+    said = "cells/m/only/virtual-e/model is not empty and no link predictor: choose another --out"
+    for options in (SPREAD, GridOptions()):
+        found = run_grid(read_plan(plan), tmp_path / "alone", options, retry_failed=True)
+        [failed] = [state.failed for state in found if state.failed]
+        assert failed == f"{tmp_path / 'alone'}/{said}"
+        assert sum(state.run is not None for state in found) == 5
+    code, _, told = fathom("kgc", "study", plan, "--out", tmp_path / "alone", "--engine", "ray")
+    assert code == 1
+    assert "error: 1 of 6 cells failed, with the reasons in the table" in told
+    assert foreign.read_text() == "not ours"
+
+
+def test_what_is_wrong_with_a_plan_is_said_before_any_worker_begins(plan, fathom, monkeypatch, tmp_path):
+    monkeypatch.setattr("fathom.studies.grid_ray.connected", lambda options: pytest.fail("began"))
+    plan.write_text(plan.read_text().replace("model: TransE", "model: TransD2"))
+    code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
+    assert (code, said.count("error:")) == (2, 1)
+    assert "m: --model: PyKEEN has no 'TransD2'" in said
+    plan.write_text("data: graph\n")
+    code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--ray-address", "auto", "--workers", "0")
+    assert code == 2
+    for fault in ("models: this key is missing", "--workers: ", "--ray-address: expected only with --engine ray"):
+        assert fault in said
+    assert not (tmp_path / "r").exists()
+
+
+def test_workers_that_do_not_find_the_study_are_refused(cells_by, plan, tmp_path):
+    cells_by(dying.WithoutTheStudy)
+    with pytest.raises(BadInput, match=r"a worker on .* does not find the study in /nowhere: give a folder that all"):
+        run_grid(read_plan(plan), tmp_path / "r", ONE_SPREAD)
+    assert not (tmp_path / "r" / "cells").exists()
+
+
+def test_a_study_without_its_cluster_writes_nothing(cluster, plan, fathom, monkeypatch, tmp_path):
+    typed = ("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
+    code, _, said = fathom(*typed, "--workers", "3", "--cpus-per-worker", "2")
+    assert code == 2
+    assert "error: --workers 3 with 2 CPU each need 6: the cluster has 4; fewer --workers" in said
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    address = f"127.0.0.1:{_nobody_listens()}"
+    code, _, said = fathom(*typed, "--ray-address", address)
+    assert code == 2
+    assert f"error: --ray-address {address}: no Ray cluster answers" in said
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, _, said = fathom(*typed)
+    assert code == 2
+    assert "pip install 'fathom-lm[ray]'" in said
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_finished_study_needs_no_cluster(plan, alone, monkeypatch, tmp_path):
+    monkeypatch.setattr("fathom.studies.grid_ray.connected", lambda options: pytest.fail("began"))
+    assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "alone", SPREAD))

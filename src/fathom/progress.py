@@ -163,7 +163,8 @@ def _bar(text: str) -> Iterator[Progress]:
 
     name = TextColumn("{task.description}", markup=False)
     columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    # What is printed meanwhile stands above the bar, but never in its place where it is to go to a file.
+    with Bar(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task(printable(text), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -58,4 +59,6 @@ def notes(lines: Iterable[str]) -> None:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines without signs that steer a terminal, which names in data may hold."""
-    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
+    # While a bar is drawn, what stands for standard output writes above it: Typer would see through that.
+    out = None if err or sys.stdout is sys.__stdout__ else sys.stdout
+    typer.echo("\n".join(map(printable, text.split("\n"))), file=out, err=err)

@@ -22,13 +22,14 @@ from fathom.cli.options import (
     with_flags,
 )
 from fathom.cli.probe import unfinished
-from fathom.errors import RunFailed
+from fathom.errors import RunFailed, all_of
 from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.links.presets import PRESETS
-from fathom.options import Group
+from fathom.options import Group, parse_options
 from fathom.progress import shown, starting
 from fathom.store.surroundings import NOTED
+from fathom.studies.options import GridOptions
 from fathom.training.options import PretrainOptions
 
 NOTED_FOR_ALL = {
@@ -55,7 +56,9 @@ def make(does: str) -> typer.Typer:
         predict,
         "fathom kgc predict models/transe --data my-graph --relation hypernym --head canine",
     )
-    add_command(app, "study", study, "fathom kgc study infer-or-remember.yaml --out studies/memory")
+    add_command(
+        app, "study", with_flags(study, GridOptions), "fathom kgc study infer-or-remember.yaml --out studies/memory"
+    )
     add_command(
         app,
         "pretrain",
@@ -164,7 +167,6 @@ def predict(
 def study(
     plan: Path = typer.Argument(..., help="YAML file: data, worlds, models with their options, seconds per cell."),
     out: Path = option(Group.OUTPUT, "Folder of the study. The same command resumes it where it stopped."),
-    workers: int = option(Group.RUN, "Cells to work on at a time; each then uses one core.", default=1, min=1),
     retry_failed: bool = option(Group.RUN, "Try cells that failed once more.", "--retry-failed", default=False),
     seeds: str | None = option(
         Group.RUN,
@@ -173,6 +175,7 @@ def study(
     ),
     report_only: bool = option(Group.RUN, "Train nothing; report on what is there.", "--report-only", default=False),
     format: Printed = TableFormat.TEXT,
+    **given: Any,
 ) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.building.worlds import audits_in
@@ -181,15 +184,24 @@ def study(
     from fathom.studies.grid import check_same, run_grid, states
     from fathom.studies.grid_plan import check_plan, read_plan
 
-    given = read_plan(plan, seeds)
+    planned, options = all_of(
+        lambda: read_plan(plan, seeds), lambda: parse_options(GridOptions, merge(config=None, given=given))
+    )
     if report_only:
-        check_plan(given)
-        check_same(given, out)
-        found = states(given, out)
+        check_plan(planned)
+        check_same(planned, out)
+        found = states(planned, out)
     else:
-        found = run_grid(given, out, workers, retry_failed, say)
-    result = memory.ask(given, found, out)
-    tell([*memory_tables.tables(result), *audits_in(out / "worlds", given.worlds)], format, out, "memory")
+        with shown("cells") as report:
+            found = run_grid(planned, out, options, retry_failed, say, report)
+        if left := sum(state.run is None and not state.failed for state in found):
+            say(
+                f"kept in {out}: {len(found) - left:,} of {len(found):,} cells; the other parts have the rest at work, "
+                "or it is left: the same command without --part finishes the study"
+            )
+            return
+    result = memory.ask(planned, found, out)
+    tell([*memory_tables.tables(result), *audits_in(out / "worlds", planned.worlds)], format, out, "memory")
     if correlations := memory_tables.correlation_tables(result):
         tell(correlations, format, out, "correlations")
     drawn = ", ".join(str(file) for plot in memory_tables.plots(result) if (file := save(plot, out)))
@@ -215,7 +227,6 @@ def pretrain(
 ) -> None:
     """Pre-train a small language model that was told, or was not told, a graph's test triples."""
     from fathom.formats import read
-    from fathom.options import parse_options
     from fathom.training.pretraining import pretrain as trained
 
     options = parse_options(PretrainOptions, merge(config, given))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from fathom.errors import BadInput
 from fathom.probes.base import Probe
@@ -22,6 +22,7 @@ from fathom.store.manifest import read_parts
 from fathom.store.together import Claims
 
 AUTO = "auto"
+Piece = TypeVar("Piece")
 STARTING, PREPARING = "starting", "preparing"
 """What one does at a time, by the name of the claim."""
 
@@ -45,7 +46,7 @@ class Part(NamedTuple):
             return _scheduled(surroundings)
         return cls(*map(int, text.split("/")))
 
-    def shards(self, plan: Sequence[str]) -> Sequence[str]:
+    def shards(self, plan: Sequence[Piece]) -> Sequence[Piece]:
         """Its own, in order."""
         return plan[self.number - 1 :: self.of]
 

@@ -75,7 +75,7 @@ class Failure(NamedTuple):
         return kinds.get(self.kind, BadInput)(self.text)
 
 
-def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+def told(method: Callable[..., Any]) -> Callable[..., Any]:
     """*method* returns a :class:`Failure` where it would raise one of ours."""
 
     @wraps(method)
@@ -88,24 +88,36 @@ def _told(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class Worker:
-    """One process of the cluster."""
+class Hired:
+    """One process of the cluster, whatever it is to do."""
 
     def version(self) -> str:
         """Of Fathom there."""
         return fathom.__version__
 
-    @_told
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+
+def settle(folder: str, threads: int) -> None:
+    """Be where the driver is, for paths that are not absolute, with so many threads for torch."""
+    import torch
+
+    with suppress(OSError):  # another machine need not have it; paths are then absolute, or names
+        os.chdir(folder)
+    torch.set_num_threads(threads)
+
+
+class Worker(Hired):
+    """Asks shards."""
+
+    @told
     def open(self, work: Work) -> Opened:
         """Load the model and cut the run into shards."""
-        import torch
-
         from fathom.run.beginning import begin
         from fathom.run.shards import Since
 
-        with suppress(OSError):  # another machine need not have it; paths are then absolute, or names
-            os.chdir(work.folder)
-        torch.set_num_threads(work.threads)
+        settle(work.folder, work.threads)
         try:
             model = work.open_model()
             self.asked, begun = begin(work.entry, model, work.data, work.options)
@@ -122,13 +134,13 @@ class Worker:
         pieces = self.asked.pieces(self.artifacts) if hasattr(self.asked, "pieces") else ()
         return Opened(platform.node(), begun, tuple(pieces))
 
-    @_told
+    @told
     def make_piece(self, name: str) -> tuple[Files, Noted]:
         """A file of the artefacts."""
         self.asked.make_piece(self.artifacts, name)
         return {name: (self.artifacts / name).read_bytes()}, self.since()
 
-    @_told
+    @told
     def prepare(self, files: Files) -> tuple[Files, Noted]:
         """Make what every shard needs. :returns: the artefacts that were not among *files*."""
         write_files(self.artifacts, files)
@@ -136,7 +148,7 @@ class Worker:
         made = {name: content for name, content in read_files(self.artifacts).items() if files.get(name) != content}
         return made, self.since()
 
-    @_told
+    @told
     def ask(self, shard: str) -> tuple[pa.Table, Noted]:
         """The predictions of a shard."""
         from fathom.run.beginning import about

@@ -11,10 +11,8 @@ import os
 import shutil
 import signal
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -23,16 +21,30 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from fathom.building.worlds import Options, build_worlds, refuse_others
-from fathom.data.graph.queries import graph_of, link_queryset
-from fathom.errors import BadInput, FathomError
+from fathom.data.graph.queries import graph_of
+from fathom.errors import BadInput
 from fathom.formats import read
-from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
-from fathom.links.options import LinkOptions
-from fathom.reading import Json, is_there, json_file, shown, stands
-from fathom.run import run
-from fathom.store.files import AT_WORK, alone_in, write_json
+from fathom.links.folder import MANIFEST, read_begun
+from fathom.probes.options import HERE
+from fathom.progress import Progress, unseen
+from fathom.reading import Json, stands
+from fathom.run.parts import STARTING, Part
+from fathom.store.files import AT_WORK, CLAIMS, alone_in, write_json
 from fathom.store.folder import RunFolder, differences
-from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, options_of, told_fault
+from fathom.store.together import together_in
+from fathom.studies.grid_cells import (
+    Job,
+    attempt,
+    attempt_if_free,
+    fail,
+    finished_run,
+    job_of,
+    read_object,
+    why_failed,
+)
+from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, told_fault
+from fathom.studies.grid_ray import made_on_ray
+from fathom.studies.options import GridOptions
 
 
 class CellState(NamedTuple):
@@ -51,58 +63,103 @@ def states(plan: StudyPlan, out: Path) -> list[CellState]:
     """Of each cell, in the order of :func:`cells_of`."""
     found = []
     for cell in cells_of(plan):
-        run_, why = RunFolder(cell.folder(out) / "run"), _why_failed(cell.folder(out))
-        done = not why and run_.has_manifest() and run_.is_complete()
-        found.append(CellState(cell, run_ if done else None, why))
+        why = why_failed(cell.folder(out))
+        found.append(CellState(cell, None if why else finished_run(cell.folder(out)), why))
     return found
 
 
 def run_grid(
     plan: StudyPlan,
     out: Path,
-    workers: int = 1,
+    options: GridOptions | None = None,
     retry_failed: bool = False,
     tell: Callable[[str], None] = lambda line: None,
+    report: Progress = unseen,
 ) -> list[CellState]:
     """Train and ask every cell that is not there yet.
 
-    :param workers: cells at a time, each in a process of its own (one: in this one).
+    :param options: who makes the cells; by default this process, one after the other.
     :param retry_failed: try failed cells once more.
     :param tell: given a line whenever a cell ends.
-    :raises BadInput: the plan is wrong, *out* holds the study of another plan, or another process is at work in it.
+    :param report: told how many cells have ended, and of how many.
+    :raises BadInput: the plan is wrong, *out* holds the study of another plan, or another process is at work in it; no
+        such cluster, or workers that do not see *out*.
+    :raises RunFailed: workers of the cluster die before they begin; what is finished is kept.
     """
     check_plan(plan)
+    options, jobs = options or GridOptions(), [job_of(plan, cell, out) for cell in cells_of(plan)]
+
+    def ended(cell: Cell, why: str, number: int) -> None:
+        tell(f"[{number}/{len(jobs)}] {cell}" + (f": failed: {why}" if why else ""))
+        report(number, len(jobs))
+
+    if options.part is not None:
+        _make_part(options, plan, jobs, out, retry_failed, ended)
+        return states(plan, out)
     with alone_in(out):
         check_same(plan, out)
-        worlds = _make_worlds(plan, out)
-        write_json(out / "study.json", plan.model_dump(mode="json"))
-        for state in states(plan, out):
-            if state.failed and retry_failed:
-                _try_again(state.cell.folder(out))
-        waiting = [state.cell for state in states(plan, out) if state.run is None and not state.failed]
-        total = len(cells_of(plan))
-        jobs = [Job(plan, cell, worlds[cell.world], cell.folder(out)) for cell in waiting]
-        here = ((job.cell, _attempt(job)) for job in jobs)
-        ended = here if workers == 1 else _in_processes(jobs, workers)
-        for number, (cell, why) in enumerate(ended, start=total - len(waiting) + 1):
-            tell(f"[{number}/{total}] {cell}" + (f": failed: {why}" if why else ""))
+        left = [job for job in jobs if _is_left(job, retry_failed)]
+        done = len(jobs) - len(left)
+        with _made(left, out, options) as made:
+            _begin(plan, out, left)
+            report(done, len(jobs))
+            for number, (cell, why) in enumerate(made, start=done + 1):
+                ended(cell, why, number)
         return states(plan, out)
 
 
-class Job(NamedTuple):
-    """A cell to be made.
+def _is_left(job: Job, retry_failed: bool) -> bool:
+    return retry_failed if why_failed(job.folder) else finished_run(job.folder) is None
 
-    :param world: folder of the graph.
-    :param folder: of the cell.
+
+def _begin(plan: StudyPlan, out: Path, again: Sequence[Job]) -> None:
+    """What stands there before any cell. :param again: cells that are to be made even if they failed before."""
+    _make_worlds(plan, out)
+    write_json(out / "study.json", plan.model_dump(mode="json"))
+    for job in again:
+        if why_failed(job.folder):
+            _try_again(job.folder)
+
+
+def _make_part(
+    options: GridOptions,
+    plan: StudyPlan,
+    jobs: Sequence[Job],
+    out: Path,
+    retry_failed: bool,
+    ended: Callable[[Cell, str, int], None],
+) -> None:
+    """Its own cells; then, from the end, those that nobody has in hand."""
+    part = Part.told(str(options.part))
+    if options.engine != HERE or options.workers is not None:
+        raise BadInput(f"--part {part} and --engine or --workers: expected one of them")
+    with together_in(out) as claims:
+        with claims.claimed(STARTING, wait=True):
+            check_same(plan, out)
+            _begin(plan, out, jobs if retry_failed else ())
+        for job in (*part.shards(jobs), *reversed(jobs)):
+            why = attempt_if_free(job)
+            if why is not None:
+                ended(job.cell, why, sum(not _is_left(job, False) for job in jobs))
+
+
+@contextmanager
+def _made(jobs: Sequence[Job], out: Path, options: GridOptions) -> Iterator[Iterator[tuple[Cell, str]]]:
+    """Cells as they end, with why they failed, or ""; none is begun before the first is asked for.
+
+    :raises BadInput: no such cluster, or too small a one; nothing has been written then.
     """
+    if options.engine != HERE and jobs:
+        with made_on_ray(jobs, out, options) as ended:
+            yield ended
+    elif (options.workers or 1) > 1:
+        with closing(_in_processes(jobs, options.workers or 1)) as ended:
+            yield ended
+    else:
+        yield ((job.cell, attempt(job)) for job in jobs)
 
-    plan: StudyPlan
-    cell: Cell
-    world: Path
-    folder: Path
 
-
-def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Cell, str]]:
+def _in_processes(jobs: Sequence[Job], workers: int) -> Generator[tuple[Cell, str]]:
     """Each cell in a process of its own, so that one that is killed (out of memory) takes no other with it.
 
     :returns: cells as they end, with why they failed, or "".
@@ -121,8 +178,8 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Cell, str
                 process, job = running.pop(sentinel)
                 process.join()
                 if process.exitcode:
-                    _fail(job, f"its process ended with code {process.exitcode} (killed? out of memory?)")
-                yield job.cell, _why_failed(job.folder)
+                    fail(job, f"its process ended with code {process.exitcode} (killed? out of memory?)")
+                yield job.cell, why_failed(job.folder)
     finally:
         for process, _ in running.values():
             process.terminate()
@@ -144,7 +201,7 @@ def _attempt_alone(job: Job) -> None:
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _attempt(job)
+    attempt(job)
 
 
 def _end_with_parent() -> None:
@@ -153,27 +210,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _attempt(job: Job) -> str:
-    try:
-        run_cell(*job)
-    except FathomError as error:
-        return _fail(job, str(error).replace("\n", "; "))
-    except Exception as error:  # a cell must never end the study
-        return _fail(job, f"{type(error).__name__}: {error}", traceback.format_exc())
-    return ""
-
-
-def _fail(job: Job, why: str, trace: str = "") -> str:
-    write_json(job.folder / "failed.json", {"why": why, "trace": trace})
-    return why
-
-
-def _why_failed(folder: Path) -> str:
-    """ "" where it has not."""
-    file = folder / "failed.json"
-    return str(_read(file).get("why", "")) if is_there(file) else ""
 
 
 def _try_again(folder: Path) -> None:
@@ -190,25 +226,6 @@ def read_training(model: Path) -> Json:
     return read_begun(model)
 
 
-def _read(file: Path) -> Json:
-    """:raises BadInput: it is none of the study's."""
-    found = json_file(file)
-    if not isinstance(found, dict):
-        raise BadInput(f"{file}: expected an object {{…}}, found {shown(found)}: choose another --out")
-    return found
-
-
-def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
-    """Train one predictor in one world, and ask it; goes on where it stopped."""
-    about = plan.models[cell.model]
-    data = read(world)
-    train_links(about.model, data, options_of(about, plan, cell.init, cell.seed), folder / "model")
-    predictor = open_links(folder / "model", data, asking=about.asking)
-    # Named by its place in the study, so that the same study elsewhere says the same.
-    predictor.identity = replace(predictor.identity, name="/".join((*folder.parts[-4:], "model")))
-    run("link", predictor, link_queryset(data), LinkOptions(limit=plan.limit, seed=plan.seed), folder / "run")
-
-
 def check_same(plan: StudyPlan, out: Path) -> None:
     """A plan may grow (further models and worlds); what it said of cells that are there must stay.
 
@@ -216,10 +233,10 @@ def check_same(plan: StudyPlan, out: Path) -> None:
     """
     file, said = out / "study.json", plan.model_dump(mode="json")
     if not stands(file):
-        if out.exists() and any(entry.name not in ("worlds", AT_WORK) for entry in out.iterdir()):
+        if out.exists() and any(entry.name not in ("worlds", AT_WORK, CLAIMS) for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")
         return
-    before = _read(file)
+    before = read_object(file)
     try:
         StudyPlan.model_validate(before)
     except ValidationError as error:
@@ -239,8 +256,8 @@ def _settled(about: Json) -> Json:
     return {key: value for key, value in about.items() if key not in ("worlds", "init")}
 
 
-def _make_worlds(plan: StudyPlan, out: Path) -> dict[str, Path]:
-    """The folder of each world; those that are not there are made. :raises BadInput: one that is there is another."""
+def _make_worlds(plan: StudyPlan, out: Path) -> None:
+    """Those that are not there are made. :raises BadInput: one that is there is another."""
     folder, source = out / "worlds", read(plan.data)
     graph = graph_of(source)
     refuse_others(folder, plan.worlds, graph, plan.seed)
@@ -248,4 +265,3 @@ def _make_worlds(plan: StudyPlan, out: Path) -> dict[str, Path]:
     if missing:
         options = Options(relax=plan.relax)
         build_worlds(graph, folder, missing, plan.seed, options, name=source.name, audit=True)
-    return {world: folder / world for world in plan.worlds}

@@ -5,13 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, separated
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
-from fathom.probes.options import EmbeddingOptions, FewShotOptions, Numbers, StatementOptions, Words
+from fathom.probes.options import (
+    HERE,
+    ClusterOptions,
+    EmbeddingOptions,
+    FewShotOptions,
+    Numbers,
+    Part,
+    StatementOptions,
+    Words,
+)
 
 __all__ = ["EmbeddingOptions", "StatementOptions"]
 
@@ -146,6 +155,34 @@ def _rules(value: Any) -> Any:
 
 
 Rules = Annotated[tuple[str, ...], BeforeValidator(_rules)]
+
+
+class GridOptions(ClusterOptions):
+    """Who makes the cells of a study of link predictors. None of it changes a number."""
+
+    engine: Literal["here", "ray"] = Field(
+        HERE, description="Who makes cells: this machine, or workers of a Ray cluster.", json_schema_extra=CIRCUMSTANCE
+    )
+    workers: int | None = Field(
+        None,
+        ge=1,
+        description="Cells to work on at a time, by default one; each then uses one core. With --engine ray: workers, "
+        "by default one per GPU, or one.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+
+    part: Part = Field(
+        None,
+        description="Be one of several processes that share a study: i/n, such as 1/4, or auto, by what SLURM or "
+        "torchrun have set.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    )
+
+    @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
+    @classmethod
+    def _of_an_engine(cls, given: Any, info: ValidationInfo) -> Any:
+        """As elsewhere, but for ``workers``, which are processes of this machine where there is no engine."""
+        return super()._of_an_engine(given, info)
 
 
 class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):

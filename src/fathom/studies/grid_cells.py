@@ -1,0 +1,103 @@
+"""A cell of the grid: one link predictor trained in one world, and asked, in a folder of its own.
+
+Whoever makes it, this process, another, or a worker of a cluster, claims the folder first: two never write the same.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.data.graph.queries import link_queryset
+from fathom.errors import BadInput, FathomError
+from fathom.formats import read
+from fathom.links.folder import open_links, train_links
+from fathom.links.options import LinkOptions
+from fathom.reading import Json, is_there, json_file, shown
+from fathom.run import run
+from fathom.store.files import AT_WORK, write_json
+from fathom.store.folder import RunFolder
+from fathom.store.together import Claims
+from fathom.studies.grid_plan import Cell, StudyPlan, options_of
+
+
+class Job(NamedTuple):
+    """A cell to be made.
+
+    :param world: folder of the graph.
+    :param folder: of the cell.
+    """
+
+    plan: StudyPlan
+    cell: Cell
+    world: Path
+    folder: Path
+
+
+def job_of(plan: StudyPlan, cell: Cell, out: Path) -> Job:
+    """:param out: folder of the study."""
+    return Job(plan, cell, out / "worlds" / cell.world, cell.folder(out))
+
+
+def attempt(job: Job) -> str:
+    """Make it, once nobody else is at it: a worker that was given up, or whose driver was killed, may be still.
+
+    :returns: why it failed, or "".
+    """
+    with Claims(job.folder).claimed(AT_WORK, wait=True):
+        return _attempt(job)
+
+
+def attempt_if_free(job: Job) -> str | None:
+    """:func:`attempt`; None where somebody else is at it, or has ended it."""
+    with Claims(job.folder).claimed(AT_WORK) as ours:
+        return _attempt(job) if ours and finished_run(job.folder) is None and not why_failed(job.folder) else None
+
+
+def _attempt(job: Job) -> str:
+    try:
+        run_cell(*job)
+    except FathomError as error:
+        return fail(job, str(error).replace("\n", "; "))
+    except Exception as error:  # a cell must never end the study
+        return fail(job, f"{type(error).__name__}: {error}", traceback.format_exc())
+    return ""
+
+
+def finished_run(folder: Path) -> RunFolder | None:
+    """Of a cell. :param folder: of the cell."""
+    found = RunFolder(folder / "run")
+    return found if found.has_manifest() and found.is_complete() else None
+
+
+def fail(job: Job, why: str, trace: str = "") -> str:
+    """Keep why it failed. :returns: that."""
+    write_json(job.folder / "failed.json", {"why": why, "trace": trace})
+    return why
+
+
+def why_failed(folder: Path) -> str:
+    """ "" where it has not."""
+    file = folder / "failed.json"
+    return str(read_object(file).get("why", "")) if is_there(file) else ""
+
+
+def read_object(file: Path) -> Json:
+    """:raises BadInput: it is none of the study's."""
+    found = json_file(file)
+    if not isinstance(found, dict):
+        raise BadInput(f"{file}: expected an object {{…}}, found {shown(found)}: choose another --out")
+    return found
+
+
+def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
+    """Train one predictor in one world, and ask it; goes on where it stopped."""
+    about = plan.models[cell.model]
+    data = read(world)
+    train_links(about.model, data, options_of(about, plan, cell.init, cell.seed), folder / "model")
+    predictor = open_links(folder / "model", data, asking=about.asking)
+    # Named by its place in the study, so that the same study elsewhere says the same.
+    predictor.identity = replace(predictor.identity, name="/".join((*folder.parts[-4:], "model")))
+    run("link", predictor, link_queryset(data), LinkOptions(limit=plan.limit, seed=plan.seed), folder / "run")
