@@ -96,6 +96,7 @@ def test_sentences_that_say_their_answer(kind, text, listed):
         ("In P (P < 0.05) patients.", "patients"),
         ("Behavioral phenotypes and AChE make no BPA.", "BPA"),  # "and" between, and a code
         ("Blood, pressure and air, BPA.", "BPA"),
+        ("It is of the United Nations, NATO and others.", "NATO"),  # a list
         ("Tumor necrosis factor is no TNFR.", "tumor necrosis factor"),
     ],
 )

@@ -105,12 +105,14 @@ def _beside(short: str, before: str, after: str) -> bool:
     if mark := _BESIDE_BEFORE.search(before):
         words = fold(re.split(r"[,;:.()\[\]]", before[: mark.start()])[-1]).split()[-_LONGEST:]
         ends = [words, words[:-1]] if words and words[-1] in CLASS else [words]
-        if any(_spells(short, own[at:]) for own in ends for at in range(len(own))):
+        fewest = 2 if mark[0].startswith(",") else 1  # a list has commas, too
+        if any(_spells(short, own[at:]) for own in ends for at in range(len(own) - fewest + 1)):
             return True
     if mark := _BESIDE_AFTER.match(after):
         clause = _CLAUSE.match(after, mark.end())
         words = fold(clause[0]).split()[:_LONGEST] if clause else []
-        return any(_spells(short, words[:length]) for length in range(1, len(words) + 1))
+        fewest = 2 if "," in mark[0] else 1
+        return any(_spells(short, words[:length]) for length in range(fewest, len(words) + 1))
     return False
 
 
