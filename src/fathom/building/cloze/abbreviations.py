@@ -24,7 +24,7 @@ def abbreviated(before: str, answer: str, after: str) -> bool:
     """Whether a bracket has the short form of words with the answer, or the answer is the short or the long form."""
     text = before + answer + after
     start, end = len(before), len(before) + len(answer)
-    code = sum(map(str.isupper, answer)) >= 2
+    code = " " not in answer and sum(map(str.isupper, answer)) >= 2
     for long, short in _pairs(text):
         if short[0] <= start and end <= short[1]:
             return True
