@@ -96,8 +96,11 @@ def spelt_out(before: str, answer: str, after: str) -> bool:
             return False
         return _beside(fold(short), before, after) or any(_by_initials(fold(short), part) for part in (before, after))
     first = "".join(word[0] for word in words if fold(word) not in LITTLE).upper()
-    shorts = [first[:length] for length in range(_FEWEST, len(first) + 1)]
-    return any(re.search(rf"(?<!\w){short}s?(?!\w)", f"{before}\n{after}") for short in shorts if short.isalpha())
+    text = f"{before}\n{after}"
+    if len(first) < _FEWEST or not first.isalpha() or first[:_FEWEST] not in text:
+        return False
+    ways = "|".join(first[:length] for length in range(_FEWEST, len(first) + 1))
+    return re.search(rf"(?<!\w)(?:{ways})s?(?!\w)", text) is not None
 
 
 def _beside(short: str, before: str, after: str) -> bool:

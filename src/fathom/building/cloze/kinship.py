@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from fathom.building.cloze.typography import fold
 
@@ -103,32 +102,11 @@ def _without_vowels(word: str) -> str:
     return word
 
 
-class Telling(NamedTuple):
-    """A word that gives a name away.
-
-    :param word: as it stands in the name.
-    :param code: its capitals or digits are part of it: it has no family.
-    :param beginnings: of what it and its family begin with, in small letters.
-    """
-
-    word: str
-    code: bool
-    beginnings: tuple[str, ...]
-
-    def said_in(self, text: str, small: str) -> bool:
-        """:param small: *text* in small letters."""
-        if not any(beginning in small for beginning in self.beginnings):
-            return False
-        if self.code:
-            if any(sign.isdigit() for sign in self.word):
-                return any(_numbered(word) == _numbered(self.word) for word in WORD.findall(small))
-            return self.word in WORD.findall(text)  # "SET" and "set"
-        own = roots(fold(self.word))
-        return any(not own.isdisjoint(roots(word)) for word in WORD.findall(small) if len(word) >= _LEAST)
-
-
 class TellingWords:
-    """:param names: those of each entity that is listed, plain."""
+    """Words of names that say which name it is.
+
+    :param names: those of each entity that is listed, as they are compared.
+    """
 
     def __init__(self, names: Iterable[Sequence[str]]) -> None:
         self._entities = 0
@@ -138,17 +116,47 @@ class TellingWords:
             self._having.update({root for name in own for word in WORD.findall(name) for root in roots(fold(word))})
         self._most = max(_FEW, _SHARE * self._entities)
 
-    def of(self, name: str) -> list[Telling]:
-        """Those of a name of several words; the word itself, of a name of one."""
-        words = WORD.findall(name)
-        return [told for word in dict.fromkeys(words) if (told := _told(word)) and self._tells(word, words)]
+    def said(self, name: str, text: str, small: str) -> bool:
+        """Whether one of a name of several words, or its family, or that of a name of one word, stands in a text.
 
-    def _tells(self, word: str, words: Sequence[str]) -> bool:
-        if len(words) == 1:
-            return True
+        :param small: the text in small letters.
+        """
+        alone, words = _beginnings(name)
+        return any(
+            beginning in small and (alone or self._tells(word)) and _stands(word, text, small)
+            for word, beginning in words
+        )
+
+    def _tells(self, word: str) -> bool:
         own = roots(fold(word))
         common = fold(word) in LITTLE or not own.isdisjoint(_CLASS_ROOTS)
         return not common and max(self._having[root] for root in own) <= self._most
+
+
+_CLASS_ROOTS = frozenset(root for word in CLASS for root in roots(word))
+
+
+@lru_cache(maxsize=1 << 16)
+def _beginnings(name: str) -> tuple[bool, list[tuple[str, str]]]:
+    """Words of a name that may give it away, each with what all of its family begin with, in small letters.
+
+    :returns: first, whether the name has no other word.
+    """
+    found = {}
+    words = WORD.findall(name)
+    for word in words:
+        if _is_code(word):
+            found[word] = _numbered(word) if len(word) >= _CODE else ""
+        elif len(word) >= _LEAST and word.isalpha():
+            found[word] = fold(word[: _LEAST - 1])  # a letter more may be that of a plural
+    return len(words) == 1, [(word, beginning) for word, beginning in found.items() if beginning]
+
+
+def _is_code(word: str) -> bool:
+    """Its capitals or digits are part of it: it has no family."""
+    if word.isdigit() or (word.islower() and word.isalpha()):
+        return False
+    return sum(sign.isdigit() or sign.isupper() for sign in word) >= 2 or not word.isalpha()
 
 
 def _numbered(word: str) -> str:
@@ -156,14 +164,10 @@ def _numbered(word: str) -> str:
     return fold(word).removesuffix("p")
 
 
-_CLASS_ROOTS = frozenset(root for word in CLASS for root in roots(word))
-
-
-def _told(word: str) -> Telling | None:
-    small = fold(word)
-    signs = sum(sign.isdigit() or sign.isupper() for sign in word)
-    if (signs >= 2 or any(sign.isdigit() for sign in word)) and any(sign.isalpha() for sign in word):
-        return Telling(word, True, (_numbered(word),)) if len(word) >= _CODE else None
-    if len(word) < _LEAST or not word.isalpha():
-        return None
-    return Telling(word, False, tuple({root.partition("~")[0] for root in roots(small)}))
+def _stands(word: str, text: str, small: str) -> bool:
+    if not _is_code(word):
+        own = roots(fold(word))
+        return any(not own.isdisjoint(roots(other)) for other in WORD.findall(small) if len(other) >= _LEAST)
+    if word.isalpha():
+        return word in WORD.findall(text)  # "SET" and "set"
+    return any(_numbered(other) == _numbered(word) for other in WORD.findall(small))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fathom.building.cloze.abbreviations import abbreviated, spelt_out
-from fathom.building.cloze.kinship import LITTLE, Telling, TellingWords
+from fathom.building.cloze.kinship import LITTLE, TellingWords
 from fathom.building.cloze.typography import fold, plain, without_greek
 
 LEAKS = {
@@ -63,11 +63,13 @@ _SEVERAL = re.compile(r"\w\W+\w")
 class _Name(NamedTuple):
     """:param code: "TP53", "mRNA": its capitals are part of it, and short as it is, it is no word by chance.
     :param stem: what all its forms begin with, in small letters; "" where it is too short to have any.
+    :param beginning: what stands in every text with the name in whatever form; to look for it first is faster.
     """
 
     text: str
     code: bool
     stem: str
+    beginning: str
 
 
 class _Rest(NamedTuple):
@@ -98,7 +100,6 @@ class Leaks:
         self._names, self._keep = names, keep
         wanted = not all(kind in keep for kind in ("kin", "part", "alias"))
         self._words = TellingWords([*map(_as_compared, own)] for own in names) if wanted else None
-        self._telling: dict[str, list[Telling]] = {}
 
     def kind(self, before: str, after: str, surface: str, entity: int) -> str:
         """Of which kind the leak in a sentence is, "" for none.
@@ -122,30 +123,25 @@ class Leaks:
 
     def _said(self, rest: _Rest, name: _Name, keep: Container[str]) -> str:
         """How a name stands in the text. What is kept is not found again as what is looser."""
-        cased = _in_another_case(rest, name.text) or _joined_otherwise(rest, name.text)
-        if cased and "case" not in keep:
-            return "case"
-        formed = False
-        if name.stem and name.stem in rest.small:
-            forms = _forms(name.text, code=name.code)
-            formed = forms.search(rest.text) is not None
-            if formed and "stem" not in keep:
-                return "stem"
-            rest = rest.without(forms)
-        within = _within(rest, name)
-        if within and "sub-string" not in keep:
-            return "sub-string"
+        if name.beginning in rest.small:
+            cased = _in_another_case(rest, name.text) or _joined_otherwise(rest, name.text)
+            if cased and "case" not in keep:
+                return "case"
+            formed = False
+            if name.stem and name.stem in rest.small:
+                forms = _forms(name.text, code=name.code)
+                formed = forms.search(rest.text) is not None
+                if formed and "stem" not in keep:
+                    return "stem"
+                rest = rest.without(forms)
+            within = _within(rest, name)
+            if within and "sub-string" not in keep:
+                return "sub-string"
+            if cased or formed or within:
+                return ""
         kind = "part" if _SEVERAL.search(name.text) else "kin"
-        if cased or formed or within or kind in keep:
-            return ""
-        return kind if any(word.said_in(rest.text, rest.small) for word in self._telling_of(name.text)) else ""
-
-    def _telling_of(self, name: str) -> list[Telling]:
-        if self._words is None:
-            return []
-        if name not in self._telling:
-            self._telling[name] = self._words.of(name)
-        return self._telling[name]
+        telling = None if kind in keep else self._words
+        return kind if telling and telling.said(name.text, rest.text, rest.small) else ""
 
 
 def _as_compared(text: str) -> str:
@@ -157,10 +153,12 @@ def _studied(name: str) -> _Name:
     marks = sum(sign.isdigit() or sign.isupper() for sign in name)
     code = marks >= 2 and " " not in name
     last = _LAST_LETTERS.search(name)
+    first = _LETTERS_OR_DIGITS.search(name)
+    beginning = fold(first[0][:_SHORTEST_STEM]) if first else ""
     if len(name if code else last[0] if last else "") < _SHORTEST_STEM:
-        return _Name(name, code, "")
+        return _Name(name, code, "", beginning)
     cut = 0 if code else max(len(ending) for ending, _ in _endings(name))
-    return _Name(name, code, fold(name[: len(name) - cut]))
+    return _Name(name, code, fold(name[: len(name) - cut]), beginning)
 
 
 def _endings(name: str) -> Iterator[tuple[str, str]]:

@@ -197,9 +197,10 @@ def _earliest(record: Any, citation: Any, article: Any) -> str:
 
 
 def _date(element: Any) -> str:
-    year, month, day = (element.findtext(name, "").strip() for name in ("Year", "Month", "Day"))
+    said = {part.tag: part.text or "" for part in reversed(element)}  # faster than to look for each
+    year, month, day = (said.get(name, "").strip() for name in ("Year", "Month", "Day"))
     if not year:  # "1998 Dec-1999 Jan"
-        found = _YEAR_FIRST.search(element.findtext("MedlineDate", ""))
+        found = _YEAR_FIRST.search(said.get("MedlineDate", ""))
         year, month = (found[1], found[2] or "") if found else ("", "")
     return day_of(year, month, day)
 

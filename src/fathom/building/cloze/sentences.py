@@ -83,6 +83,8 @@ class NameFinder:
     def part_of(self, name: str, whose: int) -> str:
         """The first shorter name of another entity than *whose* in a name, "" for none."""
         text = plain(name)
+        if all(map(_joins, text)):  # one word
+            return ""
         for start, negative_end, _, entity in sorted(self._hits(text)):
             if entity not in (whose, AMBIGUOUS) and -negative_end - start < len(text):
                 return text[start:-negative_end]
