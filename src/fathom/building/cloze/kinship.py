@@ -17,7 +17,7 @@ from fathom.building.cloze.typography import fold
 WORD = re.compile(r"[^\W_]+")
 _LEAST = 5
 """Letters of a root: shorter beginnings are shared by words of other families."""
-_ADJECTIVE = re.compile(r"(?:ergic|ically|ical|ics?|ally|al|ous|oid|ian|ean|an|i[sz]ed|i[sz]ation)$")
+_ADJECTIVE = re.compile(r"(?:ergic|ically|ical|ics?|ally|al|ous|oid|ian|ean|an|is[mt]|i[sz]ed|i[sz]ation)$")
 _ACID = re.compile(r"(?:ate|ic)$")
 """A salt and its acid."""
 _SIGNAL = re.compile(r"(?:ergic|in)$")
