@@ -104,6 +104,14 @@ def test_sentences_that_only_seem_to(text, name):
     assert [found[0] for found in selected(text, entity(name))] == ["kept"]
 
 
+def test_a_word_of_many_names_tells_none_of_them():
+    """Three entities may have it, a fourth may not; the words of a family are one."""
+    doors = ["globin door", "globins gate", "globinic wall"]
+    for others, outcome in ((doors[:2], LEAKS["part"]), (doors, "kept")):
+        listed = [entity("globin lock"), *map(entity, others)]
+        assert [found[0] for found in selected("A globin lock has globins.", *listed)] == [outcome]
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
