@@ -13,8 +13,8 @@ The tables have the number of each drawn sentence, its answer and its label.
 - ``first``: 100 of each list from the test parts. The filter's mistakes on it were read, and rules made after them:
   what it shows now is how far they fit.
 - ``second``: from the other parts, once the rules stood; 60 of each list that are likelier to leak (:func:`likely`) and
-  40 of the others, weighted by how many they stand for. No rule was made after its
-  mistakes; one defect was mended (docs/benchmarks.md says which).
+  40 of the others, weighted by how many they stand for. No rule was made after its mistakes; one defect was mended
+  (docs/benchmarks.md says which).
 """
 
 from __future__ import annotations
