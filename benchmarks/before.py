@@ -164,9 +164,10 @@ def versions(commits: list[str], folder: Path) -> Iterator[tuple[str, Path]]:
     yield "here", HERE / "src"
 
 
-def in_own_process(sources: Path, told: list[str]) -> dict[str, Any]:
+def in_own_process(sources: Path, told: list[str], script: Path = Path(__file__)) -> dict[str, Any]:
+    """What the script prints last, with the package as it is in *sources*."""
     surroundings = os.environ | {"PYTHONPATH": str(sources), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, __file__, *told, "--measure"]
+    command = [sys.executable, str(script), *told]
     said = subprocess.run(command, env=surroundings, check=True, stdout=subprocess.PIPE).stdout
     return json.loads(said.splitlines()[-1])
 
@@ -177,7 +178,7 @@ def compare(told: list[str], commits: list[str], rounds: int) -> None:
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in each}
         for _ in range(rounds):
             for name, sources in each.items():
-                runs[name].append(in_own_process(sources, told))
+                runs[name].append(in_own_process(sources, [*told, "--measure"]))
     here = runs["here"]
     print(f"{' '.join(told)}, {len(here[0]['sums'])} statements, {rounds} rounds in turns")
     print("| version | processor, s | least | most | here is … times as fast | largest difference, nats a statement |")

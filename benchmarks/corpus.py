@@ -2,6 +2,7 @@
 
     python benchmarks/corpus.py --megabytes 100,400 --folder FOLDER
     python benchmarks/corpus.py --records 10000000 --folder FOLDER
+    python benchmarks/corpus.py --megabytes 100 --folder FOLDER --commits a4b3633~1   # beside earlier versions
 
 Makes gzipped PubMed files around the real sample records: each record gets a PMID of its own somewhere below 42
 million, one in fifty takes the PMID of an earlier one (an update), and in the abstracts each word of five or more small
@@ -21,9 +22,13 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
+
+from before import in_own_process, versions
 
 _RECORD = re.compile(rb"<PubmedArticle>.*?</PubmedArticle>", re.DOTALL)
 _ABSTRACT = re.compile(rb"(<AbstractText[^>]*>)(.*?)(</AbstractText>)", re.DOTALL)
@@ -103,6 +108,25 @@ def measure_records(count: int, folder: Path) -> None:
     print(f"{count:,} records, {beaten:,} replaced: {time.perf_counter() - began:.0f} s, peak {peak:.0f} MB")
 
 
+def compare(commits: list[str], corpus: Path, size: int, entities: Path, folder: Path, rounds: int) -> None:
+    """Builds of each version in turns, each in a process of its own."""
+    with tempfile.TemporaryDirectory() as sources:
+        each = dict(versions(commits, Path(sources)))
+        runs: dict[str, list[float]] = {name: [] for name in each}
+        for number in range(rounds):
+            for place, (name, source) in enumerate(each.items()):
+                out = folder / f"compared-{place}-{number}"
+                told = ["--folder", ".", "--measure", str(corpus), str(entities), str(out)]
+                runs[name].append(in_own_process(source, told, Path(__file__))["cpu"])
+    least = {name: min(seconds) for name, seconds in runs.items()}
+    print(f"\n{rounds} rounds in turns, load {os.getloadavg()[0]:.1f}")
+    print("| version | processor, s: least | median | MB per CPU second | here is … times as fast |")
+    print("|---|---:|---:|---:|---:|")
+    for name, seconds in runs.items():
+        ratio = f"{least[name] / least['here']:.2f} |"
+        print(f"| {name} | {least[name]:.2f} | {median(seconds):.2f} | {size / 1e6 / least[name]:.1f} | {ratio}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", default="100,400", help="sizes of the XML, before packing")
@@ -112,6 +136,8 @@ def main() -> None:
     parser.add_argument("--hit-rate", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--records", type=int, help="only: so many PMIDs, which of them count")
+    parser.add_argument("--commits", default="", help="earlier versions to build with beside this one, with commas")
+    parser.add_argument("--rounds", type=int, default=5, help="builds of each version, in turns")
     parser.add_argument("--measure", nargs=3, type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -151,6 +177,8 @@ def main() -> None:
             f"{found['peak']:8.0f}",
             flush=True,
         )
+        if options.commits:
+            compare(options.commits.split(","), corpus, size, entities, options.folder, options.rounds)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ import os
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fathom.building.cloze.entities import ListedEntity
-from fathom.building.cloze.leaks import LEAKS
+from fathom.building.cloze.leaks import LEAKS, Leaks
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.metrics.agreement import share_interval
@@ -66,6 +66,13 @@ COUSINS = {
     "nicotine": ("niche", "nicked", "nicotinate"),
     "histamine": ("histology", "histone", "histogram"),
 }
+RELATED = {
+    "amine": ("aminergic", "aminic"),
+    "ine": ("inic", "inism"),
+    "ate": ("ic acid",),
+    "one": ("onic",),
+    "sis": ("tic",),
+}
 Case = tuple[tuple[str, ...], str, str]
 """Names of an entity, the name that the sentence is about, and the words that give it away or only seem to."""
 
@@ -94,6 +101,7 @@ class Planter:
     def __init__(self, words: list[str], codes: list[str], phrases: list[str], seed: int) -> None:
         self.words, self.codes, self.phrases = words, codes, phrases
         self.draw = random.Random(seed)
+        self.having = Counter(word for phrase in phrases for word in set(phrase.split()))
 
     def case(self) -> Case:
         name = self.draw.choice(self.codes)
@@ -123,6 +131,52 @@ class Planter:
             return (phrase,), phrase, f"{{}} ({short})"
         return (short,), short, f"{phrase} ({{}})"
 
+    def kin(self) -> Case:
+        name = self.draw.choice([word for word in self.words if len(word) >= 8 and word.endswith(tuple(RELATED))])
+        ending = next(ending for ending in RELATED if name.endswith(ending))
+        return (name,), name, name.removesuffix(ending) + self.draw.choice(RELATED[ending])
+
+    def part(self) -> Case:
+        """The first word, which no other phrase has, as it is or in the plural; the last says of what kind it is."""
+        phrase = self.draw.choice([phrase for phrase in self.phrases if self.rare(phrase)])
+        [word] = self.rare(phrase)
+        return (
+            (phrase,),
+            phrase,
+            self.draw.choice((word, word.capitalize(), *([] if word[-1] == "s" else [plural(word)]))),
+        )
+
+    def rare(self, phrase: str) -> list[str]:
+        return [word for word in phrase.split()[:1] if len(word) >= 6 and self.having[word] == 1]
+
+    def initials(self) -> Case:
+        phrase = self.draw.choice([phrase for phrase in self.phrases if len(initials(phrase)) >= 3])
+        if self.draw.random() < 0.5:
+            return (phrase,), phrase, initials(phrase)
+        return (initials(phrase),), initials(phrase), phrase
+
+    def not_kin(self) -> Case:
+        name = self.draw.choice(sorted(COUSINS))
+        return (name,), name, self.draw.choice(COUSINS[name])
+
+    def not_part(self) -> Case:
+        """A word that many names have."""
+        phrase = self.draw.choice([phrase for phrase in self.phrases if self.common(phrase)])
+        word = self.draw.choice(self.common(phrase))
+        return (phrase,), phrase, self.draw.choice((word, plural(word), word.capitalize()))
+
+    def common(self, phrase: str) -> list[str]:
+        return [word for word in phrase.split() if self.having[word] >= 0.01 * len(self.phrases)]
+
+    def not_initials(self) -> Case:
+        """Letters of another phrase that begins otherwise."""
+        phrase, other = self.draw.choice(self.phrases), self.draw.choice(self.phrases)
+        while initials(other)[:2] == initials(phrase)[:2]:
+            other = self.draw.choice(self.phrases)
+        if self.draw.random() < 0.5:
+            return (phrase,), phrase, initials(other)
+        return (initials(other) + "S",), initials(other) + "S", phrase
+
     def not_case(self) -> Case:
         little = self.draw.choice(LITTLE)
         return (little.upper(),), little.upper(), little
@@ -147,7 +201,8 @@ class Planter:
         phrase = self.draw.choice(self.phrases)
         if self.draw.random() < 0.5:
             return (phrase,), phrase, f"{{}} ({self.draw.choice(UNRELATED)})"
-        other = self.draw.choice([other for other in self.phrases if initials(other) != initials(phrase)])
+        apart = [other for other in self.phrases if not {*other.split()} & {*phrase.split()}]
+        other = self.draw.choice([other for other in apart if initials(other) != initials(phrase)])
         return (phrase,), phrase, f"{{}} and {other} ({initials(other)})"
 
 
@@ -157,8 +212,11 @@ def planted(planter: Planter, count: int) -> Iterator[tuple[str, bool, tuple[str
         "case": (planter.case, planter.not_case),
         "stem": (planter.stem, planter.not_stem),
         "sub-string": (planter.sub_string, planter.not_sub_string),
+        "kin": (planter.kin, planter.not_kin),
+        "part": (planter.part, planter.not_part),
         "alias": (planter.alias, planter.not_alias),
         "abbreviation": (planter.abbreviation, planter.not_abbreviation),
+        "initials": (planter.initials, planter.not_initials),
     }
     for kind, ways in kinds.items():
         for leaks, way in zip((True, False), ways, strict=True):
@@ -171,10 +229,22 @@ def planted(planter: Planter, count: int) -> Iterator[tuple[str, bool, tuple[str
                 yield kind, leaks, names, frame.format(a=a, b=b)
 
 
-def outcome_of(names: tuple[str, ...], sentence: str) -> str:
-    """What becomes of a sentence where these names are all that is listed, and nothing is blocked."""
-    selector = Selector([ListedEntity(names[0], "names", names)], ClozeBuildOptions(), ())
-    return next((found.outcome for found in selector.sentences(f"{sentence}.")), "no entity found")
+class Judge:
+    """:param listed: all names, so that it is known which words many of them have."""
+
+    def __init__(self, listed: Sequence[str]) -> None:
+        self._names: list[tuple[str, ...]] = [(), *((name,) for name in listed)]
+        self._leaks = Leaks(self._names, ())
+
+    def outcome_of(self, names: tuple[str, ...], sentence: str) -> str:
+        """What becomes of a sentence about an entity with these names."""
+        selector = Selector([ListedEntity(names[0], "names", names)], ClozeBuildOptions(keep=tuple(LEAKS)), ())
+        self._names[0] = names
+        for found in selector.sentences(f"{sentence}."):
+            before, _, after = found.masked.partition("[Y]")
+            kind = self._leaks.kind(before, after, found.surface, 0) if found.outcome == KEPT else ""
+            return LEAKS[kind] if kind else found.outcome
+        return "no entity found"
 
 
 def names_in(folder: Path) -> tuple[list[str], list[str], list[str]]:
@@ -199,11 +269,12 @@ def main() -> None:
         parser.error("--data, or FATHOM_DATA: the folder of the reference data")
     words, codes, phrases = names_in(Path(options.data) / "biomedical")
     print(f"{len(words):,} words, {len(codes):,} codes and {len(phrases):,} phrases; seed {options.seed}")
+    judge = Judge([*words, *codes, *phrases])
     found: Counter[tuple[str, bool]] = Counter()
     named: Counter[str] = Counter()
     wrong: dict[str, list[str]] = defaultdict(list)
     for kind, leaks, names, sentence in planted(Planter(words, codes, phrases, options.seed), options.count):
-        outcome = outcome_of(names, sentence)
+        outcome = judge.outcome_of(names, sentence)
         found[kind, leaks] += outcome != KEPT
         named[kind] += leaks and outcome == LEAKS[kind]
         if leaks == (outcome == KEPT):

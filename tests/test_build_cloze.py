@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
-from fathom.building.cloze.build import BLOCKED_FILE, BuiltCloze, _blocked_texts, build_cloze
+from fathom.building.cloze.blocked import BLOCKED_FILE, blocked_in
+from fathom.building.cloze.build import build_cloze
+from fathom.building.cloze.built import BuiltCloze
 from fathom.building.cloze.documents import Unit, Unreadable
 from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.medline import Medline
@@ -198,11 +200,11 @@ def test_one_occurrence_of_one_entity():
     ],
 )
 def test_why_sentences_are_left_out(text, options, outcome):
-    blocked = tuple(_blocked_texts(BLOCKED_FILE))
+    blocked = tuple(blocked_in(BLOCKED_FILE))
     assert [found[0] for found in selected(text, entity("aspirin"), blocked=blocked, **options)] == [outcome]
 
 
-def test_the_papers_list_of_blocked_texts():
+def test_the_papers_list_ofblocked_in():
     paper = [
         "here",
         "we ",
@@ -216,13 +218,13 @@ def test_the_papers_list_of_blocked_texts():
         "suggest",
         "However.",
     ]
-    assert _blocked_texts(BLOCKED_FILE) == paper
+    assert blocked_in(BLOCKED_FILE) == paper
 
 
 def test_blocked_file_faults(tmp_path):
-    assert _blocked_texts(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))) == ["foo ", " bar"]
+    assert blocked_in(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))) == ["foo ", " bar"]
     with pytest.raises(BadInput, match="a:1: expected") as error:
-        _blocked_texts(Path(names(tmp_path / "a", '"open\n""\n')))
+        blocked_in(Path(names(tmp_path / "a", '"open\n""\n')))
     assert "is part of every sentence" in str(error.value)
 
 

@@ -133,6 +133,31 @@ def test_against_the_definition(tmp_path, seed):
         assert own == pytest.approx(naive(said, number, 4), rel=1e-12)
 
 
+def test_places_are_those_of_all_scores(tmp_path):
+    """Of 40 names, most far from any context that is asked; pools that overlap, several right answers, names unseen."""
+    draw = np.random.default_rng(5)
+    sides = [f"{a} {b}" for a, b in product("abcdefg", repeat=2)]
+    said = []
+    for number in range(400):
+        before, behind = draw.choice(sides, 2)
+        said.append((int(draw.integers(40) ** 2 // 40), f"{before} [Y] {behind}", f"d{number // 3}"))
+    found = ngrams(tmp_path, said)
+    pools = [range(20), range(10, 44), range(44)]
+    asked = [row(*one, int(draw.integers(44))) for one in said]
+    for scores, query, ranks in zip(found.scores(asked), asked, found.ranks(asked, pools), strict=True):
+        own = dict(zip(found.entities.tolist(), scores.tolist(), strict=True))
+        right = {query.entity, *query.others}
+        best = max(own.get(entity, 0.0) for entity in right)
+        expected = []
+        for pool in pools:
+            wrong = [own.get(entity, 0.0) for entity in pool if entity not in right]
+            if right & {*pool}:
+                ahead, upto = (sum(s > best * f for s in wrong) for f in (1 + 1e-9, 1 - 1e-9))
+                ties = sum(s == 0 for s in wrong) if best == 0 else 0
+                expected.append((1 + ahead, 1 + upto + ties, len(pool)))
+        assert list(map(tuple, ranks)) == expected
+
+
 # In the data set
 
 

@@ -38,6 +38,25 @@ from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, fac
         ("sub-string", "Insulin is cut from proinsulin.", ["insulin"]),
         ("sub-string", "A GABAergic cell makes GABA.", ["GABA"]),
         ("sub-string", "Hemoglobin is lost in methemoglobinemia.", ["hemoglobin"]),
+        ("case", "TNF-α is TNF alpha.", ["TNF-α"]),
+        ("case", "What IL-6 does is done by IL6.", ["IL-6"]),
+        ("case", "What IL6 does is done by IL 6.", ["IL6"]),
+        ("kin", "Serotonin fires serotonergic cells.", ["serotonin"]),
+        ("kin", "Nicotine fires nicotinic receptors.", ["nicotine"]),
+        ("kin", "Glutamate is glutamic acid.", ["glutamate"]),
+        ("kin", "Aconitine is made by aconitum.", ["aconitine"]),
+        ("kin", "Ottawa is where Canadians rule Canada.", ["Canada"]),
+        ("kin", "The protein Sec4p is made from SEC4.", ["Sec4p"]),
+        ("part", "The PEP4 gene lacks in the pep4-3 mutation.", ["PEP4 gene"]),
+        ("part", "The dopamine receptor has dopaminergic activity.", ["dopamine receptor"]),
+        ("part", "The HIV LTR has effects on HIV.", ["HIV LTR"]),
+        ("part", "Of beta-endorphin we know that endorphins heal.", ["beta-endorphin"]),
+        ("alias", "Aspirin has an acetylsalicylic ring.", ["aspirin", "acetylsalicylic acid"]),
+        ("abbreviation", "Cholecystokinin-octapeptide (CCK-8) acts.", ["cholecystokinin"]),
+        ("initials", "The promyelocytic leukemia gene, PML, grows.", ["PML"]),
+        ("initials", "PML, the promyelocytic leukemia gene, grows.", ["PML"]),
+        ("initials", "Cerebral blood flow was told by CBF alone.", ["CBF"]),
+        ("initials", "Tumor necrosis factor alpha was low where TNF was.", ["tumor necrosis factor alpha"]),
         ("alias", "Aspirin is Acetylsalicylic-Acid.", ["aspirin", "acetylsalicylic acid"]),
         ("alias", "Aspirin is one of the salicylates.", ["aspirin", "salicylate"]),
         ("abbreviation", "Tumor necrosis factor (TNF) kills.", ["tumor necrosis factor"]),
@@ -67,10 +86,30 @@ def test_sentences_that_say_their_answer(kind, text, listed):
         ("Aspirin (AFP) helps.", "aspirin"),  # no f
         ("Aspirin (1999) helps.", "aspirin"),
         ("Magnesium and tumor necrosis factor (TNF) mix.", "magnesium"),  # of other words
+        ("Nicotine is no nicotinate.", "nicotine"),  # another thing
+        ("Aspirin is no aspirate.", "aspirin"),
+        ("Creatinine is no creatine.", "creatinine"),
+        ("The PEP4 gene is a gene.", "PEP4 gene"),  # what kind of thing it is
+        ("The set of what SET domain proteins do.", "SET domain"),
+        ("SEC4 is not SEC40.", "SEC4"),
+        ("Positron emission CT (PET) shows much.", "CT"),  # a code stands for no letter of another
+        ("In P (P < 0.05) patients.", "patients"),
+        ("Behavioral phenotypes and AChE make no BPA.", "BPA"),  # "and" between, and a code
+        ("Blood, pressure and air, BPA.", "BPA"),
+        ("It is of the United Nations, NATO and others.", "NATO"),  # a list
+        ("Tumor necrosis factor is no TNFR.", "tumor necrosis factor"),
     ],
 )
 def test_sentences_that_only_seem_to(text, name):
     assert [found[0] for found in selected(text, entity(name))] == ["kept"]
+
+
+def test_a_word_of_many_names_tells_none_of_them():
+    """Three entities may have it, a fourth may not; the words of a family are one."""
+    doors = ["globin door", "globins gate", "globinic wall"]
+    for others, outcome in ((doors[:2], LEAKS["part"]), (doors, "kept")):
+        listed = [entity("globin lock"), *map(entity, others)]
+        assert [found[0] for found in selected("A globin lock has globins.", *listed)] == [outcome]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ _ADDRESS = re.compile(
 _RULED = re.compile(r"(?:^| )\|.* \|(?: |$)|\.{5}|(?:\. ){5}|_{5}|-{5}|={5}")
 """Columns with lines between them, the dots of a table of contents, or rules."""
 _NUMBER = re.compile(r"[<>≤≥±+−-]?\d[\d.,:/%±–-]*")
+_BEFORE_A_NUMBER = re.compile(r"(?<!\S)[^\w\s]*\d")
+"""What every word that is a number begins with."""
 _ROW = 6
 """Words from which a sentence that is mostly numbers is a row; "It melts at 801 °C." is none."""
 
@@ -34,17 +36,27 @@ def boilerplate(text: str, keep: Container[str]) -> str:
 
     :param keep: kinds that are not looked for.
     """
-    return next((kind for kind, found in _FOUND_BY.items() if kind not in keep and found(text)), "")
+    small = text.lower()
+    some = (kind for kind, marks in _MARKS.items() if any(mark in small for mark in marks))
+    return next((kind for kind in some if kind not in keep and _FOUND_BY[kind](text)), "")
 
 
 def _is_row(text: str) -> bool:
     if _RULED.search(text):
         return True
     words = text.split()
+    if len(words) < _ROW or 2 * len(_BEFORE_A_NUMBER.findall(text)) <= len(words):
+        return False
     numbers = sum(_NUMBER.fullmatch(word.strip("();,")) is not None for word in words)
-    return len(words) >= _ROW and 2 * numbers > len(words)
+    return 2 * numbers > len(words)
 
 
+_MARKS = {
+    "token": "[<",
+    "url": ("://", "@", "www.", "doi", "10.", ".com", ".org", ".net", ".edu", ".gov"),
+    "table": (*"0123456789|", ".....", ". . . .", "_____", "-----", "====="),
+}
+"""Without one of these a sentence is not of the kind; to look for them is faster."""
 _FOUND_BY: dict[str, Callable[[str], object]] = {
     "token": SPECIAL_TOKEN.search,
     "url": _ADDRESS.search,

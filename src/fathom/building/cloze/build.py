@@ -13,9 +13,10 @@ from contextlib import closing
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 import fathom
+from fathom.building.cloze.blocked import BLOCKED_FILE, blocked_in
+from fathom.building.cloze.built import BuiltCloze
 from fathom.building.cloze.confusable import confusable
 from fathom.building.cloze.corpora import (
     JATS,
@@ -64,44 +65,9 @@ from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.progress import Progress, unseen
-from fathom.reading import Json, NotData, json_value, read_text
-from fathom.reading import Unreadable as Rejected
-from fathom.results.tables import Table
+from fathom.reading import Json
 from fathom.store.files import whole_folder, write_json, write_json_lines
 from fathom.store.made import in_the_way, made_by, sign
-
-BLOCKED_FILE = Path(__file__).parent / "blocked.txt"
-
-
-class BuiltCloze(NamedTuple):
-    """A data set that was made.
-
-    :param steps: what was left after each.
-    :param notes: what was passed over, or is odd.
-    """
-
-    out: Path
-    steps: list[Step]
-    frequencies: list[Frequencies]
-    notes: list[str]
-
-    def tables(self) -> list[Table]:
-        """What was left after each step, and how often entities occur."""
-        types = list(self.steps[-1].by_type or {})
-        several = types if len(types) > 1 else []
-        rows = tuple(
-            (step.what, step.dropped or None, step.left, *((step.by_type or {}).get(type_) for type_ in several))
-            for step in self.steps
-        )
-        return [
-            Table(("step", "left out", "left", *several), rows, "from records to sentences"),
-            Table(
-                ("type", "sentences", "entities", "mean", "sd", "max", "min"),
-                tuple(self.frequencies),
-                "sentences per entity",
-                formats=dict.fromkeys(("mean", "sd"), ".2f"),
-            ),
-        ]
 
 
 def build_cloze(
@@ -127,7 +93,7 @@ def build_cloze(
     sources, listed, blocked_texts, *_ = all_of(
         lambda: find_sources(inputs, notes),
         lambda: read_entities(entities, options),
-        lambda: _blocked_texts(blocked or BLOCKED_FILE),
+        lambda: blocked_in(blocked or BLOCKED_FILE),
         lambda: check_encoding(options.encoding),
         lambda: refuse(in_the_way(out, made)),
     )
@@ -444,30 +410,6 @@ def _by_ngrams(row: Row) -> dict[str, str]:
         return {}
     first = row.ngram[0].startswith("1 of ")
     return {ANSWERABLE: "yes" if first else "no", **dict(zip((NGRAM, NGRAM_AMONG_ALL), row.ngram, strict=False))}
-
-
-def _blocked_texts(path: Path) -> list[str]:
-    """One sub-string per line, spaces included, in quotes if you like; lines with ``#`` are remarks.
-
-    :raises BadInput: it cannot be read, or a line is an unfinished quotation.
-    """
-    try:
-        lines = read_text(path).splitlines()
-    except Rejected as error:
-        raise BadInput(f"--blocked {error}; expected one sub-string per line") from error
-    texts, faults = [], []
-    for number, line in enumerate(lines, start=1):
-        if line.startswith('"'):
-            try:
-                texts.append(json_value(line))
-            except NotData as error:
-                faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.why})')
-        elif line.strip() and not line.startswith("#"):
-            texts.append(line)
-    if not all(texts):
-        faults.append(f'--blocked {path}: "" is part of every sentence: remove it')
-    refuse(faults)
-    return texts
 
 
 def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 def tidy(text: str) -> str:
     """White space collapsed, and letters with their accents as one sign, as the names of entities are."""
-    return unicodedata.normalize("NFC", " ".join(text.split()))
+    collapsed = " ".join(text.split())
+    return collapsed if collapsed.isascii() else unicodedata.normalize("NFC", collapsed)
 
 
 class Paragraph(NamedTuple):

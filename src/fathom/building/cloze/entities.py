@@ -71,7 +71,7 @@ def as_written(name: str, options: ClozeBuildOptions) -> bool:
     """
     if options.case != "smart":
         return options.case == "exact"
-    inner = any(any(sign.isupper() for sign in word[1:]) for word in _WORD.findall(name))
+    inner = not name.islower() and any(any(sign.isupper() for sign in word[1:]) for word in _WORD.findall(name))
     return inner or len(name) <= options.exact_up_to
 
 

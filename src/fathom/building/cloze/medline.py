@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from io import BufferedIOBase
 from typing import Any
 
@@ -197,13 +198,15 @@ def _earliest(record: Any, citation: Any, article: Any) -> str:
 
 
 def _date(element: Any) -> str:
-    year, month, day = (element.findtext(name, "").strip() for name in ("Year", "Month", "Day"))
+    said = {part.tag: part.text or "" for part in reversed(element)}  # faster than to look for each
+    year, month, day = said.get("Year", "").strip(), said.get("Month", "").strip(), said.get("Day", "").strip()
     if not year:  # "1998 Dec-1999 Jan"
-        found = _YEAR_FIRST.search(element.findtext("MedlineDate", ""))
+        found = _YEAR_FIRST.search(said.get("MedlineDate", ""))
         year, month = (found[1], found[2] or "") if found else ("", "")
     return day_of(year, month, day)
 
 
+@lru_cache(maxsize=1 << 14)
 def day_of(year: str, month: str, day: str) -> str:
     """Year, month and day as they stand in a record, those that are missing taken as the first; "" without a year."""
     if not _YEAR.fullmatch(year):

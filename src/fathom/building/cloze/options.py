@@ -29,7 +29,9 @@ def last_day(value: Any) -> Any:
     return date(year, month, int(found[3] or calendar.monthrange(year, month)[1])).isoformat()
 
 
-Fault = Literal["token", "url", "table", "case", "stem", "sub-string", "alias", "abbreviation"]
+Fault = Literal[
+    "token", "url", "table", "case", "stem", "sub-string", "kin", "part", "alias", "abbreviation", "initials"
+]
 """What :mod:`~fathom.building.cloze.boilerplate` and :mod:`~fathom.building.cloze.leaks` find."""
 Day = Annotated[str, BeforeValidator(last_day)]
 
@@ -85,7 +87,8 @@ class ClozeBuildOptions(BaseModel):
         (),
         description="Sentences to keep that are left out by default, separated by commas: those that hold a token "
         "of tokenizers or a url, are a row of a table, or say their own answer: in another case, as another "
-        "form of the word (stem), as sub-string, by an alias, by an abbreviation.",
+        "form of the word (stem), as sub-string, by a word of its family (kin), by a telling part of it, by an "
+        "alias, by an abbreviation in brackets, by its initials or what they stand for.",
     )
     merge: bool = Field(
         True, description="Ask sentences that differ in nothing but their answer as one query with several right ones."

@@ -122,4 +122,7 @@ def _same(text: str) -> str:
 
 
 def _line(row: Row) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return _ENCODER.encode(row) + "\n"
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)  # one for all rows: json.dumps would make one for each

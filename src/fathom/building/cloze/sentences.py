@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fathom.building.cloze.boilerplate import BOILERPLATE, boilerplate
 from fathom.building.cloze.entities import ListedEntity, as_written, spellings
-from fathom.building.cloze.leaks import LEAKS, leak
+from fathom.building.cloze.leaks import LEAKS, Leaks
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold, plain, plain_with_places
 from fathom.data.templates import ANSWER, SUBJECT
@@ -83,6 +83,8 @@ class NameFinder:
     def part_of(self, name: str, whose: int) -> str:
         """The first shorter name of another entity than *whose* in a name, "" for none."""
         text = plain(name)
+        if all(map(_joins, text)):  # one word
+            return ""
         for start, negative_end, _, entity in sorted(self._hits(text)):
             if entity not in (whose, AMBIGUOUS) and -negative_end - start < len(text):
                 return text[start:-negative_end]
@@ -152,7 +154,7 @@ class Selector:
         self._split = get_sentence_boundaries
         self.finder = NameFinder(entities, options)
         self.options = options
-        self._names = [entity.names for entity in entities]
+        self._leaks = Leaks([entity.names for entity in entities], options.keep)
         self._blocked = [text if options.blocked_as_written else text.lower() for text in blocked]
 
     def sentences(self, paragraph: str) -> list[FoundSentence]:
@@ -201,7 +203,7 @@ class Selector:
         return FoundSentence(offset, text, outcome, name.entity, before + ANSWER + after, surface)
 
     def _given_away(self, before: str, surface: str, after: str, entity: int) -> str:
-        kind = leak(before, after, surface, self._names[entity], self.options.keep)
+        kind = self._leaks.kind(before, after, surface, entity)
         return LEAKS[kind] if kind else ""
 
     def _fault(self, paragraph: str, text: str, name: Mention) -> str:

@@ -51,3 +51,24 @@ def fold(text: str) -> str:
     if len(small) == len(text):
         return small
     return "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
+
+
+_GREEK_LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau"
+_GREEK_LATER = "upsilon phi chi psi omega"
+_GREEK = {
+    letter: name
+    for first in "αΑ"
+    for letter, name in zip(
+        [chr(ord(first) + n) for n in range(25) if n != 17],
+        [*_GREEK_LETTERS.split(), *_GREEK_LATER.split()],
+        strict=True,
+    )
+} | {"µ": "mu"}
+
+
+def without_greek(text: str) -> str:
+    """With Greek letters in words: TNF-alpha for TNF-α."""
+    return text if text.isascii() else text.translate(_NAMES_OF_GREEK)
+
+
+_NAMES_OF_GREEK = str.maketrans(_GREEK)
