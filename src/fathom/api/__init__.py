@@ -13,7 +13,8 @@ from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import parse_options, separated
 from fathom.probes import PROBES
-from fathom.probes.options import HERE, ProbeOptions
+from fathom.probes.asking_options import HERE
+from fathom.probes.options import ProbeOptions
 from fathom.progress import Shown, detail, shown, starting
 from fathom.results.changed import Change
 from fathom.results.changed import diff as diff_folders

@@ -11,7 +11,7 @@ from fathom.data.graph.queries import link_queryset
 from fathom.errors import all_of
 from fathom.links.options import LinkOptions
 from fathom.options import parse_options
-from fathom.probes.options import HERE
+from fathom.probes.asking_options import HERE
 from fathom.progress import Shown, shown
 from fathom.run import run
 

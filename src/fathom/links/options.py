@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from fathom.models.options import ServerOptions
 from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked
-from fathom.probes.options import DIRECTIONS, AskingOptions, ClusterOptions, Directions
+from fathom.probes.asking_options import DIRECTIONS, AskingOptions, ClusterOptions, Directions
 from fathom.reading import NotData, json_value, yaml_value
 
 

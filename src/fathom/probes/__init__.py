@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from fathom.doors import Door
 
 if TYPE_CHECKING:
+    from fathom.probes.asking_options import AskingOptions
     from fathom.probes.base import Probe
-    from fathom.probes.options import AskingOptions
 
 
 class Entry(NamedTuple):

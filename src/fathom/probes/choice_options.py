@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from fathom.options import LATER, Group, separated
-from fathom.probes.options import LikelihoodOptions, Numbers
+from fathom.probes.asking_options import Numbers
+from fathom.probes.options import LikelihoodOptions
 from fathom.probes.served_options import ServedOptions
 
 if TYPE_CHECKING:

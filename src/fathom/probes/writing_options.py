@@ -8,7 +8,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from fathom.options import CIRCUMSTANCE, LATER, Group
-from fathom.probes.options import FORM, FewShotOptions, FormName, LikelihoodOptions, Numbers
+from fathom.probes.asking_options import Numbers
+from fathom.probes.options import FORM, FewShotOptions, FormName, LikelihoodOptions
 from fathom.probes.served_options import ServedOptions
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.probes import PROBES, Entry
-from fathom.probes.options import HERE, AskingOptions
+from fathom.probes.asking_options import HERE, AskingOptions
 from fathom.progress import Progress, unseen
 from fathom.run.beginning import begin, selected
 from fathom.run.parts import Part, ask_part

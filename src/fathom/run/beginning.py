@@ -16,8 +16,8 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
 from fathom.probes import Entry
+from fathom.probes.asking_options import AskingOptions
 from fathom.probes.base import Probe
-from fathom.probes.options import AskingOptions
 from fathom.progress import log
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter

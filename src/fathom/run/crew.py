@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import fathom
 from fathom.errors import BadInput, MissingExtra, RunFailed, refuse
-from fathom.probes.options import ClusterOptions
+from fathom.probes.asking_options import ClusterOptions
 from fathom.progress import is_quiet, log
 from fathom.run.worker import Failure, Hired
 

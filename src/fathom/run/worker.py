@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fathom.data.queries import QuerySet
     from fathom.probes import Entry
-    from fathom.probes.options import AskingOptions
+    from fathom.probes.asking_options import AskingOptions
     from fathom.run.beginning import Beginning
 
 Files = dict[str, bytes]

@@ -9,18 +9,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, separated
+from fathom.probes.asking_options import HERE, ClusterOptions, Numbers, Part, Words
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
-from fathom.probes.options import (
-    HERE,
-    ClusterOptions,
-    EmbeddingOptions,
-    FewShotOptions,
-    Numbers,
-    Part,
-    StatementOptions,
-    Words,
-)
+from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
 
 __all__ = ["EmbeddingOptions", "StatementOptions"]
 

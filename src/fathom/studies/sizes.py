@@ -13,7 +13,7 @@ from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
-from fathom.probes.options import AskingOptions
+from fathom.probes.asking_options import AskingOptions
 from fathom.results.bars import BAR, NO_KNOWLEDGE, Bars, which_above
 from fathom.results.names import folder_names
 from fathom.results.numbers import Number, untold

@@ -1,0 +1,138 @@
+"""Options of everything that asks, probes and link predictors alike, and of who does the asking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+from fathom.options import CIRCUMSTANCE, CLUSTER, Group, Seed, identity_of, separated
+
+if TYPE_CHECKING:  # not needed to show --help
+    from fathom.data.queries import QuerySet
+    from fathom.data.selection.filters import Selection
+
+Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
+Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
+Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
+
+DIRECTIONS = "Of a knowledge graph: ask (head, relation, ?), (?, relation, tail), or both; --limit then counts triples."
+
+
+def _tokens_or_auto(given: Any) -> Any:
+    """:raises ValueError: neither a number from 1 on nor "auto"."""
+    if given is None or given == "auto":
+        return given
+    if isinstance(given, bool) or not str(given).strip().isdecimal() or int(given) < 1:
+        raise ValueError(f"expected a number of tokens, 1 or more, or auto, found {given!r}")
+    return int(given)
+
+
+def _part_or_auto(given: Any) -> Any:
+    """:raises ValueError: neither i/n with 1 ≤ i ≤ n nor "auto"."""
+    if given is None or given == "auto":
+        return given
+    number, slash, of = str(given).replace(" ", "").partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"expected i/n with i from 1 to n, such as 1/4, or auto, found {given!r}")
+    return f"{int(number)}/{int(of)}"
+
+
+Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
+BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
+
+
+class AskingOptions(BaseModel):
+    """What everything that asks can be told: which part of the data, where, and from what seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    group: ClassVar = Group.SELECTION
+
+    device: str | None = Field(
+        None,
+        description="cpu, cuda, cuda:1, …; by default a GPU where there is one.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    )
+    relations: Words = Field((), description="Ask only these relations, separated by commas.")
+    split: str | None = Field(
+        None, description="Split of a knowledge graph to ask: train, dev, test (the default) or all."
+    )
+    limit: int | None = Field(None, ge=1, description="Ask at most this many queries, drawn at random by --seed.")
+    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    batch_tokens: BatchTokens = Field(
+        None,
+        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
+        "up to four times that; halved when memory runs out.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    )
+
+    cluster: str = Field("", description=CLUSTER, json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark)
+    part: Part = Field(
+        None,
+        description="Be one of several processes that share a run: i/n, such as 1/4, or auto, by what SLURM or "
+        "torchrun have set; in one folder, or in folders of their own for fathom merge.",
+        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    )
+
+    def selection(self) -> Selection:
+        """Which queries and candidates."""
+        from fathom.data.selection.filters import Selection
+
+        return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
+
+    def of(self, data: QuerySet) -> Self:
+        """With what was left to the *data* decided. :raises BadInput: *data* are too few for what was said."""
+        return self
+
+    def as_asked(self, data: QuerySet) -> QuerySet:
+        """What the probe makes of the selected queries before it is made: most ask them as they are."""
+        return data
+
+    def identity(self) -> dict[str, Any]:
+        """The fields that can change a number."""
+        return identity_of(self)
+
+
+HERE: Final = "here"
+"""The engine that is this process."""
+
+
+class ClusterOptions(BaseModel):
+    """Who asks the shards of a run. None of it changes a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.CLUSTER
+
+    engine: Literal["here", "ray"] = Field(
+        HERE, description="Who asks: this process, or workers of a Ray cluster.", json_schema_extra=CIRCUMSTANCE
+    )
+    workers: int | None = Field(
+        None,
+        ge=1,
+        description="With --engine ray: workers, each with the model loaded; by default one per GPU, or one.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+    gpus_per_worker: float | None = Field(
+        None,
+        ge=0,
+        description="With --engine ray: GPUs of each worker, also a part of one, such as 0.5; by default 1 where the "
+        "cluster has any.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+    cpus_per_worker: int = Field(
+        1, ge=1, description="With --engine ray: CPUs of each worker, and its threads.", json_schema_extra=CIRCUMSTANCE
+    )
+    ray_address: str | None = Field(
+        None,
+        description="With --engine ray: of a cluster that is running, HOST:PORT or auto; by default RAY_ADDRESS, or "
+        "else a cluster on this machine, for this run alone.",
+        json_schema_extra=CIRCUMSTANCE,
+    )
+
+    @field_validator("workers", "gpus_per_worker", "cpus_per_worker", "ray_address")
+    @classmethod
+    def _of_an_engine(cls, given: Any, info: ValidationInfo) -> Any:
+        """:raises ValueError: it would change nothing, and somebody would wait for workers that do not come."""
+        if info.data.get("engine") == HERE and given != cls.model_fields[str(info.field_name)].default:
+            raise ValueError("expected only with --engine ray")
+        return given
