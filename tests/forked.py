@@ -18,20 +18,24 @@ SERVER.set_forkserver_preload(["tests.conftest", "tests.sharing", "fathom.cli", 
 class Forked:
     """A call in a process of its own.
 
-    :param work: a function that can be imported. It ends as a script would: what it raises is its exit code.
+    :param work: a function that can be imported. It ends as a script would: what it raises is its exit code. It has the
+        environment of the moment, but libraries that read theirs when they are imported have done so.
     :param arguments: its arguments.
     :param said: what the process prints is written here.
     """
 
     def __init__(self, work: Callable[..., object], *arguments: object, said: Path) -> None:
         self._said = said
-        self._process = SERVER.Process(target=_called, args=(said, work, arguments), daemon=True)
+        self._process = SERVER.Process(target=_called, args=(said, dict(os.environ), work, arguments), daemon=True)
         self._process.start()
         assert self._process.pid
         self.pid = self._process.pid
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
+
+    def goes_on(self) -> bool:
+        return self._process.exitcode is None
 
     def ended(self, seconds: float = 120) -> tuple[int, str]:
         """Wait for it. :returns: its exit code, −n for signal n, and what it has printed.
@@ -44,7 +48,11 @@ class Forked:
         return code, printed
 
 
-def _called(said: Path, work: Callable[..., object], arguments: tuple[object, ...]) -> None:
+def _called(
+    said: Path, environment: dict[str, str], work: Callable[..., object], arguments: tuple[object, ...]
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
     file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(file, stream)
