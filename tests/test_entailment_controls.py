@@ -98,9 +98,7 @@ def by_frequency(query, names):
 def copies(query, names):
     """Whatever class stands in the text: the first."""
     text = query.sentences[0].text.lower() if query.sentences else query.subject
-    return [
-        (100 - text.index(name) if re.search(rf"\b{name}\b", text) else lot(query.id, name)) for name in names
-    ]
+    return [(100 - text.index(name) if re.search(rf"\b{name}\b", text) else lot(query.id, name)) for name in names]
 
 
 def remembers(query, names, about=None):
