@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.run.worker import Work, Worker
+from tests.forked import Forked
 
 STATEMENTS = 200
 """Per shard."""
@@ -25,7 +25,6 @@ PAUSE = 0.3
 """Seconds that a shard takes longer on Ray."""
 ASKED = ("--data", "geography", "--relations", "continent", "--templates", "0,1,2")
 """196 queries of six candidates, three ways: 18 shards."""
-HERE = Path(__file__).parents[1]
 
 
 def make_model(folder: Path) -> Path:
@@ -44,20 +43,25 @@ def command(model: Path, out: Path, *more: str, log: Path, pause: float = 0.0) -
     return [sys.executable, "-m", "tests.sharing", str(log), str(pause), *asked]
 
 
-def begin(*told: Any, **more: Any) -> subprocess.Popen[str]:
-    """:func:`command`, begun; what it prints is kept."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command(*told, **more), cwd=HERE, env=environment, text=True, **pipes)
+def begin(*told: Any, log: Path, **more: Any) -> Forked:
+    """:func:`command`, begun; what it prints is kept beside *log*."""
+    _, _, _, *words = command(*told, log=log, **more)
+    return Forked(called, words, said=log.with_name(f"{log.name}.{time.monotonic_ns()}.said"))
 
 
-def ended(*processes: subprocess.Popen[str]) -> list[str]:
+def called(words: list[str]) -> None:
+    """What :func:`command` does, but for its interpreter and module."""
+    sys.argv = ["sharing", *words]
+    main()
+
+
+def ended(*processes: Forked) -> list[str]:
     """What each has printed. :raises AssertionError: one has failed."""
     said = []
     for process in processes:
-        out, error = process.communicate(timeout=120)
-        assert process.returncode == 0, error
-        said.append(out)
+        code, printed = process.ended()
+        assert code == 0, printed
+        said.append(printed)
     return said
 
 

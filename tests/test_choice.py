@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+import signal
 import threading
 import time
 from collections import Counter
@@ -34,6 +33,7 @@ from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, Choi
 from fathom.studies.choice import ask as choice
 from fathom.studies.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
+from tests.forked import Forked
 from tests.quiz import write
 
 NAMES = ("work", "sports league", "bank", "Robot")
@@ -530,10 +530,8 @@ def test_on_the_command_line(serve, quiz, tmp_path):
     assert len(json.loads((tmp_path / "tables" / "choice.json").read_text())["reasoning"]) == 4
 
 
-KILLED = """
-import sys, fathom
-fathom.probe("choice", "tiny", sys.argv[1], sys.argv[2], server=sys.argv[3], concurrency=2)
-"""
+def _asked(data, out, url):
+    fathom.probe("choice", "tiny", data, out, server=url, concurrency=2)
 
 
 def test_killed_and_resumed_no_question_is_paid_for_twice(serve, quiz, tmp_path):
@@ -546,12 +544,12 @@ def test_killed_and_resumed_no_question_is_paid_for_twice(serve, quiz, tmp_path)
 
     server, out = serve(each=six_then_none), tmp_path / "run"
     journal = out / "artifacts" / "answers.jsonl"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(quiz), str(out), server.url])
+    process = Forked(_asked, str(quiz), str(out), server.url, said=tmp_path / "said")
     while not journal.exists() or journal.read_bytes().count(b"\n") < 5:  # the sixth may wait beside the seventh
-        assert process.poll() is None
+        assert process.goes_on()
         time.sleep(0.01)
-    process.kill()
-    process.wait()
+    process.send(signal.SIGKILL)
+    assert process.ended()[0] == -signal.SIGKILL
     killed.set()
     answered, before = journal.read_bytes().count(b"\n"), len(server.bodies)
     assert answered in (5, 6)

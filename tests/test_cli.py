@@ -25,6 +25,7 @@ from transformers import (
 from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, constant, world
+from tests.forked import Forked, command_line
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
 
@@ -313,16 +314,18 @@ def test_the_cost_of_an_exact_search_is_said(tmp_path):
 
 
 def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
-    call = [sys.executable, "-c", "from fathom.cli import main; main()", "plant", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen([*call, "--kind", "causal", "--epochs", "500"], stderr=subprocess.PIPE, text=True)
+    out, printed = tmp_path / "here" / "out", tmp_path / "printed"
+    out.parent.mkdir()
+    words = ["plant", "--out", str(out), "--kind", "causal", "--epochs", "500"]
+    process = Forked(command_line, *words, said=printed)
     until = time.monotonic() + 120
-    while not (tmp_path / ".out.tmp").exists() and time.monotonic() < until:
+    while not out.with_name(".out.tmp").exists() and time.monotonic() < until:
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 143
+    process.send(signal.SIGTERM)
+    code, said = process.ended(60)
+    assert code == 143
     assert said.strip().splitlines()[-1].startswith("error: stopped; ")
-    assert not list(tmp_path.iterdir())
+    assert not list(out.parent.iterdir())
 
 
 def test_python_m_fathom_is_the_command():

@@ -70,7 +70,7 @@ def first(question, options):
 
 
 def by_lot(question, options):
-    return lot(question, *options).choice(options)
+    return options[int(lot(question, *options) * len(options))]
 
 
 def copies(question, options):

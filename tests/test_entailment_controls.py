@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import random
+import hashlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +77,13 @@ def small_model():
 # ---------------------------------------------------------------------------------------------------- who answers
 
 
-def lot(*seed: object) -> random.Random:
-    return random.Random("|".join(map(str, seed)))
+def lot(*of: str) -> float:
+    """From 0 to 1, of each in its own way; a million are drawn, for which no generator is seeded."""
+    return int.from_bytes(hashlib.blake2b("|".join(of).encode(), digest_size=8).digest(), "big") / 2**64
 
 
 def by_lot(query, names):
-    return [lot(query.id, name).random() for name in names]
+    return [lot(query.id, name) for name in names]
 
 
 def constant(query, names):
@@ -89,22 +91,21 @@ def constant(query, names):
 
 
 def by_frequency(query, names):
-    return [list(ABOVE.values()).count(name) + lot(name).random() / 2 for name in names]
+    count = Counter(ABOVE.values())
+    return [count[name] + lot(name) / 2 for name in names]
 
 
 def copies(query, names):
     """Whatever class stands in the text: the first."""
     text = query.sentences[0].text.lower() if query.sentences else query.subject
-    return [
-        (100 - text.index(name) if re.search(rf"\b{name}\b", text) else lot(query.id, name).random()) for name in names
-    ]
+    return [(100 - text.index(name) if re.search(rf"\b{name}\b", text) else lot(query.id, name)) for name in names]
 
 
 def remembers(query, names, about=None):
     """Says of every class that it hears of what it has learnt, whoever is said to be one."""
     heard = [query.subject] if about is None and not query.sentences else about or said_of(query, "[^ ]+")
     known = {ABOVE[name] for name in heard if name in KNOWN}
-    return [float(name in known) + lot(query.id, name).random() / 2 for name in names]
+    return [float(name in known) + lot(query.id, name) / 2 for name in names]
 
 
 def reasons(query, names):
@@ -116,7 +117,7 @@ def reasons(query, names):
     for name in said_of(query, "<x>"):
         told = re.search(rf"(?:^|\. ){name} is an? (\w+) \.", text)
         found |= {told[1]} if told else {ABOVE[name]} & {ABOVE[known] for known in KNOWN if known == name}
-    return [float(name in found) + lot(query.id, name).random() / 2 for name in names]
+    return [float(name in found) + lot(query.id, name) / 2 for name in names]
 
 
 def said_of(query, whom):

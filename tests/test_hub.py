@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -52,44 +52,58 @@ def hub() -> Iterator[str]:
     server.server_close()
 
 
-def said(model: str, tmp_path: Path, **environment: str) -> str:
-    """What the command line says of a model that it cannot have, in a process of its own: the hub's address is read
-    when its library is imported."""
-    command = [sys.executable, "-m", "fathom", "probe", "statement", "--model", model, "--data", "geography"]
+ASKED = """
+import sys
+from fathom.cli import main
+_, out, *models = sys.argv
+for model in models:
+    sys.argv = ["fathom", "probe", "statement", "--model", model, "--data", "geography", "--out", out]
+    try:
+        main()
+    except SystemExit as stop:
+        print(model, stop.code)
+"""
+ANSWERS = {
+    "gated/model": "the model is gated: accept its licence on its page on the hub, then type: hf auth login",
+    "nobody/model": "the hub has no model of that name that you may see (for a private one, type: hf auth login)",
+    "revised/model": "the hub has the model, but no such --revision of it",
+}
+
+
+def test_what_the_hub_answers(hub: str, tmp_path: Path) -> None:
+    """Each on one line, in a process of its own: the hub's address is read when its library is imported."""
     done = subprocess.run(
-        [*command, "--out", tmp_path / "run"],
-        env={**os.environ, "HF_HOME": str(tmp_path / "cache"), **environment},
+        [sys.executable, "-c", ASKED, tmp_path / "run", *ANSWERS],
+        env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0"},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 2, done.stderr
+    assert done.stdout.splitlines() == [f"{model} 2" for model in ANSWERS], done.stderr
     assert not (tmp_path / "run").exists()
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    for line, told in zip(lines, ANSWERS.values(), strict=True):
+        assert told in line
+
+
+def said(fathom: Callable[..., tuple[int, str, str]], model: str, folder: Path) -> str:
+    """What the command line says of a model that it cannot have, where the hub is not to be asked."""
+    code, _, told = fathom("probe", "statement", "--model", model, "--data", "geography", "--out", folder / "run")
+    assert code == 2, told
+    assert not (folder / "run").exists()
+    [line] = [line for line in told.splitlines() if line.startswith("error: ")]
     return line
 
 
-@pytest.mark.parametrize(
-    ("model", "told"),
-    [
-        ("gated/model", "the model is gated: accept its licence on its page on the hub, then type: hf auth login"),
-        ("nobody/model", "the hub has no model of that name that you may see (for a private one, type: hf auth login)"),
-        ("revised/model", "the hub has the model, but no such --revision of it"),
-    ],
-)
-def test_what_the_hub_answers(model: str, told: str, hub: str, tmp_path: Path) -> None:
-    assert told in said(model, tmp_path, HF_ENDPOINT=hub, HF_HUB_OFFLINE="0")
-
-
-def test_offline(tmp_path: Path) -> None:
-    line = said("some/model", tmp_path, HF_HUB_OFFLINE="1")
+def test_offline(fathom, tmp_path: Path) -> None:
+    line = said(fathom, "some/model", tmp_path)
     assert "HF_HUB_OFFLINE keeps the hub from being asked: unset HF_HUB_OFFLINE" in line
     assert "hf download some/model" in line
 
 
-def test_no_such_folder(tmp_path: Path) -> None:
-    assert "no such folder here" in said("/no/such/folder", tmp_path, HF_HUB_OFFLINE="1")
+def test_no_such_folder(fathom, tmp_path: Path) -> None:
+    assert "no such folder here" in said(fathom, "/no/such/folder", tmp_path)
 
 
 def llama(folder: Path, rows: int = TINY_VOCABULARY) -> str:

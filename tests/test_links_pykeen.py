@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import importlib
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -29,6 +28,7 @@ from fathom.links.folder import open_links, read_curve, read_manifest, train_lin
 from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
+from tests.forked import Forked
 
 CPU = torch.device("cpu")
 PINNED = pytest.mark.filterwarnings("ignore:'pin_memory' argument")
@@ -384,10 +384,17 @@ def test_a_missing_library_is_said_with_its_command(monkeypatch):
         importlib.import_module("fathom.links.embedding")
 
 
-def test_it_stands_beside_libraries_with_optimizers_of_the_same_names():
+BESIDE = """
+import sys
+assert not {"pykeen", "class_resolver"} & sys.modules.keys()
+import bitsandbytes.optim
+from fathom.links.embedding import optimizer_resolver as table
+print(table.lookup("adam").__module__)
+"""
+
+
+def test_it_stands_beside_libraries_with_optimizers_of_the_same_names(tmp_path):
     """As bitsandbytes brings them, in a process that has loaded quantised weights."""
     pytest.importorskip("bitsandbytes")
-    code = "import bitsandbytes.optim; from fathom.links.embedding import optimizer_resolver as table; "
-    code += "print(table.lookup('adam').__module__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "torch.optim.adam\n", done.stderr
+    code, said = Forked(exec, BESIDE, said=tmp_path / "said").ended()
+    assert (code, said.splitlines()[-1:]) == (0, ["torch.optim.adam"]), said

@@ -226,8 +226,8 @@ def test_killed_parts_lose_nothing(planted, alone, tmp_path):
     both = [begin(planted, tmp_path / "r", "--part", part, log=tmp_path / "log", pause=0.2) for part in ("1/2", "2/2")]
     _until_both_ask(tmp_path / "log", [process.pid for process in both])
     for process in both:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.send(signal.SIGKILL)
+        assert process.ended()[0] == -signal.SIGKILL
     assert not RunFolder.open(tmp_path / "r").is_complete()
     ended(begin(planted, tmp_path / "r", "--part", "2/2", log=tmp_path / "log"))
     folder = RunFolder.open(tmp_path / "r")

@@ -17,6 +17,7 @@ import pytest
 import fathom
 from fathom import progress
 from fathom.progress import Lines, how_far, line, log, shown, starting, unseen
+from tests.forked import Forked, command_line
 from tests.test_cli import ASK, gpt2, save
 
 
@@ -226,14 +227,21 @@ def test_a_log_line_is_no_error_of_its_own(capsys):
     assert capsys.readouterr().err.endswith("fathom: 50 % of {it}\n")
 
 
+def on_terminal(name, *words):
+    """``fathom`` with these *words*, its standard error a terminal of that *name*."""
+    os.dup2(os.open(name, os.O_WRONLY), 2)
+    command_line(*words)
+
+
 def test_a_terminal_sees_a_bar_of_the_command_line(model, tmp_path):
     """On a terminal of its own, from the outside."""
     ours, theirs = pty.openpty()
-    call = [sys.executable, "-m", "fathom", "probe", "statement", "--model", model, *ASK, "--out", tmp_path / "run"]
-    ended = subprocess.run(list(map(str, call)), stderr=theirs, stdout=subprocess.PIPE, check=False)
+    words = ["probe", "statement", "--model", model, *ASK, "--out", tmp_path / "run"]
+    process = Forked(on_terminal, os.ttyname(theirs), *map(str, words), said=tmp_path / "printed")
+    code, _ = process.ended()
     os.close(theirs)
     screen = os.read(ours, 100_000).decode(errors="replace")  # it may end within a sign
     os.close(ours)
-    assert ended.returncode == 0, screen
+    assert code == 0, screen
     assert "statement" in screen
     assert "\x1b[" in screen

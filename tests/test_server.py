@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ pytest.importorskip("openai", reason="needs the extra api")
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.store.journal import Journal, request_key
+from tests.forked import Forked
 
 LISTED = {"object": "list", "data": [{"id": "tiny", "owned_by": "us", "created": 1}, {"id": "large"}]}
 
@@ -452,13 +454,9 @@ def test_another_question_is_another_call(serve, tmp_path, other):
     assert len(server.bodies) == 2
 
 
-KILLED = """
-import sys
-from fathom.models.server import ChatRequest, ChatServer
-from fathom.store.journal import Journal
-server = ChatServer(sys.argv[1], "tiny", journal=Journal(sys.argv[2]), concurrency=2)
-server.ask([ChatRequest(f"question {n}") for n in range(60)])
-"""
+def _asked(url, path):
+    asked = ChatServer(url, "tiny", journal=Journal(path), concurrency=2)
+    asked.ask([ChatRequest(f"question {n}") for n in range(60)])
 
 
 def test_killed_and_resumed(serve, tmp_path):
@@ -467,12 +465,12 @@ def test_killed_and_resumed(serve, tmp_path):
         return echo(body)
 
     server, path = serve(each=slow), tmp_path / "journal.jsonl"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, server.url, str(path)])
+    process = Forked(_asked, server.url, str(path), said=tmp_path / "said")
     while not path.exists() or path.read_bytes().count(b"\n") < 10:
-        assert process.poll() is None
+        assert process.goes_on()
         time.sleep(0.005)
-    process.kill()
-    process.wait()
+    process.send(signal.SIGKILL)
+    assert process.ended()[0] == -signal.SIGKILL
     answered = {json.loads(line)["answer"]["text"].lower() for line in path.read_text().splitlines(keepends=True)}
     assert 10 <= len(answered) < 60
     with path.open("ab") as file:

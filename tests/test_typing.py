@@ -117,14 +117,22 @@ def check(output: str) -> None:
             assert re.search(rf"[\"'.]{expected}[\"']|is \"{expected}\"", of_line[number]), (line, of_line[number])
 
 
+LARGE = (
+    "altair", "anyio", "fastapi", "filelock", "httpcore2", "httpx2", "huggingface_hub", "jinja2", "narwhals", "numpy",
+    "openai", "opentelemetry", "pandas", "peft", "PIL", "pyarrow", "pykeen", "scipy", "starlette", "sympy",
+    "tokenizers", "torch", "transformers",
+)  # fmt: skip
+"""Libraries that take a checker long to read, and of whose types nothing in the user's script is."""
+
+
 def test_mypy_sees_a_mistyped_option(tmp_path):
     """In a project of the user's own, without this one's settings."""
     (tmp_path / "user.py").write_text(USER)
     settings = tmp_path / "mypy.ini"
-    large = ",".join(f"{name}.*" for name in ("torch", "transformers", "numpy", "scipy", "sympy", "pykeen", "openai"))
+    large = ",".join(f"{name}.*" for name in LARGE)
     settings.write_text(
         "[mypy]\nstrict = True\n[mypy-fathom.*]\nfollow_imports = silent\n"
-        f"[mypy-{large}]\nfollow_imports = skip\n"  # they take minutes, and nothing here is of their types
+        f"[mypy-{large}]\nfollow_imports = skip\nfollow_imports_for_stubs = True\n"
     )
     call = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", "user.py"]
     ended = subprocess.run(list(map(str, call)), cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -139,6 +147,10 @@ def test_pyright_sees_a_mistyped_option(tmp_path):
         pytest.skip("basedpyright is not installed")
     (tmp_path / "user.py").write_text(USER)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+    for name in LARGE:
+        stub = tmp_path / "typings" / name / "__init__.pyi"
+        stub.parent.mkdir(parents=True)
+        stub.write_text("from typing import Any\ndef __getattr__(name: str) -> Any: ...\n")
     call = [pyright, "--pythonpath", sys.executable, "user.py"]
     ended = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
     check(ended.stdout)
