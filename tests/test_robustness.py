@@ -15,8 +15,10 @@ from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
+from fathom.results.compared import compare
+from fathom.results.outcomes import BY_TEMPLATE, outcomes_of
 from fathom.results.tables import render
-from fathom.studies import robustness
+from fathom.studies import rankings, repeated, robustness
 from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, Wordings
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
 
@@ -285,6 +287,28 @@ def test_the_strongest_baseline_is_the_bar(tmp_path):
     [row] = robustness.tables(Wordings([line], []))[0].objects()
     assert (row["baseline"], row["Acc@1 baseline"], row["over baseline"]) == ("majority", 0.4, pytest.approx(0.4))
     assert row["over low"] == pytest.approx(line.baseline.difference.low)
+
+
+def test_another_wording_is_of_neither_reading(tmp_path):
+    """A misprimed template is asked as a sentence, and is no natural one: it is neither ranked nor repeated as such."""
+    data = world(EVEN)
+    altered = select(data, Selection(alter="misprimed")).data
+    runs = [
+        answered(tmp_path / f"{model}-{alter}", at_random(model), own, model=str(model), options=how)
+        for model in (1, 2)
+        for alter, own, how in (
+            ("plain", data, {"reading": "auto"}),
+            ("primed", altered, {"reading": "auto", "alter": "misprimed"}),
+        )
+    ]
+    assert [outcome.reading for outcome in outcomes_of(runs)] == [BY_TEMPLATE, "misprimed"] * 2
+    ranked = rankings.ask(runs)
+    assert [column.reading for column in ranked.columns] == [BY_TEMPLATE, "misprimed"]
+    assert not ranked.agreements
+    assert not repeated.ask(runs).in_both
+    assert [one.name for one in compare(runs[:2]).runs] == ["1 template-based", "1 misprimed"]
+    told = answered(tmp_path / "told", at_random(1), altered, options={"reading": BY_TEMPLATE, "alter": "misprimed"})
+    assert outcomes_of([told])[0].reading == "template-based, misprimed"
 
 
 def test_runs_of_one_wording_say_what_to_type(tmp_path):

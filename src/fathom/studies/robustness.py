@@ -30,14 +30,13 @@ from fathom.results.bars import BAR, BASELINE_COLUMNS, Bars, told_baseline
 from fathom.results.baselines import Beside
 from fathom.results.compared import refusals_table, told_apart
 from fathom.results.numbers import Number
-from fathom.results.outcomes import Outcome, outcomes_of
+from fathom.results.outcomes import AS_IT_IS, Outcome, outcomes_of
 from fathom.results.pairs import Paired, paired
 from fathom.results.rows import Floats, grouped
 from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
-AS_IT_IS = "no"
 NEGATED, MISPRIMED = "negated", "misprimed"
 FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
 UNTOLD, KNOWS_NOTHING = "these facts cannot tell", "knows too little to tell"
@@ -112,8 +111,8 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
     alike = grouped((_asked_as(outcome), outcome) for outcome in outcomes_of(runs, scoring, cluster))
     found = Wordings([], [])
     for (model, data, reading, _), own in alike.items():
-        plain = [outcome for outcome in own if _altered(outcome) == AS_IT_IS]
-        altered = [outcome for outcome in own if _altered(outcome) != AS_IT_IS]
+        plain = [outcome for outcome in own if outcome.alteration == AS_IT_IS]
+        altered = [outcome for outcome in own if outcome.alteration != AS_IT_IS]
         if len(plain) > 1:
             raise BadInput(f"{plain[0].path} and {plain[1].path} are both of {model} on {data} as it is: give one")
         if plain and altered:
@@ -150,10 +149,6 @@ def _asked_as(outcome: Outcome) -> tuple[str, str, str, str]:
     return outcome.model, outcome.data, outcome.rows.identity.get("options", {}).get("reading", "auto"), outcome.probe
 
 
-def _altered(outcome: Outcome) -> str:
-    return str(outcome.rows.identity.get("options", {}).get("alter", AS_IT_IS))
-
-
 def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
     facts = common_facts([altered, plain])
     firsts = [_first_answers(outcome) for outcome in (plain, altered)]
@@ -175,7 +170,7 @@ def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
         plain.model,
         plain.data,
         plain.reading,
-        _altered(altered),
+        altered.alteration,
         altered.path,
         paired(altered, plain, facts),
         bars.strongest(1, facts),
