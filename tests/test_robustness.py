@@ -18,8 +18,9 @@ from fathom.formats import examine, read
 from fathom.results.compared import compare
 from fathom.results.outcomes import BY_TEMPLATE, outcomes_of
 from fathom.results.tables import render
+from fathom.store.folder import RunFolder
 from fathom.studies import rankings, repeated, robustness
-from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, Wordings
+from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, THROWN_OFF, UNTOLD, Wordings
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")
@@ -190,9 +191,9 @@ def called(plain: Answerer) -> Answerer:
     return answer
 
 
-def negatable(golds: Sequence[Sequence[int]] = EVEN) -> QuerySet:
+def negatable(golds: Sequence[Sequence[int]] = EVEN, size: int = 20) -> QuerySet:
     """A hundred facts whose negations are published."""
-    data = world(golds)
+    data = world(golds, size=size)
     queries = (replace(q, altered={"negated": (Sentence(f"{q.subject} is not [Y]."),)}) for q in data.queries)
     return replace(data, queries=tuple(queries))
 
@@ -247,6 +248,54 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
     assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
     text = render(robustness.tables(Wordings(list(found.values()), [])), "text")
     assert "the same facts in other wordings" in text
+
+
+def test_whom_any_words_throw_off_follows_none(tmp_path):
+    """It knows all facts as they are asked, and answers by lot in any other words: among six candidates it says every
+    fifth prime, and any other wrong name as often. Nothing is said of a negation without a wording beside it that keeps
+    the meaning."""
+    data = negatable([[number % 6] for number in range(100)], size=6)
+    every = {query.id for query in data.queries}
+    plain = answered(tmp_path / "plain", knowing(every), data)
+
+    def altered(how: str, seed: int) -> RunFolder:
+        own = select(data, Selection(alter=how)).data
+        return answered(tmp_path / f"{how}-{seed}", at_random(seed), own, options={"alter": how})
+
+    negated, *primed = altered("negated", 0), *(altered("misprimed", seed) for seed in range(1, 11))
+    [alone] = robustness.ask([plain, negated]).lines
+    assert alone.verdict == UNTOLD
+    first, *others = robustness.ask([plain, negated, *primed]).lines
+    assert first.verdict == THROWN_OFF
+    verdicts = [line.verdict for line in others]
+    assert verdicts.count(FOLLOWS) <= 1
+    assert DOES_NOT not in verdicts
+    assert all(line.primed.value > line.primed_anyway.value == 0 for line in others)
+
+
+def test_the_chance_of_a_prime_by_hand(tmp_path):
+    """Four facts of one relation: what is said of each, and who is called out."""
+    data = world([[0], [1], [3], [4]], relations=1)
+    said, called_out = (0, 0, 2, 2), ("c02", "c02", "c01", "c00")
+    primed = replace(
+        data,
+        queries=tuple(
+            replace(query, groups={"prime": prime}) for query, prime in zip(data.queries, called_out, strict=True)
+        ),
+    )
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [float(place == said[int(query.id[1:])]) for place in range(len(space))]
+
+    runs = [
+        answered(tmp_path / "plain", answer, data),
+        answered(tmp_path / "primed", answer, primed, options={"alter": "misprimed"}),
+    ]
+    [line] = robustness.ask(runs).lines
+    # Of the others' primes that are wrong: none of c2, c1; one of c2, c0; two of c2, c2, c0; two of c2, c2, c1.
+    assert line.primed_by_chance.value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
+    assert (line.primed.value, line.primed_anyway.value) == (0, 0)
+    assert line.more_primed.value == pytest.approx(-line.primed_by_chance.value)
 
 
 UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]

@@ -119,9 +119,9 @@ def _of_run(name: str, outcome: Outcome, count: Counter | None, vocabulary: str 
 def _within_relations(outcome: Outcome, facts: Sequence[str], lengths: Ints, ranks: Floats) -> Number:
     _, relation = np.unique(outcome.relations_of(facts), return_inverse=True)
     counts = np.bincount(relation)
-    sides = (side - (np.bincount(relation, side) / counts)[relation] for side in (lengths, ranks))
-    name = "correlation of rank and tokens within relations"
-    return correlation(*sides, outcome.sample(facts), outcome.recipe(name))
+    tokens, own = (side - (np.bincount(relation, side) / counts)[relation] for side in (lengths, ranks))
+    made = outcome.recipe("correlation of rank and tokens within relations")
+    return correlation(tokens, own, outcome.sample(facts), made)
 
 
 def _by_tokens(outcome: Outcome, facts: Sequence[str], lengths: Ints) -> list[ByTokens]:

@@ -6,19 +6,24 @@ without anybody being primed. Beside what each wording costs in accuracy stands
 
 - *same answer*: in how many facts the first answer stays the same. It should of a paraphrase, and should not of a
   negation: what is right of "Birds can [Y]." is wrong of "Birds cannot [Y].";
-- *prime*: in how many of the misprimed the first answer is the candidate that was called out in front, less how often
-  that candidate was the first answer anyway, which is the control.
+- *prime*: in how many of the misprimed the first answer is the candidate that was called out in front. The controls are
+  how often it was the first answer *anyway*, and how often the first answer is, *by chance*, who was called out of
+  another fact of the relation: one whose answers become random behind any words names a prime now and then, and any
+  other wrong candidate as often. What is more than the greater of the two is *more primed*.
 
-A model *follows keywords* where it takes the prime more often than without it, or knows facts and keeps more of its
+A model *follows keywords* where it takes the prime more often than these, or knows facts and keeps more of its
 answers when they are negated than it changes; it *does not*, where it could have been seen to and was not, and knows
 facts. It *knows* where it is above the strongest of the baselines of :mod:`fathom.results.baselines` on these facts as
 they are, by the interval of the paired difference: who always says the most frequent answer says it of a negation, too,
 and is told by no prime, but knows nothing. An answerer led by the words of the prompt does the first; one that holds
-the facts does neither.
+the facts does neither. Who loses its answers to whatever words are put otherwise neither says what a prime says nor
+keeps what is negated, and follows none: that it *does not* is said only of a model that keeps most of its answers where
+the meaning stays, misprimed itself, or in another wording that stands beside the negated one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -40,8 +45,13 @@ from fathom.store.folder import RunFolder
 NEGATED, MISPRIMED = "negated", "misprimed"
 FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
 UNTOLD, KNOWS_NOTHING = "these facts cannot tell", "knows too little to tell"
+THROWN_OFF = "any other words throw it off"
+MOST = 0.5
+"""Of the answers."""
 SLACK = 0.05
 """An interval that ends below so much is no sign of following."""
+Firsts = dict[str, dict[str, float]]
+"""Of each fact how often each entity is the first answer."""
 
 
 class Robustness(NamedTuple):
@@ -53,7 +63,10 @@ class Robustness(NamedTuple):
     :param same: share of facts whose first answer stays the same.
     :param primed: share of facts whose first answer is who was called out; None where nobody was.
     :param primed_anyway: the same of the prompts as they are.
-    :param more_primed: the difference, paired by fact.
+    :param primed_by_chance: share of facts whose first answer is who was called out of another of the relation.
+    :param more_primed: what is above the greater of these two, paired by fact.
+    :param kept: share of facts whose first answer stays where the meaning does: misprimed, paraphrased or cut off; of a
+        negation in the one of these runs in which most do, None where there is none.
     """
 
     model: str
@@ -66,13 +79,15 @@ class Robustness(NamedTuple):
     same: Number
     primed: Number | None
     primed_anyway: Number | None
+    primed_by_chance: Number | None
     more_primed: Number | None
+    kept: Number | None
 
     @property
     def verdict(self) -> str | None:
         """Of the two wordings that tell; None of the others."""
         if self.how == NEGATED:
-            return self._verdict(self.same, 0.5)
+            return self._verdict(self.same, MOST)
         return None if self.more_primed is None else self._verdict(self.more_primed, 0.0)
 
     def _verdict(self, number: Number, least: float) -> str:
@@ -85,7 +100,24 @@ class Robustness(NamedTuple):
             return UNTOLD
         if not knows:  # who says the same of everything keeps it of a negation, too
             return KNOWS_NOTHING
-        return FOLLOWS if follows else DOES_NOT
+        return FOLLOWS if follows else self._unmoved()
+
+    def _unmoved(self) -> str:
+        """Of a model that knows facts, and was not seen to follow."""
+        if self.kept is None or self.kept.low is None or self.kept.high is None:
+            return UNTOLD
+        if self.kept.low > MOST:
+            return DOES_NOT
+        return THROWN_OFF if self.kept.high < MOST else UNTOLD
+
+
+class _Primed(NamedTuple):
+    """As in :class:`Robustness`."""
+
+    primed: Number | None = None
+    anyway: Number | None = None
+    by_chance: Number | None = None
+    more: Number | None = None
 
 
 class NotPaired(NamedTuple):
@@ -118,7 +150,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
         if plain and altered:
             first = _in_first_wording(plain[0])
             bars = Bars(first)
-            found.lines.extend(_beside(other, first, bars) for other in altered)
+            found.lines.extend(_controlled([_beside(other, first, bars) for other in altered]))
         else:
             lacks = "as it is" if altered else "in another wording"
             paths = ", ".join(outcome.path for outcome in own)
@@ -130,6 +162,16 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
             f"{'; '.join(f'{one.model} on {one.data}, {one.why}' for one in found.not_paired)})"
         )
     return found
+
+
+def _controlled(lines: Sequence[Robustness]) -> list[Robustness]:
+    """Negations with what stays in the other wordings. :param lines: of one model."""
+    kept = max(
+        (line.same for line in lines if line.how != NEGATED),
+        key=lambda same: -1.0 if same.low is None else same.low,
+        default=None,
+    )
+    return [line._replace(kept=kept) if line.how == NEGATED else line for line in lines]
 
 
 def _in_first_wording(plain: Outcome) -> Outcome:
@@ -155,17 +197,8 @@ def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
     same = np.full(len(altered.facts), np.nan)
     same[altered.at(facts)] = [_alike(*(own[fact] for own in firsts)) for fact in facts]
     primes = _primes(altered, facts)
-    told: tuple[Number | None, Number | None, Number | None] = (None, None, None)
-    if primes:
-        called = [fact for fact in facts if fact in primes]
-        after, before = (
-            _share_of_primes(outcome, primes, own) for outcome, own in ((altered, firsts[1]), (plain, firsts[0]))
-        )
-        told = (
-            altered.mean("answers the prime", after, called),
-            plain.mean("answers the prime", before, called),
-            difference("answers the prime", [(1, altered), (-1, plain)], [after, before], called),
-        )
+    told = _primed(altered, plain, primes, firsts) if primes else _Primed()
+    stays = altered.mean("same answer", same, facts)
     return Robustness(
         plain.model,
         plain.data,
@@ -174,15 +207,16 @@ def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
         altered.path,
         paired(altered, plain, facts),
         bars.strongest(1, facts),
-        altered.mean("same answer", same, facts),
+        stays,
         *told,
+        stays,
     )
 
 
-def _first_answers(outcome: Outcome) -> dict[str, dict[str, float]]:
+def _first_answers(outcome: Outcome) -> Firsts:
     """Of each fact how often each entity is the first answer; those that tie share the place."""
     prompts = grouped(zip(outcome.fact_of.tolist(), outcome.places.tolist(), strict=True))
-    found: dict[str, dict[str, float]] = {}
+    found: Firsts = {}
     for fact, places in prompts.items():
         own: dict[str, float] = {}
         for place in places:
@@ -213,10 +247,40 @@ def _primes(altered: Outcome, facts: Sequence[str]) -> dict[str, str]:
     return {fact: prime for fact, prime in said if prime}
 
 
-def _share_of_primes(outcome: Outcome, primes: dict[str, str], firsts: dict[str, dict[str, float]]) -> Floats:
+def _primed(altered: Outcome, plain: Outcome, primes: dict[str, str], firsts: Sequence[Firsts]) -> _Primed:
+    """:param firsts: of the plain, and of the altered."""
+    name, called = "answers the prime", list(primes)
+    before, after = (
+        _share_of_primes(outcome, primes, own) for outcome, own in zip((plain, altered), firsts, strict=True)
+    )
+    chance = _share_of_others_primes(altered, primes, firsts[1])
+    primed, anyway, by_chance = (
+        outcome.mean(name, values, called) for outcome, values in ((altered, after), (plain, before), (altered, chance))
+    )
+    control, values = (altered, chance) if by_chance.value > anyway.value else (plain, before)
+    more = difference(name, [(1, altered), (-1, control)], [after, values], called)
+    return _Primed(primed, anyway, by_chance, more)
+
+
+def _share_of_primes(outcome: Outcome, primes: dict[str, str], firsts: Firsts) -> Floats:
     found = np.full(len(outcome.facts), np.nan)
     for fact, prime in primes.items():
         found[outcome.place[fact]] = firsts[fact].get(prime, 0.0)
+    return found
+
+
+def _share_of_others_primes(outcome: Outcome, primes: dict[str, str], firsts: Firsts) -> Floats:
+    """Of each fact the chance that its first answer is a prime drawn from those of the relation's other facts that are
+    wrong of it, too; 0 where there is none."""
+    found = np.full(len(outcome.facts), np.nan)
+    facts = list(primes)
+    relations, golds = outcome.relations_of(facts), outcome.golds_of(facts)
+    called = {relation: Counter(own) for relation, own in grouped(zip(relations, primes.values(), strict=True)).items()}
+    for fact, relation, gold in zip(facts, relations, golds, strict=True):
+        own, prime = called[relation], primes[fact]
+        wrong = own.total() - 1 - sum(own[id_] for id_ in gold)
+        taken = sum(share * (own[id_] - (id_ == prime)) for id_, share in firsts[fact].items() if id_ not in gold)
+        found[outcome.place[fact]] = taken / wrong if wrong else 0.0
     return found
 
 
@@ -232,17 +296,20 @@ def tables(found: Wordings) -> list[Table]:
             *(f"{line.how}{which}", line.pair.facts),
             *(line.pair.second[0], *told_baseline(line.baseline)),
             *(line.pair.first[0], line.pair.differences[0], line.same),
-            *(line.primed_anyway, line.primed, line.more_primed, line.verdict),
+            *(line.primed_anyway, line.primed_by_chance, line.primed, line.more_primed, line.verdict),
         )
         for line, which in zip(lines, apart, strict=True)
     ]
-    shares = ("Acc@1", "Acc@1 altered", "same answer", "prime anyway", "prime")
+    shares = ("Acc@1", "Acc@1 altered", "same answer", "prime anyway", "prime by chance", "prime")
     ends = {name: (f"{name} low", f"{name} high") for name in shares}
     notes = [
         "altered minus as it is, paired by fact; same answer: facts whose first answer stays",
-        "prime: facts whose first answer is who was called out in front; anyway: the same without that",
-        f"{FOLLOWS}: takes the prime more often than without it, or knows facts and keeps more answers when negated "
+        "prime: facts whose first answer is who was called out in front; anyway: the same without that; by chance: who "
+        "was called out of another fact of the relation; more primed: than the greater of the two",
+        f"{FOLLOWS}: takes the prime more often than these, or knows facts and keeps more answers when negated "
         "than it changes; knows: the 95 % interval of what it is over the baseline, paired by fact, is above 0",
+        f"{DOES_NOT}: knows facts, was not seen to, and keeps more answers than it changes where the meaning stays "
+        f"(misprimed; of a negation, in any other run beside it); {THROWN_OFF}: changes more of them there, too",
         BAR,
     ]
     for line in lines:
@@ -254,7 +321,7 @@ def tables(found: Wordings) -> list[Table]:
             (
                 *("model", "data", "reading", "altered", "facts", "Acc@1", *BASELINE_COLUMNS),
                 *("Acc@1 altered", "change", "same answer"),
-                *("prime anyway", "prime", "more primed", "verdict"),
+                *("prime anyway", "prime by chance", "prime", "more primed", "verdict"),
             ),
             rows,
             "the same facts in other wordings",
