@@ -273,6 +273,26 @@ def test_whom_any_words_throw_off_follows_none(tmp_path):
     assert all(line.primed.value > line.primed_anyway.value == 0 for line in others)
 
 
+def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
+    """It knows three facts in ten and changes all of them when they are negated; of the others it says the first name,
+    negated or not: seven answers in ten stay, and none of the known."""
+    data = negatable()
+    known = {query.id for number, query in enumerate(data.queries) if number % 10 < 3}
+
+    def holds(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return first(query, space, template)[::-1] if query.id in known else first(query, space, template)
+
+    knows = knowing(known, first)
+    runs = [
+        answered(tmp_path / how, answer, select(data, Selection(alter=how)).data, options={"alter": how})
+        for how, answer in (("no", knows), ("negated", holds), ("misprimed", knows))
+    ]
+    negated, misprimed = robustness.ask(runs).lines
+    assert (negated.same.value, negated.known.value) == (0.7, 0)
+    assert (misprimed.same.value, misprimed.known.value) == (1, 1)
+    assert {negated.verdict, misprimed.verdict} == {DOES_NOT}
+
+
 def test_the_chance_of_a_prime_by_hand(tmp_path):
     """Four facts of one relation: what is said of each, and who is called out."""
     data = world([[0], [1], [3], [4]], relations=1)

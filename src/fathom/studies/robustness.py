@@ -5,20 +5,22 @@ are is the first wording that was asked, from which the others are made: the mea
 without anybody being primed. Beside what each wording costs in accuracy stands
 
 - *same answer*: in how many facts the first answer stays the same. It should of a paraphrase, and should not of a
-  negation: what is right of "Birds can [Y]." is wrong of "Birds cannot [Y].";
+  negation: what is right of "Birds can [Y]." is wrong of "Birds cannot [Y].". Of what it does not know a model says
+  what it always says, negated or not; so what counts is *same of known*: of the facts that it has right as they are,
+  and none of the baselines has;
 - *prime*: in how many of the misprimed the first answer is the candidate that was called out in front. The controls are
   how often it was the first answer *anyway*, and how often the first answer is, *by chance*, who was called out of
   another fact of the relation: one whose answers become random behind any words names a prime now and then, and any
   other wrong candidate as often. What is more than the greater of the two is *more primed*.
 
-A model *follows keywords* where it takes the prime more often than these, or knows facts and keeps more of its
-answers when they are negated than it changes; it *does not*, where it could have been seen to and was not, and knows
-facts. It *knows* where it is above the strongest of the baselines of :mod:`fathom.results.baselines` on these facts as
-they are, by the interval of the paired difference: who always says the most frequent answer says it of a negation, too,
-and is told by no prime, but knows nothing. An answerer led by the words of the prompt does the first; one that holds
-the facts does neither. Who loses its answers to whatever words are put otherwise neither says what a prime says nor
-keeps what is negated, and follows none: that it *does not* is said only of a model that keeps most of its answers where
-the meaning stays, misprimed itself, or in another wording that stands beside the negated one.
+A model *follows keywords* where it takes the prime more often than these, or knows facts and keeps more of them when
+they are negated than it changes; it *does not*, where it could have been seen to and was not, and knows facts. It
+*knows* where it is above the strongest of the baselines of :mod:`fathom.results.baselines` on these facts as they are,
+by the interval of the paired difference: who always says the most frequent answer says it of a negation, too, and is
+told by no prime, but knows nothing. An answerer led by the words of the prompt does the first; one that holds the
+facts does neither. Who loses its answers to whatever words are put otherwise neither says what a prime says nor keeps
+what is negated, and follows none: that it *does not* is said only of a model that keeps most of its answers where the
+meaning stays, misprimed itself, or in another wording that stands beside the negated one.
 """
 
 from __future__ import annotations
@@ -65,8 +67,10 @@ class Robustness(NamedTuple):
     :param primed_anyway: the same of the prompts as they are.
     :param primed_by_chance: share of facts whose first answer is who was called out of another of the relation.
     :param more_primed: what is above the greater of these two, paired by fact.
-    :param kept: share of facts whose first answer stays where the meaning does: misprimed, paraphrased or cut off; of a
-        negation in the one of these runs in which most do, None where there is none.
+    :param known: share whose first answer stays of the facts that it knows: it is right of them as they are, and no
+        baseline is; None where there is none.
+    :param kept: the same where the meaning stays, misprimed, paraphrased or cut off; of a negation in the one of these
+        runs in which most do, None where there is none.
     """
 
     model: str
@@ -81,25 +85,26 @@ class Robustness(NamedTuple):
     primed_anyway: Number | None
     primed_by_chance: Number | None
     more_primed: Number | None
+    known: Number | None
     kept: Number | None
 
     @property
     def verdict(self) -> str | None:
         """Of the two wordings that tell; None of the others."""
         if self.how == NEGATED:
-            return self._verdict(self.same, MOST)
+            return self._verdict(self.known, MOST)
         return None if self.more_primed is None else self._verdict(self.more_primed, 0.0)
 
-    def _verdict(self, number: Number, least: float) -> str:
-        if number.low is None or number.high is None:
-            return UNTOLD
-        follows, knows = number.low > least, self.baseline.above if self.baseline else None
+    def _verdict(self, number: Number | None, least: float) -> str:
+        knows = self.baseline.above if self.baseline else None
+        low, high = (number.low, number.high) if number else (None, None)
+        follows = low is not None and low > least
         if follows and self.how == MISPRIMED:
             return FOLLOWS
-        if knows is None or (not follows and number.high > least + SLACK):
-            return UNTOLD
-        if not knows:  # who says the same of everything keeps it of a negation, too
+        if knows is False:  # who says the same of everything keeps it of a negation, too
             return KNOWS_NOTHING
+        if knows is None or high is None or (not follows and high > least + SLACK):
+            return UNTOLD
         return FOLLOWS if follows else self._unmoved()
 
     def _unmoved(self) -> str:
@@ -166,11 +171,8 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
 
 def _controlled(lines: Sequence[Robustness]) -> list[Robustness]:
     """Negations with what stays in the other wordings. :param lines: of one model."""
-    kept = max(
-        (line.same for line in lines if line.how != NEGATED),
-        key=lambda same: -1.0 if same.low is None else same.low,
-        default=None,
-    )
+    of_others = (line.known for line in lines if line.how != NEGATED and line.known)
+    kept = max(of_others, key=lambda known: -1.0 if known.low is None else known.low, default=None)
     return [line._replace(kept=kept) if line.how == NEGATED else line for line in lines]
 
 
@@ -198,7 +200,8 @@ def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
     same[altered.at(facts)] = [_alike(*(own[fact] for own in firsts)) for fact in facts]
     primes = _primes(altered, facts)
     told = _primed(altered, plain, primes, firsts) if primes else _Primed()
-    stays = altered.mean("same answer", same, facts)
+    own = bars.known(facts)
+    known = altered.mean("same answer of the known", same, own) if own else None
     return Robustness(
         plain.model,
         plain.data,
@@ -207,9 +210,10 @@ def _beside(altered: Outcome, plain: Outcome, bars: Bars) -> Robustness:
         altered.path,
         paired(altered, plain, facts),
         bars.strongest(1, facts),
-        stays,
+        altered.mean("same answer", same, facts),
         *told,
-        stays,
+        known,
+        known,
     )
 
 
@@ -295,20 +299,21 @@ def tables(found: Wordings) -> list[Table]:
             *(line.model, line.data, line.reading),
             *(f"{line.how}{which}", line.pair.facts),
             *(line.pair.second[0], *told_baseline(line.baseline)),
-            *(line.pair.first[0], line.pair.differences[0], line.same),
+            *(line.pair.first[0], line.pair.differences[0], line.same, line.known),
             *(line.primed_anyway, line.primed_by_chance, line.primed, line.more_primed, line.verdict),
         )
         for line, which in zip(lines, apart, strict=True)
     ]
-    shares = ("Acc@1", "Acc@1 altered", "same answer", "prime anyway", "prime by chance", "prime")
+    shares = ("Acc@1", "Acc@1 altered", "same answer", "same of known", "prime anyway", "prime by chance", "prime")
     ends = {name: (f"{name} low", f"{name} high") for name in shares}
     notes = [
-        "altered minus as it is, paired by fact; same answer: facts whose first answer stays",
+        "altered minus as it is, paired by fact; same answer: facts whose first answer stays; same of known: of those "
+        "that it has right as they are and no baseline has",
         "prime: facts whose first answer is who was called out in front; anyway: the same without that; by chance: who "
         "was called out of another fact of the relation; more primed: than the greater of the two",
-        f"{FOLLOWS}: takes the prime more often than these, or knows facts and keeps more answers when negated "
+        f"{FOLLOWS}: takes the prime more often than these, or knows facts and keeps more of them when negated "
         "than it changes; knows: the 95 % interval of what it is over the baseline, paired by fact, is above 0",
-        f"{DOES_NOT}: knows facts, was not seen to, and keeps more answers than it changes where the meaning stays "
+        f"{DOES_NOT}: knows facts, was not seen to, and keeps more of them than it changes where the meaning stays "
         f"(misprimed; of a negation, in any other run beside it); {THROWN_OFF}: changes more of them there, too",
         BAR,
     ]
@@ -320,7 +325,7 @@ def tables(found: Wordings) -> list[Table]:
         Table.of_numbers(
             (
                 *("model", "data", "reading", "altered", "facts", "Acc@1", *BASELINE_COLUMNS),
-                *("Acc@1 altered", "change", "same answer"),
+                *("Acc@1 altered", "change", "same answer", "same of known"),
                 *("prime anyway", "prime by chance", "prime", "more primed", "verdict"),
             ),
             rows,
