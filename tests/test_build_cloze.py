@@ -271,7 +271,8 @@ def test_duplicates_and_empty_lines_are_counted(tmp_path):
     assert [e.names for e in found.entities] == [("Glucose", "glucose", "dextrose"), ("NO",), ("no",)]
     assert found.notes[1:] == [
         "chemicals.tsv: 2 empty lines",
-        "chemicals.tsv: 2 lines name an entity that stands above (the first is line 4: 'glucose')",
+        "chemicals.tsv: 2 lines name an entity that stands above, and are merged with it "
+        "(the first is line 4: 'glucose')",
     ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.build import build_cloze
 from fathom.building.cloze.counts import DUPLICATE, MERGED, NEAR
+from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.leaks import LEAKS
 from fathom.building.cloze.near import NearDuplicates
 from fathom.building.cloze.options import ClozeBuildOptions, Fault
@@ -246,10 +247,29 @@ def test_names_that_mark_a_place_are_refused(tmp_path, name):
 def test_names_that_fold_to_one_text_are_one_entity(tmp_path):
     file = Path(names(tmp_path / "a.txt", "Beta‑alanine helps. NO acts. No way."))
     built = build(tmp_path, [file], "beta-alanine\nbeta‐alanine\nNO\nno\n")
-    again = "chemicals.txt: 1 lines name an entity that stands above (the first is line 2: 'beta‐alanine')"
+    again = "chemicals.txt: 1 lines name an entity that stands above, and are merged with it "
+    again += "(the first is line 2: 'beta‐alanine')"
     case = "1 names differ from another entity's in letter case alone, as 'no' from 'NO': each counts only as written"
     assert {again, case} <= set(built.notes)
     assert [fact["groups"]["mention"] for fact in facts(built.out)] == ["Beta‑alanine", "NO", "No"]
+
+
+def test_of_names_that_fold_to_one_text_the_plain_one_is_asked(tmp_path):
+    """A ligature would be another token to every model. An id of its own stays, one that was made of the name goes."""
+    drugs = names(tmp_path / "drugs.txt", "ﬁbrin\nfibrin\tclot\ntin\n")
+    rows = ({"id": "D1", "name": "ﬁbrin"}, {"id": "D2", "name": "fibrin"})
+    with_ids = names(tmp_path / "with_ids.jsonl", "\n".join(map(json.dumps, rows)))
+    assert read_entities([drugs, with_ids], OPTIONS).entities == (
+        ListedEntity("fibrin", "drugs", ("fibrin", "ﬁbrin", "clot")),
+        ListedEntity("tin", "drugs", ("tin",)),
+        ListedEntity("D1", "with_ids", ("fibrin", "ﬁbrin")),
+    )
+
+
+def test_signs_that_are_none_are_white_space(tmp_path):
+    file = Path(names(tmp_path / "a.txt", "Pure\0 tin\x1b shines\x7f on us."))
+    built = build(tmp_path, [file], "tin\n")
+    assert texts(built.out) == ["Pure [Y] shines on us."]
 
 
 def test_names_that_are_parts_of_others_are_noted(tmp_path):

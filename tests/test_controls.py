@@ -174,6 +174,19 @@ class TestLengthBias:
             assert rarely([not holds_zero(number) for number in numbers])
             assert rarely([significant(number) for number in numbers])
 
+    def test_by_lot_among_unequally_many_none_is_left_within_relations(self, made: Made) -> None:
+        """Fifty facts among four names of one word, fifty among twenty of up to five: lot ranks the former higher, as
+        their rank is 2.5 on average, and not 10.5."""
+        data = world([[number % 4 if number < 50 else number % 20] for number in range(100)], relations=2)
+        few = CandidateSet("few", data.candidates["all"].ids[:4], tuple("wxyz"))
+        queries = (replace(query, candidates="few" if query.relation == "r0" else "all") for query in data.queries)
+        data = replace(data, queries=tuple(queries), candidates={**data.candidates, "few": few})
+        found = length_bias([made(at_random(seed), data, model=f"m{seed}") for seed in range(20)])
+        assert all(bias.ranks.value > 0.2 and not holds_zero(bias.ranks) for bias in found)
+        assert rarely([not holds_zero(bias.within) for bias in found])
+        [short] = length_bias([made(short_names_first, data, model="short")])
+        assert short.within.value == pytest.approx(1)
+
     def test_a_constant_answerer_has_none(self, made: Made) -> None:
         """It has its favourites, but they are as long as the others: r = 0."""
         [found] = length_bias([made(constant, world(EVEN))])

@@ -428,7 +428,7 @@ def test_a_manifest_with_values_of_wrong_kinds(run):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("null", r"manifest.json: the content must be an object \{…\}, found None"),
+        ("null", r"manifest.json: the content must be an object \{…\}, found null"),
         ("[]", r"manifest.json: the content must be an object \{…\}, found \[\]"),
         ("{}", "manifest.json: identity is missing"),
         ('{"format": 99}', "was written by a newer version"),

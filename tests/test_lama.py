@@ -350,7 +350,7 @@ def test_conceptnet(tmp_path):
     [
         (["{", trex()], None, "P413.jsonl.gz:1: not JSON"),
         ([{"sub_label": "Koke"}], None, "P413.jsonl.gz:1: 'obj_label' is missing"),
-        ([trex(obj_label=None)], None, "P413.jsonl.gz:1: 'obj_label' must be str, found None"),
+        ([trex(obj_label=None)], None, "P413.jsonl.gz:1: 'obj_label' must be str, found null"),
         ([trex(obj_uri=5)], None, "P413.jsonl.gz:1: 'obj_uri' must be text, found 5"),
         ([trex(evidences=["He is a [MASK]."])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([trex(evidences=[{"obj_surface": "x"}])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),

@@ -121,6 +121,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert "fathom probe cloze --reading template-free" in done.output
 
 
+def test_templates_cannot_be_held_out_where_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--unseen-templates: --reading template-free tells no template"):
+        plant(capitals(), options(unseen_templates=2), tmp_path / "plant")
+    assert not (tmp_path / "plant").exists()
+
+
 def test_data_without_sentences_are_refused(tmp_path: Path) -> None:
     data = capitals()
     bare = replace(data, queries=tuple(replace(query, sentences=()) for query in data.queries))

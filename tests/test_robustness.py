@@ -15,9 +15,12 @@ from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
+from fathom.results.compared import compare
+from fathom.results.outcomes import BY_TEMPLATE, outcomes_of
 from fathom.results.tables import render
-from fathom.studies import robustness
-from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, Wordings
+from fathom.store.folder import RunFolder
+from fathom.studies import rankings, repeated, robustness
+from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, THROWN_OFF, UNTOLD, Wordings
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")
@@ -188,9 +191,9 @@ def called(plain: Answerer) -> Answerer:
     return answer
 
 
-def negatable(golds: Sequence[Sequence[int]] = EVEN) -> QuerySet:
+def negatable(golds: Sequence[Sequence[int]] = EVEN, size: int = 20) -> QuerySet:
     """A hundred facts whose negations are published."""
-    data = world(golds)
+    data = world(golds, size=size)
     queries = (replace(q, altered={"negated": (Sentence(f"{q.subject} is not [Y]."),)}) for q in data.queries)
     return replace(data, queries=tuple(queries))
 
@@ -247,6 +250,74 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
     assert "the same facts in other wordings" in text
 
 
+def test_whom_any_words_throw_off_follows_none(tmp_path):
+    """It knows all facts as they are asked, and answers by lot in any other words: among six candidates it says every
+    fifth prime, and any other wrong name as often. Nothing is said of a negation without a wording beside it that keeps
+    the meaning."""
+    data = negatable([[number % 6] for number in range(100)], size=6)
+    every = {query.id for query in data.queries}
+    plain = answered(tmp_path / "plain", knowing(every), data)
+
+    def altered(how: str, seed: int) -> RunFolder:
+        own = select(data, Selection(alter=how)).data
+        return answered(tmp_path / f"{how}-{seed}", at_random(seed), own, options={"alter": how})
+
+    negated, *primed = altered("negated", 0), *(altered("misprimed", seed) for seed in range(1, 11))
+    [alone] = robustness.ask([plain, negated]).lines
+    assert alone.verdict == UNTOLD
+    first, *others = robustness.ask([plain, negated, *primed]).lines
+    assert first.verdict == THROWN_OFF
+    verdicts = [line.verdict for line in others]
+    assert verdicts.count(FOLLOWS) <= 1
+    assert DOES_NOT not in verdicts
+    assert all(line.primed.value > line.primed_anyway.value == 0 for line in others)
+
+
+def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
+    """It knows three facts in ten and changes all of them when they are negated; of the others it says the first name,
+    negated or not: seven answers in ten stay, and none of the known."""
+    data = negatable()
+    known = {query.id for number, query in enumerate(data.queries) if number % 10 < 3}
+
+    def holds(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return first(query, space, template)[::-1] if query.id in known else first(query, space, template)
+
+    knows = knowing(known, first)
+    runs = [
+        answered(tmp_path / how, answer, select(data, Selection(alter=how)).data, options={"alter": how})
+        for how, answer in (("no", knows), ("negated", holds), ("misprimed", knows))
+    ]
+    negated, misprimed = robustness.ask(runs).lines
+    assert (negated.same.value, negated.known.value) == (0.7, 0)
+    assert (misprimed.same.value, misprimed.known.value) == (1, 1)
+    assert {negated.verdict, misprimed.verdict} == {DOES_NOT}
+
+
+def test_the_chance_of_a_prime_by_hand(tmp_path):
+    """Four facts of one relation: what is said of each, and who is called out."""
+    data = world([[0], [1], [3], [4]], relations=1)
+    said, called_out = (0, 0, 2, 2), ("c02", "c02", "c01", "c00")
+    primed = replace(
+        data,
+        queries=tuple(
+            replace(query, groups={"prime": prime}) for query, prime in zip(data.queries, called_out, strict=True)
+        ),
+    )
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [float(place == said[int(query.id[1:])]) for place in range(len(space))]
+
+    runs = [
+        answered(tmp_path / "plain", answer, data),
+        answered(tmp_path / "primed", answer, primed, options={"alter": "misprimed"}),
+    ]
+    [line] = robustness.ask(runs).lines
+    # Of the others' primes that are wrong: none of c2, c1; one of c2, c0; two of c2, c2, c0; two of c2, c2, c1.
+    assert line.primed_by_chance.value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
+    assert (line.primed.value, line.primed_anyway.value) == (0, 0)
+    assert line.more_primed.value == pytest.approx(-line.primed_by_chance.value)
+
+
 UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]
 """A hundred facts: of twenty in each of five relations eight have the first candidate for their answer."""
 
@@ -285,6 +356,28 @@ def test_the_strongest_baseline_is_the_bar(tmp_path):
     [row] = robustness.tables(Wordings([line], []))[0].objects()
     assert (row["baseline"], row["Acc@1 baseline"], row["over baseline"]) == ("majority", 0.4, pytest.approx(0.4))
     assert row["over low"] == pytest.approx(line.baseline.difference.low)
+
+
+def test_another_wording_is_of_neither_reading(tmp_path):
+    """A misprimed template is asked as a sentence, and is no natural one: it is neither ranked nor repeated as such."""
+    data = world(EVEN)
+    altered = select(data, Selection(alter="misprimed")).data
+    runs = [
+        answered(tmp_path / f"{model}-{alter}", at_random(model), own, model=str(model), options=how)
+        for model in (1, 2)
+        for alter, own, how in (
+            ("plain", data, {"reading": "auto"}),
+            ("primed", altered, {"reading": "auto", "alter": "misprimed"}),
+        )
+    ]
+    assert [outcome.reading for outcome in outcomes_of(runs)] == [BY_TEMPLATE, "misprimed"] * 2
+    ranked = rankings.ask(runs)
+    assert [column.reading for column in ranked.columns] == [BY_TEMPLATE, "misprimed"]
+    assert not ranked.agreements
+    assert not repeated.ask(runs).in_both
+    assert [one.name for one in compare(runs[:2]).runs] == ["1 template-based", "1 misprimed"]
+    told = answered(tmp_path / "told", at_random(1), altered, options={"reading": BY_TEMPLATE, "alter": "misprimed"})
+    assert outcomes_of([told])[0].reading == "template-based, misprimed"
 
 
 def test_runs_of_one_wording_say_what_to_type(tmp_path):

@@ -69,8 +69,8 @@ def located(path: Path, line: int | None, message: str) -> str:
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value as a message shows it: cut where it is long."""
-    text = repr(value)
+    """A value as a message shows it: cut where it is long; JSON's constants as they stand in the file."""
+    text = "null" if value is None else repr(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 

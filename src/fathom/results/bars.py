@@ -44,6 +44,13 @@ class Bars:
                 found.append(Beside(name, *numbers.beyond(own, others, sample, made)))
         return max(found, key=lambda one: one.value, default=None)
 
+    def known(self, facts: Sequence[str]) -> list[str]:
+        """Those of which the run is right more often than each baseline that is known of them."""
+        at = self._outcome.at(facts)
+        each = [self._outcome.per_fact(ranked.hits(1))[at] for ranked in self._ranked.values()]
+        bar = np.fmax.reduce([np.zeros(len(at)), *each])
+        return [fact for fact, above in zip(facts, self._outcome.hits(1)[at] > bar, strict=True) if above]
+
 
 def which_above(first: Beside | None, second: Beside | None, names: tuple[str, str]) -> str | None:
     """Which of two models is above its bar: both, neither, or the name of the one; None where that cannot be told.

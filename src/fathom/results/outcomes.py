@@ -24,6 +24,7 @@ CUTS = (1, 5, 10)
 _NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
+AS_IT_IS = "no"
 PLAIN, CHAT, SHUFFLED = "plain", "chat", "shuffled chat"
 STOPPED = "a search stopped too early to tell"
 WRITTEN = "written or chosen answers have no rank"
@@ -131,10 +132,18 @@ class Outcome(Side):
         return self.rows.number_of_candidates[self.places][self._first]
 
     @cached_property
+    def alteration(self) -> str:
+        """Into which other wording the facts were put (``--alter``); :data:`AS_IT_IS` where into none."""
+        return str(self.rows.identity.get("options", {}).get("alter", AS_IT_IS))
+
+    @cached_property
     def reading(self) -> str:
         """Template-based, template-free, both (relations differ) or without templates: as the option says, else by
-        whether queries had sentences of their own."""
+        whether queries had sentences of their own. Another wording is none of these, though it is asked as a sentence:
+        "misprimed", or "template-free, misprimed" where the option says of which."""
         option = self.rows.identity.get("options", {}).get("reading")
+        if self.alteration != AS_IT_IS:
+            return f"{option}, {self.alteration}" if option in READINGS else self.alteration
         if option in READINGS:
             return str(option)
         natural = np.array([bool(self.rows.sentences[query]) for query in self.rows.query[self.places]], dtype=bool)

@@ -1,6 +1,8 @@
 """Does a probe favour short names? Pearson's correlation of gold ranks and gold token lengths.
 
-Section 5.3 and figure 9 of Jinno et al. (DEER), who found r = 0.484 for BEAR and 0.005 for DEER with OPT-1.3B.
+Section 5.3 and figure 9 of Jinno et al. (DEER), who found r = 0.484 for BEAR and 0.005 for DEER with OPT-1.3B. Over
+relations whose candidates are of unequal number, answers by lot are correlated, too: short names that are ranked among
+few have low ranks. So the same is told within relations, where answers by lot are not.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fathom.results.compared import told_apart
 from fathom.results.numbers import Number, correlation
 from fathom.results.outcomes import Outcome, outcomes_of
 from fathom.results.plots import Plot
-from fathom.results.rows import Ints
+from fathom.results.rows import Floats, Ints
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import correlations_table
@@ -52,6 +54,7 @@ class LengthBias(NamedTuple):
     :param vocabulary: whose tokens were counted.
     :param accuracy: by number of tokens.
     :param ranks: correlation of rank and token length; a positive one favours short names.
+    :param within: the same of both less their mean over the relation's facts.
     :param left_out: facts without a rank.
     :param points: fact id, tokens, rank.
     """
@@ -59,6 +62,7 @@ class LengthBias(NamedTuple):
     name: str
     ranks: Number
     log_ranks: Number
+    within: Number
     boxes: list[Box]
     left_out: int
     points: list[tuple[str, int, float]]
@@ -100,6 +104,7 @@ def _of_run(name: str, outcome: Outcome, count: Counter | None, vocabulary: str 
         name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
         correlation(lengths, np.log10(ranks), sample, outcome.recipe("correlation of log10 rank and tokens")),
+        _within_relations(outcome, facts, lengths, ranks),
         [
             Box(length, len(own), *np.percentile(own, [25, 50, 75]).tolist())
             for length, own in ((length, ranks[lengths == length]) for length in np.unique(lengths).tolist())
@@ -109,6 +114,14 @@ def _of_run(name: str, outcome: Outcome, count: Counter | None, vocabulary: str 
         vocabulary or str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model),
         _by_tokens(outcome, facts, lengths),
     )
+
+
+def _within_relations(outcome: Outcome, facts: Sequence[str], lengths: Ints, ranks: Floats) -> Number:
+    _, relation = np.unique(outcome.relations_of(facts), return_inverse=True)
+    counts = np.bincount(relation)
+    tokens, own = (side - (np.bincount(relation, side) / counts)[relation] for side in (lengths, ranks))
+    made = outcome.recipe("correlation of rank and tokens within relations")
+    return correlation(tokens, own, outcome.sample(facts), made)
 
 
 def _by_tokens(outcome: Outcome, facts: Sequence[str], lengths: Ints) -> list[ByTokens]:
@@ -168,7 +181,10 @@ def _counter(tokenizer: str) -> Counter:
 def tables(found: Sequence[LengthBias]) -> list[Table]:
     """Correlations, and the ranks of each length."""
     left_out = sum(bias.left_out for bias in found)
-    notes = ["a positive r favours short names"]
+    notes = [
+        "a positive r favours short names; of relations with unequally many candidates so does answering by lot, which "
+        "has none within relations (rank and tokens less their means over the relation's facts)"
+    ]
     notes += [f"{left_out} facts without a rank are left out"] if left_out else []
     columns = ("run", "tokens", "facts", "lower quartile", "median", "upper quartile")
     return [
@@ -177,7 +193,11 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
             [
                 (f"{bias.name}, {name}", value)
                 for bias in found
-                for name, value in (("rank", bias.ranks), ("log10 rank", bias.log_ranks))
+                for name, value in (
+                    ("rank", bias.ranks),
+                    ("log10 rank", bias.log_ranks),
+                    ("rank within relations", bias.within),
+                )
             ],
             notes,
         ),

@@ -193,6 +193,8 @@ def _telling(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Te
     """In which texts each fact is planted. :param faults: that are known before anything is checked."""
     if options.reading == "template-based":
         return in_templates(queryset, _check(queryset, options, faults))
+    if options.unseen_templates != PlantOptions.model_fields["unseen_templates"].default:
+        faults.append("--unseen-templates: --reading template-free tells no template at all, leave one of the two out")
     refuse([*faults, *shape_faults(options), *lacking_reading(queryset, options.reading)])
     return in_sentences(queryset)
 

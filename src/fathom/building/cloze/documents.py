@@ -11,10 +11,15 @@ from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from typing import Any, NamedTuple, Protocol
 
+_NO_SIGNS = dict.fromkeys((*range(32), 127), " ")
+
 
 def tidy(text: str) -> str:
-    """White space collapsed, and letters with their accents as one sign, as the names of entities are."""
+    """White space collapsed, with NUL and other signs that steer a terminal for such, and letters with their accents as
+    one sign, as the names of entities are."""
     collapsed = " ".join(text.split())
+    if not collapsed.isprintable():
+        collapsed = " ".join(collapsed.translate(_NO_SIGNS).split())
     return collapsed if collapsed.isascii() else unicodedata.normalize("NFC", collapsed)
 
 

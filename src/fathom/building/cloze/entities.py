@@ -126,7 +126,8 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
             notes.append(f"{path.name}: {empty:,} empty lines")
         if again:
             first = f"line {again[0].number}: {again[0].names[0]!r}"
-            notes.append(f"{path.name}: {len(again):,} lines name an entity that stands above (the first is {first})")
+            named = "lines name an entity that stands above, and are merged with it"
+            notes.append(f"{path.name}: {len(again):,} {named} (the first is {first})")
         if not found:
             faults.add(path, None, "no names: expected one per line")
     entities = tuple(merged.values())
@@ -235,10 +236,18 @@ def _merge(
         key = given or line.type or file, plain(name) if as_written(name, options) else fold(plain(name))
         if key in merged:
             again.append(line)
-            merged[key] = merged[key]._replace(names=tuple(dict.fromkeys((*merged[key].names, *line.names))))
+            merged[key] = _also_called(merged[key], line)
         else:
             merged[key] = ListedEntity(line.id or name, key[0], tuple(line.names))
     return again
+
+
+def _also_called(entity: ListedEntity, line: _Line) -> ListedEntity:
+    """With the names of a line that names it again; asked by the plain one of two that are spelt alike but for type."""
+    own, again = entity.name, line.names[0]
+    first = again if own != plain(own) and again == plain(again) else own
+    id_ = first if entity.id == own else entity.id
+    return entity._replace(id=id_, names=tuple(dict.fromkeys((first, *entity.names, *line.names))))
 
 
 def _check_ids(entities: Sequence[ListedEntity], faults: Faults) -> None:
