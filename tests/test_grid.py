@@ -33,6 +33,7 @@ from fathom.store.predictions import Scoring
 from fathom.store.together import Claims, together_in
 from fathom.studies import memory, memory_tables
 from fathom.studies.grid import run_grid, states
+from fathom.studies.grid_cells import is_noted
 from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
 from fathom.studies.options import GridOptions
@@ -360,6 +361,22 @@ def test_another_plan_in_the_same_folder(plan_file, tmp_path):
     assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 4 * 3 + 1  # a plan may grow
 
 
+def test_a_model_that_was_left_out_does_not_come_back_as_another(plan_file, tmp_path):
+    """What is there of it would be reported as what the plan says now."""
+    less = "\n".join(line for line in PLAN.splitlines() if not line.startswith("  blind") and "line:" not in line)
+    for text in (PLAN, less):
+        plan_file.write_text(text)
+        run_grid(read_plan(plan_file), tmp_path / "out")
+    assert is_noted(read_plan(plan_file), tmp_path / "out")
+    plan_file.write_text(PLAN.replace("{model: blind,", "{model: blind, learning_rate: 0.5,"))
+    for parts in (GridOptions(), GridOptions(part="1/2")):
+        with pytest.raises(BadInput, match=r"blind\.options\.learning_rate"):
+            run_grid(read_plan(plan_file), tmp_path / "out", parts)
+    assert not is_noted(read_plan(plan_file), tmp_path / "out")
+    plan_file.write_text(PLAN)
+    assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 10
+
+
 def test_fences_by_hand():
     """Quartiles of 0, 1, 2, 3, 10 are 1 and 3, the range between them 2: the fences stand at −2 and 6."""
     fences = tukey_fences([0, 1, 2, 3, 10])
@@ -418,6 +435,16 @@ def test_a_training_that_came_to_nothing_is_tried_anew(plan_file, tmp_path, monk
     monkeypatch.setattr(Reader, "train", nan)
     assert all(state.failed for state in run_grid(plan, tmp_path / "out"))
     monkeypatch.setattr(Reader, "train", train)
+
+    def killed(folder: Path, **how: bool) -> None:
+        if folder.name == "model":
+            assert (folder.parent / "failed.json").exists(), "another part could begin in what is being removed"
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as while_tidying:
+        while_tidying.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_grid(plan, tmp_path / "out", retry_failed=True)
     again = run_grid(plan, tmp_path / "out", retry_failed=True)
     assert not any(state.failed for state in again)
 

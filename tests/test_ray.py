@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests import dying
 from tests.conftest import write_graph_folder
-from tests.sharing import kept
+from tests.sharing import begin, kept
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
@@ -186,6 +187,20 @@ def test_a_worker_that_dies_is_replaced_and_its_shard_asked_again(among, planted
     assert noted["statements"] == whole.manifest["circumstances"]["statements"]
 
 
+def test_a_driver_that_a_scheduler_ends_tidies_up(planted, tmp_path):
+    """Ray has a handler of its own for SIGTERM, which aborts."""
+    log, out = tmp_path / "log", tmp_path / "r"
+    driver = begin(planted["causal"], out, "--engine", "ray", log=log)
+    while driver.poll() is None and not log.exists():
+        time.sleep(0.1)
+    driver.terminate()
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 143, said
+    assert "error: stopped; what a run has finished is kept" in said
+    assert list((out / "predictions").iterdir())
+    assert not list(out.rglob(".*"))
+
+
 def test_a_shard_that_nobody_survives_ends_the_run(among, planted, geography, tmp_path):
     among(dying.DiesOfOneShard)
     with pytest.raises(RunFailed, match=r"3 workers died while they asked 00002 \(killed\? out of memory\?"):
@@ -261,6 +276,24 @@ def test_an_address_that_does_not_answer_is_told_at_once(form, monkeypatch, fath
     )  # fmt: skip
     assert code == 2
     assert f"error: --ray-address {address}: no Ray cluster answers" in said
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("told_by", ["the environment", "a file"])
+def test_a_cluster_that_has_gone_is_told_at_once(told_by, monkeypatch, planted, geography, tmp_path):
+    """Ray would wait for it without end."""
+    gone = f"127.0.0.1:{_nobody_listens()}"
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # of clusters of others
+    if told_by == "a file":
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        monkeypatch.setattr("ray._private.utils.read_ray_address", lambda folder: gone)
+    else:
+        monkeypatch.setenv("RAY_ADDRESS", gone)
+    monkeypatch.setattr("ray.init", lambda **given: pytest.fail("waits"))
+    spread, port = options("statement", engine="ray", ray_address="auto"), gone.partition(":")[2]
+    with pytest.raises(BadInput, match=rf"--ray-address auto: no Ray cluster answers at .*:{port} \(.*refused\)"):
+        run("statement", str(planted["causal"]), geography, spread, tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 

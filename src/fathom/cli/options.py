@@ -165,19 +165,22 @@ def stoppable(
 ) -> Iterator[None]:
     """Ctrl-C ends in one line; Typer would take it for its own and say "Aborted!". So does SIGTERM, which schedulers
     send: what is unfinished is cleared away as at Ctrl-C."""
+    ended_by = signal.SIGINT
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal ended_by
+        ended_by = signal.Signals(number)  # libraries that pass the exception on (Ray) drop what it is given
+        raise KeyboardInterrupt
+
     in_main_thread = threading.current_thread() is threading.main_thread()  # signals are its own
-    before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
+    before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread else None
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise Stopped(said, *stop.args or (signal.SIGINT,)) from stop
+        raise Stopped(said, ended_by) from stop
     finally:
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt(number)
 
 
 def _type(field: FieldInfo) -> Any:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, NamedTuple
 
 import fathom
@@ -48,7 +50,7 @@ def connected(options: ClusterOptions) -> Iterator[None]:
         wanted = (options.workers or 1) * options.cpus_per_worker
         here = {"num_cpus": max(os.cpu_count() or 1, wanted), "include_dashboard": False}
     rays = logging.getLogger("ray")
-    usual = rays.level
+    usual, at_sigterm = rays.level, signal.getsignal(signal.SIGTERM)
     try:
         if is_quiet():
             rays.setLevel(logging.ERROR)  # that a new cluster has tokens is a warning
@@ -60,6 +62,8 @@ def connected(options: ClusterOptions) -> Iterator[None]:
         ) from error
     finally:
         rays.setLevel(usual)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, at_sigterm)  # by Ray's the process would abort, with nothing tidied up
     try:
         yield
     finally:
@@ -67,8 +71,9 @@ def connected(options: ClusterOptions) -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """:raises BadInput: nobody listens at an address of the form HOST:PORT."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    """:raises BadInput: nobody listens at an address of the form HOST:PORT, or at what "auto" stands for."""
+    meant = _found() if address == "auto" else address
+    host, _, port = meant.removeprefix("ray://").rpartition(":")
     if not port.isdecimal():
         if address not in ("local", "auto"):
             raise BadInput(f"--ray-address {address}: expected HOST:PORT, ray://HOST:PORT, auto or local")
@@ -76,9 +81,20 @@ def _knock(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWERS_WITHIN).close()
     except (OSError, OverflowError) as error:
+        at = "" if meant == address else f" at {meant}"
         raise BadInput(
-            f"--ray-address {address}: no Ray cluster answers ({error}): `ray status` on its head says where it is"
+            f"--ray-address {address}: no Ray cluster answers{at} ({error}): `ray status` on its head says where it is"
         ) from error
+
+
+def _found() -> str:
+    """What Ray takes "auto" for: a cluster that runs here, or one that has gone, for which Ray would wait without
+    end; "" where it knows of none, or does not say."""
+    with suppress(Exception):  # nothing that Ray promises; whatever is wrong, it says itself when it begins
+        from ray._private.services import canonicalize_bootstrap_address
+
+        return canonicalize_bootstrap_address("auto") or ""
+    return ""
 
 
 class Size(NamedTuple):

@@ -29,16 +29,18 @@ from fathom.probes.asking_options import HERE
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, stands
 from fathom.run.parts import STARTING, Part
-from fathom.store.files import AT_WORK, CLAIMS, alone_in, write_json
+from fathom.store.files import AT_WORK, CLAIMS, alone_in
 from fathom.store.folder import RunFolder, differences
 from fathom.store.together import together_in
 from fathom.studies.grid_cells import (
+    STUDY,
     Job,
     attempt,
     attempt_if_free,
     fail,
     finished_run,
     job_of,
+    note_plan,
     read_object,
     why_failed,
 )
@@ -115,7 +117,7 @@ def _is_left(job: Job, retry_failed: bool) -> bool:
 def _begin(plan: StudyPlan, out: Path, again: Sequence[Job]) -> None:
     """What stands there before any cell. :param again: cells that are to be made even if they failed before."""
     _make_worlds(plan, out)
-    write_json(out / "study.json", plan.model_dump(mode="json"))
+    note_plan(plan, out)
     for job in again:
         if why_failed(job.folder):
             _try_again(job.folder)
@@ -213,12 +215,13 @@ def _end_with_parent() -> None:
 
 
 def _try_again(folder: Path) -> None:
-    """Forget that a cell failed; and its model, where the training itself came to nothing."""
-    (folder / "failed.json").unlink()
+    """Forget that a cell failed; and its model first, where the training itself came to nothing: as long as the cell
+    counts as failed, other parts leave it alone."""
     model = folder / "model"
     ended = read_training(model)["ended"] if stands(model / MANIFEST) else None
     if ended is not None and ended.get("failed"):
         shutil.rmtree(model)
+    (folder / "failed.json").unlink()
 
 
 def read_training(model: Path) -> Json:
@@ -227,11 +230,12 @@ def read_training(model: Path) -> Json:
 
 
 def check_same(plan: StudyPlan, out: Path) -> None:
-    """A plan may grow (further models and worlds); what it said of cells that are there must stay.
+    """A plan may grow (further models and worlds), and leave out what it had; what it said of cells that are there must
+    stay.
 
     :raises BadInput: *out* holds the study of another plan, or something else.
     """
-    file, said = out / "study.json", plan.model_dump(mode="json")
+    file, said = out / STUDY, plan.model_dump(mode="json")
     if not stands(file):
         if out.exists() and any(entry.name not in ("worlds", AT_WORK, CLAIMS) for entry in out.iterdir()):
             raise BadInput(f"{out} is not empty and no study: choose another --out")

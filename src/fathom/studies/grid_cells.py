@@ -15,12 +15,15 @@ from fathom.errors import BadInput, FathomError
 from fathom.formats import read
 from fathom.links.folder import open_links, train_links
 from fathom.links.options import LinkOptions
-from fathom.reading import Json, is_there, json_file, shown
+from fathom.reading import Json, is_there, json_file, shown, stands
 from fathom.run import run
 from fathom.store.files import AT_WORK, write_json
 from fathom.store.folder import RunFolder
 from fathom.store.together import Claims
 from fathom.studies.grid_plan import Cell, StudyPlan, options_of
+
+STUDY = "study.json"
+"""The plan, in the folder of the study."""
 
 
 class Job(NamedTuple):
@@ -90,6 +93,23 @@ def read_object(file: Path) -> Json:
     if not isinstance(found, dict):
         raise BadInput(f"{file}: expected an object {{…}}, found {shown(found)}: choose another --out")
     return found
+
+
+def note_plan(plan: StudyPlan, out: Path) -> None:
+    """Into the folder of the study. Models that it leaves out stay noted: what is there of them was made as they say,
+    and must not be taken for others of their names."""
+    said = plan.model_dump(mode="json")
+    write_json(out / STUDY, said | {"models": _noted(out).get("models", {}) | said["models"]})
+
+
+def is_noted(plan: StudyPlan, out: Path) -> bool:
+    """Whether *out* is seen to hold the study of *plan*."""
+    said, noted = plan.model_dump(mode="json"), _noted(out)
+    return noted | {"models": {name: noted.get("models", {}).get(name) for name in plan.models}} == said
+
+
+def _noted(out: Path) -> Json:
+    return read_object(out / STUDY) if stands(out / STUDY) else {}
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:

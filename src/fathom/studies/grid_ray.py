@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from fathom.errors import BadInput, RunFailed
 from fathom.probes.asking_options import ClusterOptions
-from fathom.reading import stands
 from fathom.run.crew import Crew, Size, connected, size_of
 from fathom.run.worker import Hired, settle, told
-from fathom.studies.grid_cells import Job, attempt, fail, read_object
+from fathom.studies.grid_cells import Job, attempt, fail, is_noted
 from fathom.studies.grid_plan import Cell, check_plan
 
 
@@ -44,8 +43,7 @@ class CellWorker(Hired):
         """See whether it finds the study, and what the plan names."""
         settle(cells.folder, cells.threads)
         plan = next(iter(cells.jobs.values())).plan
-        file = cells.out / "study.json"
-        if not stands(file) or read_object(file) != plan.model_dump(mode="json"):
+        if not is_noted(plan, cells.out):
             raise BadInput(
                 f"--engine ray: a worker on {platform.node()} does not find the study in {cells.out}: give a "
                 "folder that all nodes see"
