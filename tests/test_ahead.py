@@ -20,13 +20,13 @@ def test_what_was_begun_is_taken_and_anything_else_made_now():
         made.append((step[0], threading.current_thread() is threading.main_thread()))
         return step[0].upper()
 
-    ahead, steps = Ahead(make), [["a"], ["b"], ["c"]]
-    assert ahead.take(steps[0]) == "A"
-    ahead.begin(steps[1])
-    assert ahead.take(steps[1]) == "B"
-    ahead.begin(steps[2])
-    assert ahead.take(steps[0]) == "A"  # not what was begun
-    assert ahead.take(steps[2]) == "C"  # that was forgotten
+    ahead, steps = Ahead(), [["a"], ["b"], ["c"]]
+    assert ahead.take(make, steps[0]) == "A"
+    ahead.begin(make, steps[1])
+    assert ahead.take(make, steps[1]) == "B"
+    ahead.begin(make, steps[2])
+    assert ahead.take(make, steps[0]) == "A"  # not what was begun
+    assert ahead.take(make, steps[2]) == "C"  # that was forgotten
     assert [one for one in made if one != ("c", False)] == [("a", True), ("b", False), ("a", True), ("c", True)]
 
 
@@ -34,10 +34,10 @@ def test_what_making_raises_is_raised_where_it_is_taken():
     def make(step: int) -> int:
         raise ValueError(f"no {step}")
 
-    ahead, step = Ahead(make), 1000
-    ahead.begin(step)
+    ahead, step = Ahead(), 1000
+    ahead.begin(make, step)
     with pytest.raises(ValueError, match="no 1000"):
-        ahead.take(step)
+        ahead.take(make, step)
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked"])

@@ -101,7 +101,7 @@ class Probe(ShardedProbe):
         self._check_templates()
         self._lines = self._few_shot_lines()
         self._noted: Counter[str] = Counter(statements=0)
-        self._ahead = Ahead(self._worded)
+        self._ahead: Ahead[Shard, _Worded] = Ahead()
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -134,9 +134,9 @@ class Probe(ShardedProbe):
         return f"{'states by level' if self.model.refuses_states() is None else 'plain batches'}, because {refusal}"
 
     def _answered(self, shard: Shard) -> Answered:
-        worded = self._ahead.take(shard)
+        worded = self._ahead.take(self._worded, shard)
         if following := self._following.get(id(shard)):
-            self._ahead.begin(following)
+            self._ahead.begin(self._worded, following)
         wording, reasons, queries, stated = worded
         space, answers = self.queryset.candidates[shard.space], {}
         if wording is not None and queries:
