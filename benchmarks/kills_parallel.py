@@ -28,8 +28,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests import sharing
-from tests.sharing import asked_twice, make_model
+from tests.forked import Forked
+from tests.sharing import asked_twice, begin, ended, make_model
 
 from fathom.store.folder import RunFolder
 
@@ -37,58 +37,8 @@ SECONDS = 6.0
 """A part is killed within so many of its beginning; without a kill it takes about as many."""
 ON_RAY = 20.0
 """Likewise where a cluster begins first."""
-
-
-class Forked:
-    """A process of :mod:`tests.sharing` that need not load its libraries again."""
-
-    def __init__(self, *told: object, **more: object) -> None:
-        _, _, _, *arguments = sharing.command(*told, **more)  # type: ignore[arg-type]
-        self.said = Path(f"{more['log']}.{time.monotonic_ns()}.said")
-        self.code: int | None = None
-        sys.stdout.flush()
-        self.pid = os.fork()
-        if not self.pid:
-            self._be(arguments)
-
-    def _be(self, arguments: list[str]) -> None:
-        code = 1
-        try:
-            for stream in (1, 2):
-                os.dup2(os.open(self.said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
-            sys.argv = ["sharing", *arguments]
-            sharing.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        finally:
-            sys.stdout.flush()
-            os._exit(code)
-
-    def runs(self) -> bool:
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.code = os.waitstatus_to_exitcode(status) if pid else None
-        return self.code is None
-
-    def kill(self) -> None:
-        if self.runs():
-            os.kill(self.pid, signal.SIGKILL)
-
-    def end(self) -> tuple[int, str]:
-        """Wait for it. :returns: its exit code, and the last line that it said."""
-        while self.runs():
-            time.sleep(0.02)
-        lines = self.said.read_text().strip().splitlines() if self.said.exists() else []
-        return self.code or 0, lines[-1] if lines else ""
-
-
-def ended(*processes: Forked) -> None:
-    """:raises SystemExit: one has failed, and what it said."""
-    for process in processes:
-        code, said = process.end()
-        if code:
-            raise SystemExit(said)
+WAITED = 600.0
+"""Seconds until a process is taken to hang."""
 
 
 class Rig:
@@ -97,7 +47,7 @@ class Rig:
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.folder, self.chance = folder, chance
         self.model = make_model(folder / "model")
-        ended(Forked(self.model, folder / "alone", log=folder / "alone.log"))
+        ended(begin(self.model, folder / "alone", log=folder / "alone.log"))
         self.expected = RunFolder.open(folder / "alone").predictions()
         self.number = 0
 
@@ -121,42 +71,42 @@ class Rig:
 
 def parts(rig: Rig) -> str:
     out, log = rig.new()
-    both = [Forked(rig.model, out, "--part", part, log=log, pause=0.3) for part in ("1/2", "2/2")]
+    both = [begin(rig.model, out, "--part", part, log=log, pause=0.3) for part in ("1/2", "2/2")]
     time.sleep(rig.chance.uniform(0, SECONDS))
-    both[rig.chance.randrange(2)].kill()
+    _kill(both[rig.chance.randrange(2)])
     for process in both:
-        process.end()
-    ended(*(Forked(rig.model, out, "--part", part, log=log) for part in ("1/2", "2/2")))
+        process.ended(WAITED)
+    ended(*(begin(rig.model, out, "--part", part, log=log) for part in ("1/2", "2/2")))
     return rig.fault(out, log)
 
 
 def races(rig: Rig) -> str:
     out, log = rig.new()
     said = rig.chance.choice([("1/2", "2/2"), ("1/1", "1/1"), ("1/2", "2/3"), (None, None), ("1/1", None)])
-    both = [Forked(rig.model, out, *(("--part", part) if part else ()), log=log, pause=0.05) for part in said]
+    both = [begin(rig.model, out, *(("--part", part) if part else ()), log=log, pause=0.05) for part in said]
     codes = []
     for process in both:
-        code, last = process.end()
+        code, last = process.ended(WAITED)
         codes.append(code)
         if code not in (0, 2) or (code == 2 and "is at work here" not in last):
             return f"{said}: {last}"
     if 0 not in codes:
         return f"{said}: both were refused"
-    ended(Forked(rig.model, out, log=log))
+    ended(begin(rig.model, out, log=log))
     return rig.fault(out, log)
 
 
 def workers(rig: Rig) -> str:
     out, log = rig.new()
-    driver = Forked(rig.model, out, "--engine", "ray", "--workers", "2", log=log)
+    driver = begin(rig.model, out, "--engine", "ray", "--workers", "2", log=log)
     killed, until = 0, time.monotonic() + rig.chance.uniform(0, ON_RAY)
-    while driver.runs() and not killed:
+    while driver.goes_on() and not killed:
         alive = list(_workers_of(driver.pid))
         if time.monotonic() > until and alive:
             os.kill(rig.chance.choice(alive), signal.SIGKILL)
             killed += 1
         time.sleep(0.05)
-    code, last = driver.end()
+    code, last = driver.ended(WAITED)
     if code:
         return last
     return rig.fault(out, None) or ("" if killed else workers(rig))  # it ended before anybody was killed: once more
@@ -164,18 +114,23 @@ def workers(rig: Rig) -> str:
 
 def drivers(rig: Rig) -> str:
     out, log = rig.new()
-    driver = Forked(rig.model, out, "--engine", "ray", "--workers", "2", log=log)
+    driver = begin(rig.model, out, "--engine", "ray", "--workers", "2", log=log)
     time.sleep(rig.chance.uniform(0, ON_RAY))
     alive = list(_workers_of(driver.pid))
-    driver.kill()
-    driver.end()
+    _kill(driver)
+    driver.ended(WAITED)
     until = time.monotonic() + 30
     while (left := [pid for pid in alive if _runs(pid)]) and time.monotonic() < until:
         time.sleep(0.2)
     if left:
         return f"{len(left)} workers outlived the driver"
-    ended(Forked(rig.model, out, "--engine", "ray", "--workers", "2", log=log))
+    ended(begin(rig.model, out, "--engine", "ray", "--workers", "2", log=log))
     return rig.fault(out, None)
+
+
+def _kill(process: Forked) -> None:
+    if process.goes_on():
+        process.send(signal.SIGKILL)
 
 
 def _workers_of(driver: int) -> Iterator[int]:

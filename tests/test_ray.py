@@ -371,8 +371,7 @@ def alone(plan, tmp_path) -> dict[str, object]:
 
 def test_workers_make_the_cells_of_one_process(cluster, plan, alone, tmp_path):
     told, said = [], []
-    report = lambda *far: told.append(far)  # noqa: E731
-    found = run_grid(read_plan(plan), tmp_path / "ray", SPREAD, tell=said.append, report=report)
+    found = run_grid(read_plan(plan), tmp_path / "ray", SPREAD, tell=said.append, report=lambda *far: told.append(far))
     assert all(state.run is not None for state in found)
     assert sum(name.endswith(("weights.safetensors", ".parquet")) for name in alone) >= 4 * 4
     assert kept(tmp_path / "ray") == alone

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fathom.models.base import Attention
-from fathom.scoring.statements import Reduction, Score, Scored, Way, counted_tokens, reduce_all
+from fathom.scoring.statements import Reduction, Score, Scored, Way, counted_tokens, reduce_all, reduce_scores
 from fathom.scoring.tokens import Role, Tokens
 
 SPECIAL, TEMPLATE, SUBJECT, ANSWER = map(int, Role)
@@ -55,7 +55,10 @@ def test_all_at_once_are_one_by_one(way, attention):
     statements.append(scored([], None))
     found = reduce_all(statements, way, attention)
     counted = [counted_tokens(one.tokens, way.score, attention) for one in statements]
-    one_by_one = [one.reduced(which, way.reduction) for one, which in zip(statements, counted, strict=True)]
+    one_by_one = [
+        np.nan if one.log_probs is None else reduce_scores(one.log_probs, which, way.reduction)
+        for one, which in zip(statements, counted, strict=True)
+    ]
     np.testing.assert_array_equal(found.scores, one_by_one)
     assert found.counts.tolist() == [int(which.sum()) for which in counted]
 

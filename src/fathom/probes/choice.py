@@ -40,9 +40,10 @@ from fathom.scoring.statements import (
     Reduction,
     Score,
     Scored,
-    counted_tokens,
+    reduce_all,
     score_statements,
 )
+from fathom.scoring.statements import Way as StatementWay
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
@@ -299,9 +300,7 @@ class _Likelihoods:
         values, lengths = np.zeros((len(orders), len(space))), [0] * len(space)
         letters: list[str | None] = []
         for row, order, own in zip(values, orders, scored, strict=True):
-            row[list(order)] = [
-                one.reduced(counted_tokens(one.tokens, Score.ANSWER, Attention.CAUSAL), reduction) for one in own
-            ]
+            row[list(order)] = reduce_all(own, StatementWay(reduction, Score.ANSWER), Attention.CAUSAL).scores
             for place, one in zip(order, own, strict=True):
                 lengths[place] = one.tokens.answer_tokens
             best = np.flatnonzero(row == row.max())

@@ -15,6 +15,14 @@ from fathom.results.tables import Cell, Table
 ACCURACIES = tuple(f"Acc@{k}" for k in CUTS)
 
 
+class NotPaired(NamedTuple):
+    """A model's runs on one data set that could not be laid side by side, and why."""
+
+    model: str
+    data: str
+    why: str
+
+
 class Paired(NamedTuple):
     """One model on one data set, asked in two ways.
 

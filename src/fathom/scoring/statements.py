@@ -109,10 +109,6 @@ class Scored(NamedTuple):
     log_probs: NDArray[np.float32] | None
     fault: str | None = None
 
-    def reduced(self, counted: NDArray[np.bool_], reduction: Reduction) -> float:
-        """See :func:`reduce_scores`; NaN where there are no scores."""
-        return float("nan") if self.log_probs is None else reduce_scores(self.log_probs, counted, reduction)
-
 
 class Reduced(NamedTuple):
     """Statements, scored in one way.
@@ -126,7 +122,7 @@ class Reduced(NamedTuple):
 
 
 def reduce_all(statements: Sequence[Scored], way: Way, attention: Attention) -> Reduced:
-    """What :meth:`Scored.reduced` makes of each, to the last bit, without a call to NumPy for each."""
+    """What :func:`reduce_scores` makes of each, to the last bit, without a call to NumPy for each."""
     if not statements:
         return Reduced(np.empty(0), np.empty(0, dtype=np.int64))
     roles = [one.tokens.roles for one in statements]
@@ -219,11 +215,8 @@ def text_likelihoods(
     """
     prompts = [Prompt(text, (), (), context) for text in texts]
     statements = score_statements(model, prompts, bos, Pll.ORIGINAL, budget)
-    counted = [counted_tokens(one.tokens, Score.FULL, model.attention) for one in statements]
-    return [
-        Likelihood(one.reduced(which, Reduction.SUM), int(which.sum()))
-        for one, which in zip(statements, counted, strict=True)
-    ]
+    found = reduce_all(statements, Way(Reduction.SUM, Score.FULL), model.attention)
+    return [Likelihood(score, count) for score, count in zip(found.scores.tolist(), found.counts.tolist(), strict=True)]
 
 
 def statement_log_probs(

@@ -20,6 +20,7 @@ from fathom.errors import BadInput, all_of
 from fathom.results.compared import refusals_table
 from fathom.results.numbers import Number, untold
 from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, Outcome, names_of, outcomes_of
+from fathom.results.pairs import NotPaired
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
@@ -71,17 +72,9 @@ class Repeated(NamedTuple):
     entities: list[RepeatedEntity]
 
 
-class NotPaired(NamedTuple):
-    """A model that was asked a data set in both readings, which are not laid side by side, and why."""
-
-    model: str
-    data: str
-    why: str
-
-
 class Repetition(NamedTuple):
     """:param runs: one per run, in their order. :param in_both: one for each model and data set of both readings.
-    :param not_paired: those of both readings that are not among them."""
+    :param not_paired: models that were asked a data set in both, and are not among them."""
 
     runs: list[Repeated]
     in_both: list[InBoth]

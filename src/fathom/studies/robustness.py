@@ -38,7 +38,7 @@ from fathom.results.baselines import Beside
 from fathom.results.compared import refusals_table, told_apart
 from fathom.results.numbers import Number
 from fathom.results.outcomes import AS_IT_IS, Outcome, outcomes_of
-from fathom.results.pairs import Paired, paired
+from fathom.results.pairs import NotPaired, Paired, paired
 from fathom.results.rows import Floats, grouped
 from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
@@ -123,14 +123,6 @@ class _Primed(NamedTuple):
     anyway: Number | None = None
     by_chance: Number | None = None
     more: Number | None = None
-
-
-class NotPaired(NamedTuple):
-    """Runs of a model in one wording alone."""
-
-    model: str
-    data: str
-    why: str
 
 
 class Wordings(NamedTuple):
