@@ -36,7 +36,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("study-choice", "folders/studies/choice/choice.csv/*"): "tables of controls stand behind those that were kept",
     ("study-repeated", "folders/studies/repeated/repeated.csv/*"): "how readings differ stands behind what was kept",
     ("study-repeated", "folders/studies/repeated/*recipe*"): "right answers stand beside what is repeated",
-    ("study-length-bias", "folders/studies/length-bias*/length-bias.csv/*"): "accuracy by tokens stands behind it",
     ("study-rankings", "folders/studies/rankings/*"): "both readings are compared on the facts that both ranked",
     **{(case, "printed/data info data/towns*"): "of sentences also what is ranked by default" for case in INFO},
     ("build-cloze", "*"): "n-gram ranks stand in the groups of each fact, and in what is said of the data",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import signal
 import socket
 import sys
 import time
@@ -191,11 +192,11 @@ def test_a_driver_that_a_scheduler_ends_tidies_up(planted, tmp_path):
     """Ray has a handler of its own for SIGTERM, which aborts."""
     log, out = tmp_path / "log", tmp_path / "r"
     driver = begin(planted["causal"], out, "--engine", "ray", log=log)
-    while driver.poll() is None and not log.exists():
+    while driver.goes_on() and not log.exists():
         time.sleep(0.1)
-    driver.terminate()
-    _, said = driver.communicate(timeout=60)
-    assert driver.returncode == 143, said
+    driver.send(signal.SIGTERM)
+    code, said = driver.ended(60)
+    assert code == 143, said
     assert "error: stopped; what a run has finished is kept" in said
     assert list((out / "predictions").iterdir())
     assert not list(out.rglob(".*"))
