@@ -4,6 +4,7 @@
     python benchmarks/before.py beginnings --commits dab564f~1 --layers 2 --rounds 1   # before 22 November 2026
     python benchmarks/before.py masked --commits c3e7197         # pseudo-log-likelihoods, BERT-base shape
     python benchmarks/before.py causal --commits c3e7197 --questions 4
+    python benchmarks/before.py llama --commits 4986087          # four layers of 1,024 dimensions
     python benchmarks/before.py tokens --commits 615c09b         # statements as tokens with roles, before any model
     python benchmarks/before.py host --commits 61b4336           # the statement probe without a model's passes
     python benchmarks/before.py masked --profile                 # where this version's time goes, by torch's profiler
@@ -39,14 +40,29 @@ Scoring = Callable[[], "list[np.ndarray]"]
 
 def causal(layers: int, prompt: int, questions: int) -> Scoring:
     """The last *questions* subjects with every answer, behind lines of *prompt* tokens that all share."""
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return answers(GPT2LMHeadModel(GPT2Config(n_layer=layers)), prompt, questions)
+
+
+def llama(layers: int, prompt: int, questions: int) -> Scoring:
+    """The same of a Llama, whose layers make more and larger tensors on the way."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(50257, 1024, 2816, layers, 16, tie_word_embeddings=True)
+    return answers(LlamaForCausalLM(config), prompt, questions)
+
+
+def answers(network: Any, prompt: int, questions: int) -> Scoring:
+    """See :func:`causal`; the tokenizer is GPT-2's."""
+    from transformers import GPT2TokenizerFast
 
     from fathom.models.loading import wrap
     from fathom.scoring.causal import causal_log_probs
     from fathom.scoring.memory import Budget
 
     tokenizer = GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2")
-    model = wrap(GPT2LMHeadModel(GPT2Config(n_layer=layers)).eval(), tokenizer)
+    model = wrap(network.eval(), tokenizer)
     model.refuses_cache(), model.linear_head()  # checks of the model happen once, and are not timed
     template, subjects, names = asked(60)
     lines = "\n".join(template.fill(subject, name).text for subject, name in zip(subjects, names, strict=False))
@@ -126,6 +142,7 @@ def host(layers: int, prompt: int, questions: int) -> Scoring:
 MODES: dict[str, tuple[Callable[..., Scoring], dict[str, int]]] = {
     "beginnings": (causal, {"layers": 12, "prompt": 512, "questions": 1}),
     "causal": (causal, {"layers": 12, "prompt": 1, "questions": 4}),
+    "llama": (llama, {"layers": 4, "prompt": 1, "questions": 8}),
     "masked": (masked, {"layers": 12, "prompt": 0, "questions": 1}),
     "tokens": (tokens, {"layers": 0, "prompt": 0, "questions": 100}),
     "host": (host, {"layers": 0, "prompt": 0, "questions": 1000}),

@@ -21,6 +21,7 @@ from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 
 from fathom.errors import BadInput, MissingExtra
 from fathom.models.adapters import base_of, check_base, has_tokenizer, with_adapters
+from fathom.models.attention import use_rough_attention
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
 from fathom.models.encoder_decoder import EncoderDecoder
@@ -243,6 +244,7 @@ def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
             "leave --screen out, or the options that load it so"
         )
     network = deepcopy(model.network).to(DTYPES[precision])
+    use_rough_attention(network)
     model.rough = LocalModel(network, model.tokenizer, model.attention, replace(model.identity, dtype=precision))
     return model
 
