@@ -49,8 +49,8 @@ def llama(layers: int, prompt: int, questions: int) -> Scoring:
     """The same of a Llama, whose layers make more and larger tensors on the way."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(50257, 1024, 2816, layers, 16, tie_word_embeddings=True)
-    return answers(LlamaForCausalLM(config), prompt, questions)
+    shape = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": layers, "num_attention_heads": 16}
+    return answers(LlamaForCausalLM(LlamaConfig(vocab_size=50257, **shape)), prompt, questions)
 
 
 def answers(network: Any, prompt: int, questions: int) -> Scoring:

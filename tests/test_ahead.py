@@ -1,14 +1,18 @@
-"""Work of the host ahead of the device: the same predictions, made while the model is at work, errors as ever."""
+"""Work of the host ahead of the device and behind it: the same predictions, errors as ever."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import fathom as package
+from fathom.errors import RunFailed
 from fathom.probes.statement import Probe
+from fathom.run.shards import Behind
 from fathom.scoring.ahead import Ahead
 from tests.test_screening import folder_of
 
@@ -77,3 +81,49 @@ def test_a_fault_in_the_other_thread_ends_the_run_and_what_is_finished_stays(tmp
     resumed = package.probe("statement", folder, "geography", tmp_path / "run", limit=60)
     whole = package.probe("statement", folder, "geography", tmp_path / "whole", limit=60)
     assert resumed.table().to_pylist() == whole.table().to_pylist()
+
+
+def test_what_is_done_behind_is_done_in_order_and_before_one_goes_on():
+    done, asked = [], [threading.Event() for _ in range(3)]
+
+    def step(number: int) -> None:
+        assert asked[number].wait(60)
+        done.append(number)
+
+    with Behind() as behind:
+        for number in range(3):
+            behind.begin(partial(step, number))
+            assert done == list(range(number))
+            asked[number].set()
+    assert done == [0, 1, 2]
+
+
+def done_behind(*works: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
+    with Behind() as behind:
+        for work in works:
+            behind.begin(work)
+        then()
+
+
+def test_what_fails_behind_is_raised_and_nothing_is_begun_after_it():
+    done = []
+
+    def full() -> None:
+        raise RunFailed("the disk is full")
+
+    with pytest.raises(RunFailed, match="full"):
+        done_behind(full, partial(done.append, 1))
+    with pytest.raises(RunFailed, match="full"):
+        done_behind(partial(done.append, 2), full)
+    assert done == [2]
+
+
+def test_what_was_begun_is_done_though_the_next_step_fails():
+    done = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        done_behind(partial(done.append, 1), then=interrupted)
+    assert done == [1]

@@ -117,7 +117,8 @@ def keep_freed_memory() -> None:
     """Let the C library of Linux keep up to a GiB that was freed, instead of handing it back to the system.
 
     What a layer computes is freed a moment later, and its next pages would be the system's again, each to be fetched
-    and cleared by a fault: a third of a float32 pass of 2,048 tokens (``benchmarks/before.py heap``). No-op elsewhere.
+    and cleared by a fault: 8 % of the time of a Llama of 1,024 dimensions (``benchmarks/before.py llama``), more of
+    smaller ones. No-op elsewhere.
     """
     if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)):
         for option in (MMAP_THRESHOLD, TRIM_THRESHOLD):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from fathom.errors import RunFailed
@@ -18,8 +21,8 @@ LOST = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "CUBLAS",
 
 
 def ask_all(asked: Probe, begun: Beginning, folder: RunFolder, done: set[str], report: Progress) -> None:
-    """Every shard that is not done. What each took is noted as it ends, so that no end of the process loses more than
-    the shard in work."""
+    """Every shard that is not done. What each took is noted when it is written, while the next one is asked, so that no
+    end of the process loses more than these two."""
     left = [shard for shard in begun.plan if shard not in done]
     if left:
         note = noting(asked, begun, folder)
@@ -32,12 +35,36 @@ def ask_all(asked: Probe, begun: Beginning, folder: RunFolder, done: set[str], r
         note()
         if hasattr(asked, "expect"):  # probes of other packages need not
             asked.expect(left)
-        for number, shard in enumerate(left, start=len(begun.plan) - len(left)):
-            report(number, len(begun.plan))
-            folder.add_shard(shard, ask_one(asked, shard, folder))
-            note()
+        with Behind() as behind:
+            for number, shard in enumerate(left, start=len(begun.plan) - len(left)):
+                report(number, len(begun.plan))
+                behind.begin(partial(_keep, folder, shard, ask_one(asked, shard, folder), note.since()))
         folder.add_circumstances(model=about(asked.model))  # its self-check may have chosen another kernel
     report(len(begun.plan), len(begun.plan))
+
+
+def _keep(folder: RunFolder, shard: str, rows: list[Columns], circumstances: dict[str, Any]) -> None:
+    folder.add_shard(shard, rows)
+    folder.add_circumstances(**circumstances)
+
+
+class Behind:
+    """Does what the next step does not wait for in a thread, one thing at a time and all before it is left."""
+
+    def __enter__(self) -> Behind:
+        self._thread, self._begun = ThreadPoolExecutor(1, "behind"), Future[None]()
+        self._begun.set_result(None)
+        return self
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Waits for what was begun before. Raises what that has raised, and then begins nothing."""
+        self._begun.result()
+        self._begun = self._thread.submit(work)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._thread.shutdown()
+        if kind is None:
+            self._begun.result()
 
 
 def noting(asked: Probe, begun: Beginning, folder: RunFolder) -> Notes:
