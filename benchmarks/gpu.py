@@ -1,4 +1,4 @@
-"""One accelerator, filled: five jobs from start to end, and what share of its peak they reach. Under eight minutes.
+"""One accelerator, filled: eight jobs from start to end, and what share of its peak they reach. Under eight minutes.
 
     python benchmarks/gpu.py                     # all jobs, on the GPU that is there
     python benchmarks/gpu.py --smoke --device cpu   # the same code on tiny shapes, to see that it runs
@@ -17,6 +17,8 @@ own; one that fails says why, and the others go on. Printed are Markdown tables,
   questions, and what that makes for all of them.
 - ``large``    an 8 B shape on BEAR: operations within passes (those of padding among them) against the measured peak.
 - ``screen``   GPT-2 small in float32, and screened in bfloat16.
+- ``attention`` packed trees of BEAR's P36 in blocks of several sizes, under a dense mask, as the engine has it, and under
+  FlexAttention's block masks: masks made once a pass, attention of 12 layers with 32 heads of 64.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -39,7 +42,16 @@ SHAPES = {  # layers, width, width of the feed-forward part, heads, heads of key
     "8B": (32, 4096, 14336, 32, 8),
     "tiny": (2, 64, 128, 2, 2),
 }
-LIMITS = {"peak": 30, "bear": 120, "harness": 120, "deer": 120, "search": 150, "large": 120, "screen": 90}
+LIMITS = {
+    "peak": 30,
+    "bear": 120,
+    "harness": 120,
+    "deer": 120,
+    "search": 150,
+    "large": 120,
+    "screen": 90,
+    "attention": 90,
+}
 """Seconds after which a job is given up."""
 
 
@@ -285,7 +297,78 @@ def screen(given: argparse.Namespace, where: Path) -> dict:
     return found
 
 
-JOBS = {job.__name__: job for job in (peak, bear, harness, deer, search, large, screen)}
+def attention(given: argparse.Namespace, where: Path) -> dict:
+    """Milliseconds a pass, of trees packed into blocks of so many tokens."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    from torch.nn.functional import scaled_dot_product_attention
+
+    heads, layers, sizes, tokens = (2, 2, (128,), 512) if given.smoke else (32, 12, (128, 512, 2048), 16384)
+    flex, found = torch.compile(flex_attention), {}
+    for size in sizes:
+        node, end = (one.to(given.device) for one in packed(size, tokens))
+        states = [
+            torch.randn(len(node), heads, node.shape[1], 64, device=given.device, dtype=torch.bfloat16)
+            for _ in range(3)
+        ]
+
+        def seen(b, h, q, kv, node=node, end=end):
+            return (node[b, kv] <= node[b, q]) & (node[b, q] < end[b, kv])
+
+        def dense(node=node, end=end, states=states):
+            visible = (node[:, None, :] <= node[:, :, None]) & (node[:, :, None] < end[:, None, :])
+            hidden_from = torch.full((), torch.finfo(torch.bfloat16).min, dtype=torch.bfloat16, device=node.device)
+            mask = torch.where(visible[:, None], torch.zeros_like(hidden_from), hidden_from)
+            return [scaled_dot_product_attention(*states, attn_mask=mask) for _ in range(layers)][-1]
+
+        def blocks(node=node, seen=seen, states=states):
+            mask = create_block_mask(seen, len(node), None, node.shape[1], node.shape[1], device=given.device)
+            return [flex(*states, block_mask=mask) for _ in range(layers)][-1]
+
+        with torch.inference_mode():
+            off = (dense() - blocks()).abs().max().item()
+            for name, way in (("dense mask", dense), ("block mask", blocks)):
+                found[f"{size} tokens, {name}, ms"] = milliseconds(way, given)
+        found[f"{size} tokens, largest difference"] = off
+    return found
+
+
+def packed(size: int, tokens: int) -> tuple:
+    """Numbers of nodes and of what is behind their subtrees, as a pass of the engine has them; padding sees itself.
+
+    :returns: shape (blocks, size), twice.
+    """
+    import numpy as np
+    import torch
+    from transformers import GPT2TokenizerFast
+
+    from fathom.scoring.trie import blocks_from, build_trie
+
+    tokenizer = GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2")
+    _, texts = statements(60)
+    trie = build_trie([[tokenizer.bos_token_id, *ids] for ids in tokenizer(texts)["input_ids"]])
+    blocks, _ = blocks_from(trie, 0, size, tokens)
+    node = len(trie.tokens) + np.tile(np.arange(size), (len(blocks), 1))
+    end = node + 1
+    for row, block in enumerate(blocks):
+        count = len(block.nodes)
+        node[row, :count], end[row, :count] = block.nodes, trie.end[block.nodes]
+    return torch.from_numpy(node), torch.from_numpy(end)
+
+
+def milliseconds(work: Callable[[], object], given: argparse.Namespace) -> float:
+    """The best of some rounds."""
+    taken = []
+    for _ in range(3 if given.smoke else 10):
+        synchronised(given.device)
+        began = time.perf_counter()
+        work()
+        synchronised(given.device)
+        taken.append(time.perf_counter() - began)
+    return 1000 * min(taken)
+
+
+JOBS = {job.__name__: job for job in (peak, bear, harness, deer, search, large, screen, attention)}
 
 
 def one(given: argparse.Namespace) -> None:
