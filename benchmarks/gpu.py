@@ -17,7 +17,7 @@ own; one that fails says why, and the others go on. Printed are Markdown tables,
   questions, and what that makes for all of them.
 - ``large``    an 8 B shape on BEAR: operations within passes (those of padding among them) against the measured peak.
 - ``screen``   GPT-2 small in float32, and screened in bfloat16.
-- ``attention`` packed trees of BEAR's P36 in blocks of several sizes, under a dense mask, as the engine has it, and under
+- ``attention`` packed trees of P36 in blocks of several sizes, under a dense mask, as the engine has it, and under
   FlexAttention's block masks: masks made once a pass, attention of 12 layers with 32 heads of 64.
 """
 
