@@ -304,8 +304,10 @@ def attention(given: argparse.Namespace, where: Path) -> dict:
     from torch.nn.functional import scaled_dot_product_attention
 
     heads, layers, sizes, tokens = (2, 2, (128,), 512) if given.smoke else (32, 12, (128, 512, 2048), 16384)
-    flex, found = torch.compile(flex_attention), {}
+    found = {}
     for size in sizes:
+        torch._dynamo.reset()  # else it compiles for any number of tokens, which FlexAttention refuses
+        flex = torch.compile(flex_attention)
         node, end = (one.to(given.device) for one in packed(size, tokens))
         states = [
             torch.randn(len(node), heads, node.shape[1], 64, device=given.device, dtype=torch.bfloat16)
@@ -321,7 +323,7 @@ def attention(given: argparse.Namespace, where: Path) -> dict:
             mask = torch.where(visible[:, None], torch.zeros_like(hidden_from), hidden_from)
             return [scaled_dot_product_attention(*states, attn_mask=mask) for _ in range(layers)][-1]
 
-        def blocks(node=node, seen=seen, states=states):
+        def blocks(node=node, seen=seen, states=states, flex=flex):
             mask = create_block_mask(seen, len(node), None, node.shape[1], node.shape[1], device=given.device)
             return [flex(*states, block_mask=mask) for _ in range(layers)][-1]
 
