@@ -320,6 +320,19 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     assert (out / "bars-reader.png").stat().st_size > 1000
 
 
+def test_what_programs_read_is_tables_alone(plan_file, tmp_path, monkeypatch):
+    typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--format", "json"]
+    first = CliRunner().invoke(make_app(), typed)
+    assert first.exit_code == 0, first.output
+    assert "[1/10] reader" in first.stderr
+    told, kept = json.loads(first.stdout), [tmp_path / "out" / f"{name}.json" for name in ("memory", "correlations")]
+    assert set(told) == {title for file in kept for title in json.loads(file.read_text())}
+    monkeypatch.setattr("fathom.cli.kgc.is_quiet", lambda: True)
+    quiet = CliRunner().invoke(make_app(), typed)
+    assert quiet.stdout == first.stdout
+    assert "[1/10]" not in quiet.stderr
+
+
 READER = "  reader: {model: reader"
 LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
 

@@ -42,13 +42,18 @@ def tell_in_forms(
     tables_in: Callable[[str], Sequence[Table]], format: TableFormat, out: Path | None, name: str
 ) -> None:
     """:func:`tell` of what has other tables for programs than for readers. :param tables_in: given a format."""
+    if out is not None:
+        keep(tables_in, out, name)
+    show(tables_in(format), format)
+
+
+def keep(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str) -> None:
+    """Write tables in every form as *name* into the folder *out*. :param tables_in: given a format."""
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
-    if out is not None:
-        for ending in ("json", "csv", "md"):
-            write_text(out / f"{name}.{ending}", render(tables_in(ending), ending) + "\n")
-    show(tables_in(format), format)
+    for ending in ("json", "csv", "md"):
+        write_text(out / f"{name}.{ending}", render(tables_in(ending), ending) + "\n")
 
 
 def notes(lines: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import typer
 
 from fathom.cli.config import merge
 from fathom.cli.flags import Config, Device, Graph, NewFolder, Printed, RunFolder
-from fathom.cli.formats import TableFormat, say, show, tell
+from fathom.cli.formats import TableFormat, keep, say, show
 from fathom.cli.options import (
     add_command,
     described,
@@ -27,7 +28,7 @@ from fathom.links import LINKS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.links.presets import PRESETS
 from fathom.options import Group, parse_options
-from fathom.progress import shown, starting
+from fathom.progress import is_quiet, shown, starting
 from fathom.store.surroundings import NOTED
 from fathom.studies.options import GridOptions
 from fathom.training.options import PretrainOptions
@@ -193,7 +194,7 @@ def study(
         found = states(planned, out)
     else:
         with shown("cells") as report:
-            found = run_grid(planned, out, options, retry_failed, say, report)
+            found = run_grid(planned, out, options, retry_failed, partial(_cell_ended, format), report)
         if left := sum(state.run is None and not state.failed for state in found):
             say(
                 f"kept in {out}: {len(found) - left:,} of {len(found):,} cells; the other parts have the rest at work, "
@@ -201,9 +202,11 @@ def study(
             )
             return
     result = memory.ask(planned, found, out)
-    tell([*memory_tables.tables(result), *audits_in(out / "worlds", planned.worlds)], format, out, "memory")
+    tables = [*memory_tables.tables(result), *audits_in(out / "worlds", planned.worlds)]
+    keep(lambda form: tables, out, "memory")
     if correlations := memory_tables.correlation_tables(result):
-        tell(correlations, format, out, "correlations")
+        keep(lambda form: correlations, out, "correlations")
+    show([*tables, *correlations], format)
     drawn = ", ".join(str(file) for plot in memory_tables.plots(result) if (file := save(plot, out)))
     say(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(state.failed) for state in found)
@@ -240,3 +243,9 @@ def pretrain(
         f"kept in {out}; next: fathom kgc train --weights {out} --data {data} --out M --model "
         f"{fitting}"
     )
+
+
+def _cell_ended(format: TableFormat, line: str) -> None:
+    """What programs read on standard output is the tables alone."""
+    if not is_quiet():
+        say(line, err=format is not TableFormat.TEXT)
