@@ -1,9 +1,9 @@
 """The engine side by side with its earlier commits, in turns in one call: seconds of the processor, one thread.
 
-    python benchmarks/before.py beginnings --commits c3e7197     # 60 answers behind 512 tokens that all share
+    python benchmarks/before.py beginnings --commits 8ad35ce     # 60 answers behind 512 tokens that all share
     python benchmarks/before.py beginnings --commits dab564f~1 --layers 2 --rounds 1   # before 22 November 2026
-    python benchmarks/before.py masked --commits c3e7197         # pseudo-log-likelihoods, BERT-base shape
-    python benchmarks/before.py causal --commits c3e7197 --questions 4
+    python benchmarks/before.py masked --commits 8ad35ce         # pseudo-log-likelihoods, BERT-base shape
+    python benchmarks/before.py causal --commits 8ad35ce --questions 4
     python benchmarks/before.py llama --commits 4986087          # four layers of 1,024 dimensions
     python benchmarks/before.py tokens --commits 615c09b         # statements as tokens with roles, before any model
     python benchmarks/before.py host --commits 61b4336           # the statement probe without a model's passes
