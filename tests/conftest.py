@@ -7,7 +7,8 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: no test may reach for the network
 
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,17 @@ from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
 
 torch.set_num_threads(1)  # the models are so small that threads would only wait for one another
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _servers_end() -> Iterator[None]:
+    """One whose socket is closed before it is shut down asks for callers on whatever file has that number next, without
+    a pause and to the end of the process: it takes a core from all tests behind it."""
+    yield
+    serving = [thread for thread in threading.enumerate() if "(serve_forever)" in thread.name]
+    for thread in serving:
+        thread.join(1)
+    assert not any(thread.is_alive() for thread in serving), "a server was not shut down"
 
 
 def find_shared_data() -> Path | None:
