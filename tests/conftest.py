@@ -26,6 +26,19 @@ from fathom.models.local import LocalModel
 torch.set_num_threads(1)  # the models are so small that threads would only wait for one another
 
 
+LONGEST = (
+    "ray", "report_browser", "grid", "search", "entailment", "docs", "parity", "families", "likelihoods", "golden",
+    "entailment_causal", "worlds", "parts", "chains", "screening", "server", "entailment_controls", "choice",
+    "links_ultra", "links_pykeen",
+)  # fmt: skip
+"""Tests by file, the longest first: where several processes share the files, none is left alone with one of these."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _servers_end() -> Iterator[None]:
     """One whose socket is closed before it is shut down asks for callers on whatever file has that number next, without
