@@ -27,11 +27,12 @@ torch.set_num_threads(1)  # the models are so small that threads would only wait
 
 
 LONGEST = (
-    "ray", "report_browser", "grid", "search", "entailment", "docs", "parity", "families", "likelihoods", "golden",
+    "ray", "search", "entailment", "docs", "parity", "grid", "families", "report_browser", "likelihoods", "golden",
     "entailment_causal", "worlds", "parts", "chains", "screening", "server", "entailment_controls", "choice",
     "links_ultra", "links_pykeen",
 )  # fmt: skip
-"""Tests by file, the longest first: where several processes share the files, none is left alone with one of these."""
+"""Tests by file, the longest first: where several processes share the files, none is left alone with one of these.
+Those that mostly wait (Ray, processes, a browser) stand apart, so that somebody works meanwhile."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
