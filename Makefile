@@ -7,7 +7,7 @@ DATA ?= ../shared/data
 BIN = $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
-# Where this is set, every process of the tests compiles Fathom and the tests again: half a minute for each worker.
+# Where this is set, every process compiles Fathom and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-lowest test-highest test-wheel lint install install-test benchmark mutation faults
@@ -38,12 +38,12 @@ lint: install-test
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --quiet --deny-warnings src/fathom/report/assets
 
-# One process more than cores (five at most, of 2.5 GB each), as some wait for servers, browsers and Ray; with one thread
-# each: tests are small, and threads of several processes get in each other's way. Files go in the order of
+# One process more than cores, as some tests wait for servers, browsers and Ray (five at most: each takes 2.5 GB), with one
+# thread each: tests are small, and threads of several processes get in each other's way. Files go in the order of
 # tests/conftest.py, which begins with the longest.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(len(os.sched_getaffinity(0)) + 1, 5))")
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
 # minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.
