@@ -7,6 +7,8 @@ DATA ?= ../shared/data
 BIN = $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
+# Where this is set, every process compiles Fathom and its tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-lowest test-highest test-wheel lint install install-test benchmark mutation faults
 
@@ -36,9 +38,12 @@ lint: install-test
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --quiet --deny-warnings src/fathom/report/assets
 
-# A process for each core, with one thread each: tests are small, and threads of several processes get in each other's way.
+# One process more than cores, as some tests wait for servers, browsers and Ray (five at most: each takes 2.5 GB), with one
+# thread each: tests are small, and threads of several processes get in each other's way. Files go in the order of
+# tests/conftest.py, which begins with the longest.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
 # minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.

@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fathom.data.queries import Query
 from fathom.formats.choices import ANOTHERS, BARE, CONTROL
+from fathom.models.base import Identity
+from fathom.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.progress import Progress
 from fathom.prompts.choices import Choices
 from fathom.results.samples import Origin
 from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
@@ -98,6 +101,26 @@ NOT_REASONING: dict[str, Chooser] = {
     "copying, else frequent": copying(frequent),
     "remembering": remembering,
 }
+
+
+class ScriptedChat(ChatServer):
+    """A chat model that answers here and now, as if from a server.
+
+    :param reply: what it says to a question.
+    """
+
+    def __init__(self, reply: Callable[[str], str], name: str = "scripted") -> None:
+        self.model, self.base_url, self.reply = name, "here", reply
+        self.identity = Identity(name, None, "server", reply.__qualname__)
+
+    def ask(self, requests: Sequence[ChatRequest], progress: Progress | None = None) -> list[ChatReply]:
+        return [ChatReply((self.reply(one.user),), ("stop",), (None,), 1, 1, None) for one in requests]
+
+    def keep_answers(self, folder: Path) -> None:
+        pass
+
+    def kept(self) -> dict[str, Any]:
+        return {}
 
 
 # --- data

@@ -7,7 +7,8 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: no test may reach for the network
 
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,31 @@ from fathom.models.base import Attention, Identity
 from fathom.models.local import LocalModel
 
 torch.set_num_threads(1)  # the models are so small that threads would only wait for one another
+
+
+LONGEST = (
+    "ray", "search", "entailment", "docs", "parity", "grid", "families", "report_browser", "likelihoods", "golden",
+    "entailment_causal", "worlds", "parts", "chains", "screening", "server", "entailment_controls", "choice",
+    "links_ultra", "links_pykeen",
+)  # fmt: skip
+"""Tests by file, the longest first: where several processes share the files, none is left alone with one of these.
+Those that mostly wait (Ray, processes, a browser) stand apart, so that somebody works meanwhile."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _servers_end() -> Iterator[None]:
+    """One whose socket is closed before it is shut down asks for callers on whatever file has that number next, without
+    a pause and to the end of the process: it takes a core from all tests behind it."""
+    yield
+    serving = [thread for thread in threading.enumerate() if "(serve_forever)" in thread.name]
+    for thread in serving:
+        thread.join(1)
+    assert not any(thread.is_alive() for thread in serving), "a server was not shut down"
 
 
 def find_shared_data() -> Path | None:

@@ -46,6 +46,7 @@ from tests.choosers import (
     Asked,
     Chooser,
     Script,
+    ScriptedChat,
     at_random,
     constant,
     copying_or_associating,
@@ -123,23 +124,20 @@ def test_what_names_p1_says_nothing_of_likings():
 
 @dataclass
 class Asker:
-    """Builds questions from an ontology once, and asks a server that is scripted."""
+    """Builds questions from an ontology once, and asks a model that is scripted."""
 
     built: object
     published: object
-    serve: object
     out: object
 
     def ask(self, chooser: Chooser, *, published: bool = False, **options):
         folder = self.published if published else self.built
         script = Script(read(folder), chooser)
 
-        def reply(body):
-            question, names = split_prompt(body["messages"][-1]["content"].partition("\n")[0])
-            return completion(script.letter(question, names))
+        def reply(text):
+            return script.letter(*split_prompt(text.partition("\n")[0]))
 
-        run = fathom.probe("choice", "tiny", folder, self.out, server=self.serve(each=reply).url, **options)
-        return study([run.folder])
+        return study([fathom.probe("choice", ScriptedChat(reply), folder, self.out, **options).folder])
 
 
 def as_published(built, folder):
@@ -169,8 +167,8 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture
-def asker(folders, serve, tmp_path):
-    return Asker(*folders, serve, tmp_path / "run")
+def asker(folders, tmp_path):
+    return Asker(*folders, tmp_path / "run")
 
 
 def by_rule(found):

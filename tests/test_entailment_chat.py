@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase
 
 import pytest
 
@@ -11,7 +12,6 @@ pytest.importorskip("openai", reason="needs the extra api")
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.models.base import Identity
-from fathom.models.server import ChatReply, ChatServer
 from fathom.prompts.entailment import CONTROLS, GIVEN
 from fathom.prompts.nonce import NonceWords, words_of
 from fathom.prompts.ontology import RULES
@@ -21,6 +21,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import entailment
 from fathom.studies.entailment_controls import by_half, verdict
 from fathom.studies.entailment_runs import right_and_wrong
+from tests.choosers import ScriptedChat
 from tests.test_entailment import asked_several, folder
 from tests.test_entailment_controls import ABOVE, KNOWN, lot, things
 from tests.test_server import completion
@@ -28,27 +29,19 @@ from tests.test_server import completion
 assert folder, things  # fixtures
 
 
-class ScriptedChat(ChatServer):
+class Choosing(ScriptedChat):
     """Answers each question by a function of it and of its options."""
 
     def __init__(self, chooses):
-        self.model, self.chooses, self.asked = "scripted", chooses, []
+        super().__init__(self._letter)
+        self.chooses, self.asked = chooses, []
         self.identity = Identity("scripted", None, "server", chooses.__name__)
 
-    def ask(self, requests, told=None):
-        self.asked += [request.user for request in requests]
-        return [ChatReply((self._letter(one.user),), ("stop",), (None,), 1, 1, None) for one in requests]
-
     def _letter(self, text):
+        self.asked.append(text)
         question, _, rest = text.partition("? (a) ")
         options = re.split(r", \([b-z]\) ", rest.partition("\n")[0])
-        return f"({'abcdefghijklmnopqrstuvwxyz'[options.index(self.chooses(question, options))]})"
-
-    def keep_answers(self, artifacts):
-        pass
-
-    def kept(self):
-        return {}
+        return f"({ascii_lowercase[options.index(self.chooses(question, options))]})"
 
 
 def said_of(question, whom):
@@ -97,7 +90,7 @@ def reasons(question, options):
 
 @pytest.mark.parametrize("chooses", [first, by_lot, copies, remembers, reasons], ids=lambda chooses: chooses.__name__)
 def test_only_who_reasons_is_said_to_reason(things, tmp_path, chooses):
-    chat = ScriptedChat(chooses)
+    chat = Choosing(chooses)
     found = asked_several({"chat": lambda: chat}, things, tmp_path, ["rdfs9"], options=8)
     own = grouped((one.conclusion, one) for one in found.contrasts)
     verdicts = {conclusion: verdict(contrasts) for conclusion, contrasts in own.items()}
@@ -112,7 +105,7 @@ def test_only_who_reasons_is_said_to_reason(things, tmp_path, chooses):
 
 
 def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
-    chat = ScriptedChat(by_lot)
+    chat = Choosing(by_lot)
     found = asked_several({"chat": lambda: chat}, folder, tmp_path, list(RULES), options=4)
     assert [run.path.name for run in found.runs] == ["memory-words", "premises-words", "words", "controls-words"]
     data, patterns = read(folder), read_patterns(folder)

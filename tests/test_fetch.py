@@ -59,6 +59,10 @@ class Site:
         threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
     def answer(self, request) -> None:
         span = request.headers.get("Range")
         self.asked.append((request.path, span))
@@ -94,8 +98,7 @@ def site(monkeypatch, tmp_path):
     monkeypatch.delenv("FATHOM_DATA", raising=False)
     made = Site()
     yield made
-    made.http.shutdown()
-    made.http.server_close()
+    made.close()
 
 
 @pytest.fixture
@@ -217,7 +220,7 @@ def test_another_host_is_not_followed(facts, site, tmp_path):
     with pytest.raises(BadInput, match=f"sends on to {other.url}/facts.tsv: if that is meant, give it as --url"):
         go(facts)
     assert other.asked == []
-    other.http.server_close()
+    other.close()
     nothing_is_left(tmp_path)
 
 
@@ -229,7 +232,7 @@ def test_another_place_of_the_same_host_is_followed(facts, site):
 
 def test_no_server(site):
     gone = Site()
-    gone.http.server_close()
+    gone.close()
     with pytest.raises(RunFailed, match=r"cannot be reached: .*refused; where there is no network"):
         go(one_source(f"{gone.url}/facts.tsv", "facts"))
 

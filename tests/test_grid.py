@@ -38,6 +38,7 @@ from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
 from fathom.studies.options import GridOptions
 from fathom.training.loop import NotANumber
+from tests.forked import Forked, command_line
 from tests.sharing import kept
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
@@ -577,10 +578,10 @@ def test_parts_share_the_cells_of_a_study(plan_file, tmp_path):
     pytest.importorskip("pykeen")
     plan_file.write_text(TRANSE)
     run_grid(read_plan(plan_file), tmp_path / "alone")
-    typed = [sys.executable, "-m", "fathom", "kgc", "study", str(plan_file), "--out", str(tmp_path / "r"), "--part"]
-    parts = [subprocess.Popen([*typed, part], stdout=subprocess.PIPE, text=True) for part in ("1/2", "2/2")]
-    said = [part.communicate(timeout=300)[0] for part in parts]
-    assert [part.returncode for part in parts] == [0, 0]
+    typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "r"), "--part"]
+    parts = [Forked(command_line, *typed, f"{part}/2", said=tmp_path / f"said-{part}") for part in (1, 2)]
+    codes, said = zip(*(part.ended(300) for part in parts), strict=True)
+    assert codes == (0, 0)
     cells = [line.partition("] ")[2] for text in said for line in text.splitlines() if line.startswith("[")]
     assert sorted(cells) == sorted(map(str, cells_of(read_plan(plan_file))))
     assert any("Hits@10" in text for text in said)

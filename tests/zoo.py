@@ -149,7 +149,11 @@ INDEXED: dict[str, Any] = {
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
 }
+GEMMA3: dict[str, Any] = {"vision_config": {"model_type": "siglip_vision_model", **IMAGES}, "mm_tokens_per_image": 4}
 OWN: dict[str, dict[str, Any]] = {
+    "gemma3": GEMMA3,
+    "gemma3 (with images)": GEMMA3,
+    "perceiver (masked)": {"d_latents": WIDTH, "num_latents": 16, "num_self_attends_per_block": 2},
     "llava (with images)": TEXT_AND_IMAGES,
     "mistral3 (with images)": {
         **TEXT_AND_IMAGES, "vision_config": {"model_type": "pixtral", "head_dim": 8, **IMAGES},
