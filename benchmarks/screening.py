@@ -1,7 +1,7 @@
 """What screening saves: one model asked in float32, and by a rough copy first, in turns in one run.
 
     python benchmarks/screening.py --model MODEL --data BEAR [--relations P36] [--templates 0] [--screen bfloat16]
-        [--probe statement] [--limit N] [--max-rank K] [--rounds 3]
+        [--probe statement] [--limit N] [--max-rank K] [--top-k K] [--rounds 3]
 
 Both are loaded and have answered two queries before anything is timed. Prints the seconds of each, the share of answers
 that were scored again in float32, and how many ranks, first answers and lists of the best differ (none should). It pays
@@ -24,7 +24,7 @@ from fathom.models.loading import load
 DECIDED = ("rank", "rank_optimistic", "rank_pessimistic", "top_ids", "rank_above", "unscored")
 
 
-NAMES = ("relations", "templates", "limit", "max_rank")
+NAMES = ("relations", "templates", "limit", "max_rank", "top_k")
 
 
 def asked(folder: Path, model: Model, given: argparse.Namespace, **other: object) -> tuple[float, dict, dict]:
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--templates", default=None)
     parser.add_argument("--limit", type=int, default=None)
     parser.add_argument("--max-rank", type=int, default=None)
+    parser.add_argument("--top-k", type=int, default=None)
     parser.add_argument("--screen", default="bfloat16")
     parser.add_argument("--rounds", type=int, default=3, help="of which the medians are printed")
     given = parser.parse_args()
