@@ -127,3 +127,15 @@ def test_what_was_begun_is_done_though_the_next_step_fails():
     with pytest.raises(KeyboardInterrupt):
         done_behind(partial(done.append, 1), then=interrupted)
     assert done == [1]
+
+
+def test_what_fails_while_the_next_step_fails_is_told():
+    def full() -> None:
+        raise RunFailed("the disk is full")
+
+    def wrong() -> None:
+        raise ValueError("no such shard")
+
+    with pytest.raises(ValueError, match="no such shard") as raised:
+        done_behind(full, then=wrong)
+    assert raised.value.__notes__ == ["and what was done meanwhile failed: the disk is full"]

@@ -64,6 +64,6 @@ def notes(lines: Iterable[str]) -> None:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines without signs that steer a terminal, which names in data may hold."""
-    # While a bar is drawn, what stands for standard output writes above it: Typer would see through that.
-    out = None if err or sys.stdout is sys.__stdout__ else sys.stdout
-    typer.echo("\n".join(map(printable, text.split("\n"))), file=out, err=err)
+    # While a bar is drawn, what stands for either stream writes above it: Typer would see through that.
+    stream, own = (sys.stderr, sys.__stderr__) if err else (sys.stdout, sys.__stdout__)
+    typer.echo("\n".join(map(printable, text.split("\n"))), file=None if stream is own else stream, err=err)

@@ -198,7 +198,8 @@ def study(
         if left := sum(state.run is None and not state.failed for state in found):
             say(
                 f"kept in {out}: {len(found) - left:,} of {len(found):,} cells; the other parts have the rest at work, "
-                "or it is left: the same command without --part finishes the study"
+                "or it is left: the same command without --part finishes the study",
+                err=format is not TableFormat.TEXT,
             )
             return
     result = memory.ask(planned, found, out)

@@ -28,15 +28,24 @@ def use_rough_attention(network: PreTrainedModel) -> None:
     """Let *network* compute its attention by :func:`rough_attention` where that is faster: in bfloat16 on a CPU that
     multiplies it, and where `transformers` would call torch's fused kernel."""
     first = next(network.parameters())
-    fused = getattr(network.config, "_attn_implementation", None) == "sdpa"
-    if first.device.type != "cpu" or first.dtype != torch.bfloat16 or first.dtype not in ONEDNN or not fused:
+    if (
+        first.device.type != "cpu"
+        or first.dtype != torch.bfloat16
+        or first.dtype not in ONEDNN
+        or not _is_fused(network)
+    ):
         return
     AttentionInterface.register(NAME, rough_attention)
     AttentionMaskInterface.register(NAME, sdpa_mask)
-    try:
-        network.set_attn_implementation(NAME)
-    except (ValueError, AttributeError):  # attention of its own
-        network.set_attn_implementation("sdpa")
+    network.set_attn_implementation(NAME)
+
+
+def _is_fused(network: PreTrainedModel) -> bool:
+    """Whether its attention is torch's fused kernel under a mask, and can be exchanged. Families that choose what to
+    look at by an index (DeepSeek-V3.2, MiniMax-M3, …) put it into the mask of kernels that they know by name alone."""
+    indexed = hasattr(network.config.get_text_config(), "index_head_dim")
+    fused = getattr(network.config, "_attn_implementation", None) == "sdpa"
+    return fused and not indexed and network._can_set_attn_implementation()
 
 
 def rough_attention(
@@ -53,13 +62,12 @@ def rough_attention(
     :param query: shape (b, heads, n, d).
     :param key: shape (b, heads or fewer, m, d), as *value*.
     :param attention_mask: added to the scores, shape (b, 1 or heads, n, m); None where each token sees all.
-    :param more: what else it says; anything that changes the scores is left to torch's fused kernel, which also raises
-        what is to be raised.
+    :param more: what else it says; anything that changes the scores is left to torch's fused kernel.
     :returns: shape (b, n, heads, d), and None in place of the weights.
     """
     batch, heads, length, width = query.shape
     seen = key.shape[2]
-    if length * seen > SCORES or not _is_plain(module, query, attention_mask, more):
+    if length * seen > SCORES or len(key) != batch or not _is_plain(module, query, attention_mask, more):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)  # type: ignore[no-any-return]
     groups, factor = heads // key.shape[1], width**-0.5 if scaling is None else scaling
     asking = query.reshape(batch * heads, length, width)

@@ -121,8 +121,10 @@ def keep_freed_memory() -> None:
     smaller ones. No-op elsewhere.
     """
     if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)):
-        for option in (MMAP_THRESHOLD, TRIM_THRESHOLD):
-            set_option(option, 1 << 30)
+        # Older versions refuse more than 32 MiB. Where both are refused, the second one alone would do harm: it ends
+        # glibc's own habit of raising the first.
+        if set_option(MMAP_THRESHOLD, 1 << 30) or set_option(MMAP_THRESHOLD, 32 << 20):
+            set_option(TRIM_THRESHOLD, 1 << 30)
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1

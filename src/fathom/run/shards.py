@@ -61,10 +61,12 @@ class Behind:
         self._begun.result()
         self._begun = self._thread.submit(work)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         self._thread.shutdown()
-        if kind is None:
+        if error is None:
             self._begun.result()
+        elif (lost := self._begun.exception()) is not error and lost is not None:
+            error.add_note(f"and what was done meanwhile failed: {lost}")
 
 
 def noting(asked: Probe, begun: Beginning, folder: RunFolder) -> Notes:
