@@ -22,6 +22,8 @@ NAME = "fathom_rough"
 """What `transformers` knows it by."""
 SCORES = 256 * 256
 """Of one head at most; with more the fused kernel is the faster one, which holds a part of them at a time."""
+CHANGES = ("position_bias", "softcap", "s_aux", "cache")
+"""Arguments with which scores are something else."""
 
 
 def use_rough_attention(network: PreTrainedModel) -> None:
@@ -89,7 +91,3 @@ def _is_plain(module: nn.Module, query: Tensor, mask: Tensor | None, more: dict[
         return mask.dtype == query.dtype
     causal = more.get("is_causal")
     return not (getattr(module, "is_causal", True) if causal is None else causal)
-
-
-CHANGES = ("position_bias", "softcap", "s_aux", "cache")
-"""Arguments with which scores are something else."""

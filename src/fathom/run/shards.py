@@ -65,7 +65,7 @@ class Behind:
         self._thread.shutdown()
         if error is None:
             self._begun.result()
-        elif (lost := self._begun.exception()) is not error and lost is not None:
+        elif (lost := self._begun.exception()) not in (None, error):
             error.add_note(f"and what was done meanwhile failed: {lost}")
 
 
