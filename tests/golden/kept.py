@@ -34,18 +34,22 @@ UNSTABLE = {
 }
 """What stands in texts and differs from one time, machine or version to the next → what is kept of it."""
 VERSIONS = {"version", "fathom"}
+PROSE = {"note", "notes", "recipe", "verdict", "conclusion", "because", "why", "formula", "reasons", "what"}
+"""Keys whose texts are sentences for a reader: their wording may change, so nothing of them is kept."""
+SAID = "…"
+"""What is kept of a reason: that there is one."""
 LONG = 40
 """What is of so many letters or more and stands several times in a file stands once in it, at its beginning."""
 
 
 def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
-    """Without circumstances, digests of weights and versions of libraries; numbers to seven digits."""
+    """Drop circumstances, prose, digests of weights and versions of libraries; keep seven digits of numbers."""
     if isinstance(content, dict):
         left_out = CIRCUMSTANCES | set(timed) | {DIGESTS.get(name)}
         return {
             str(key): tidy(value, str(key), timed)
             for key, value in content.items()
-            if key not in left_out and not (key in VERSIONS and re.match(r"\d+\.\d+\.\d+", str(value)))
+            if key not in left_out | PROSE and not (key in VERSIONS and re.match(r"\d+\.\d+\.\d+", str(value)))
         }
     if isinstance(content, list | tuple):
         if len(content) > 1 and all(isinstance(value, dict) for value in content):
@@ -53,10 +57,18 @@ def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
         return [tidy(value, name, timed) for value in content]
     if isinstance(content, float):
         return float(f"{content:.{DIGITS}g}") if math.isfinite(content) else str(content)
+    if isinstance(content, str) and name == "unscored":
+        return SAID
     if isinstance(content, str):
         for pattern, instead in UNSTABLE.items():
             content = re.sub(pattern, instead, content)
     return content
+
+
+def printed_tables(content: Any) -> Any:
+    """Number the tables of ``--format json``: their titles are prose."""
+    titled = isinstance(content, dict) and all(isinstance(rows, dict | list) for rows in content.values())
+    return {f"table {place}": rows for place, rows in enumerate(content.values(), 1)} if titled else content
 
 
 def columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
