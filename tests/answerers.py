@@ -17,7 +17,7 @@ import numpy as np
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.results.outcomes import BY_TEMPLATE
+from fathom.results.facts import BY_TEMPLATE
 from fathom.run.beginning import tables
 from fathom.scoring.rows import Asked, of_scores
 from fathom.store.folder import RunFolder

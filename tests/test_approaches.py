@@ -22,8 +22,8 @@ from fathom.metrics.perplexity import perplexity
 from fathom.metrics.ranking import places
 from fathom.metrics.table import metric
 from fathom.metrics.uncertainty import interval
-from fathom.results.numbers import Number
-from fathom.results.outcomes import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
+from fathom.results.estimates import Estimate
+from fathom.results.facts import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
 from fathom.results.pairs import paired_table
 from fathom.results.samples import Sample
 from fathom.results.summary import RunNumbers, summarise
@@ -49,7 +49,7 @@ TWENTY = [f"e{number:02}" for number in range(20)]
 Make = Callable[..., RunFolder]
 
 
-def values(numbers: Sequence[Number]) -> list[float]:
+def values(numbers: Sequence[Estimate]) -> list[float]:
     return [number.value for number in numbers]
 
 

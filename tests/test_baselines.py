@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fathom.metrics.table import metric
-from fathom.results.baselines import Beside, ByLot, Ranked, baselines, verdict_of
-from fathom.results.numbers import against, untold
+from fathom.results.baselines import ByLot, Compared, Ranked, above_chance, baselines, verdict_of
+from fathom.results.claims import decide
+from fathom.results.estimates import against, untold
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.test_report import ROWS, Fake, scored
@@ -42,6 +44,7 @@ def rows(**more):
         "candidates": {"r": (["a", "b", "c", "d"], ["A", "B", "C", "D"]), "t": (["x", "y"], ["X", "Y"])},
         "query": np.arange(6),
         "filtered": [0, 0, 0, 1, 1, 0],
+        "known": [[], [], [], ["c"], ["a"], []],
         "number_of_candidates": np.array([4.0] * 5 + [2.0]),
         "natural": False,
         "scored": np.ones(6, dtype=bool),
@@ -53,7 +56,18 @@ def rows(**more):
         "scoring": ["sum/full"] * 6,
         "gold_places": lambda place: [0],
     }
-    return SimpleNamespace(**about | more)
+    about |= more
+    about.setdefault("by_frequency", np.full((2, len(about["gold"])), np.nan))
+    if len(about["known"]) != len(about["gold"]):
+        about["known"] = [[] for _ in about["gold"]]
+    found = SimpleNamespace(**about)
+
+    def places(place, ids):
+        order = found.candidates[found.spaces[found.query[place]]][0]
+        return [order.index(id_) for id_ in ids if id_ in order]
+
+    found.candidate_places = places
+    return found
 
 
 def test_majority_by_hand():
@@ -86,6 +100,7 @@ def alone_in_relation(golds):
         candidates={"r": (["a", "b", "c"], ["A", "B", "C"])},
         query=np.arange(count),
         filtered=[0] * count,
+        known=[[]] * count,
         number_of_candidates=np.full(count, 3.0),
         scored=np.ones(count, dtype=bool),
         unit=np.arange(count),
@@ -179,8 +194,8 @@ def test_they_stand_beside_the_numbers_with_a_verdict():
     assert told["random"].value == pytest.approx(13 / 36)
     assert told["random"].difference.value == pytest.approx(17 / 24 - 13 / 36)
     assert told["random"].difference.recipe.startswith("accuracy − random|data:Mini@3f2a|")
-    assert "majority" not in told
-    assert line.verdict("accuracy") == "above"  # (17/24, of two and one facts, against 13/36)
+    assert told["majority"].difference.note.endswith("majority: 4 of 5 predictions have it")
+    assert line.verdict("accuracy").startswith("cannot be determined")  # of three facts of one subject
     assert line.verdict("mean_rank") is None
     table = summarise(Fake(ROWS)).tables[0]
     verdicts = {row[1]: row[table.columns.index("verdict")] for row in table.rows}
@@ -216,16 +231,64 @@ def test_where_no_value_differs_luck_is_not_above(monkeypatch):
     value, found = against(rows, metric("accuracy"), np.arange(9), chance, "random")
     assert value == pytest.approx(chance.mean())
     assert found.low == pytest.approx(9 / (9 + 1.959964**2) - chance.mean(), abs=1e-6)
-    assert found.p_value is None
+    # 0 is reached where 0.0909 of others fail: z² = 9 · 0.0808 / (1 − 0.0808), two-sided.
+    share = 1 - chance.mean()
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(np.sqrt(9 * share / (1 - share))))
+
+
+def test_frequency_takes_the_place_of_majority_on_graphs():
+    """The run says where the training split's frequencies put each gold answer: first, second or third, unknown."""
+    ranks = np.array([[1.0, 2.0, np.nan, 1.0, 1.0, 1.0], [1.0, 3.0, np.nan, 4.0, 1.0, 2.0]])
+    found = baselines(rows(by_frequency=ranks))
+    assert "majority" not in found
+    assert found["frequency"].hits(1).tolist() == pytest.approx([1, 0, np.nan, 1 / 4, 1, 1 / 2], nan_ok=True)
+    assert found["frequency"].hits(2)[1] == 1 / 2
+
+
+def test_names_are_filtered_as_the_ranking_is():
+    """b is another right answer of the first query, and above its gold a among the other queries' means."""
+    scores = [[1.0, 2.0, 0.0], [1.0, 2.0, 0.0], [1.0, 2.0, 0.0]]
+    alike = rows(
+        relations=["r"] * 3,
+        directions=["tail"] * 3,
+        gold=[["a"], ["a"], ["a"]],
+        subjects=["s1", "s2", "s3"],
+        spaces=["r"] * 3,
+        candidates={"r": (["a", "b", "c"], ["A", "B", "C"])},
+        query=np.arange(3),
+        filtered=[1, 0, 1],
+        known=[["b"], [], None],  # the last run does not record which
+        number_of_candidates=np.full(3, 3.0),
+        scored=np.ones(3, dtype=bool),
+        template=np.zeros(3, dtype=int),
+        scoring=["sum/full"] * 3,
+        scores=lambda place: np.array(scores[place]),
+        unit=np.arange(3),
+        not_ranked=[None] * 3,
+    )
+    assert baselines(alike)["names"].hits(1).tolist() == pytest.approx([1, 0, np.nan], nan_ok=True)
 
 
 def test_verdicts_in_words():
-    def beside(**lows):
-        return [Beside(name, 0.0, untold("")._replace(low=low)) for name, low in lows.items()]
+    def verdict(missing="", **p_values):
+        """:param p_values: of differences that are above 0, below 0 where p is negative."""
+        found = [
+            Compared(name, 0.0, untold("no interval", value=0.1)._replace(p_value=p and abs(p), low=p and -1.0, n=9))
+            for name, p in p_values.items()
+        ]
+        below = [
+            one._replace(difference=one.difference._replace(value=-0.1)) if (p_values[one.baseline] or 0) < 0 else one
+            for one in found
+        ]
+        claim = above_chance("it", below, missing)
+        return verdict_of(decide([claim])[0] if claim else None)
 
-    assert verdict_of(beside(random=0.1, majority=0.1)) == "above"
-    assert verdict_of(beside(random=-0.1, majority=0.1, names=None)) == "not above random; cannot be told of names"
-    assert verdict_of([]) is None
+    assert verdict(random=0.01, majority=0.01) == "above"
+    assert verdict(random=-0.01, majority=0.01) == "not above random"
+    assert verdict(random=0.2, majority=0.01, names=None) == "not above random"
+    assert verdict(random=0.01, names=None) == "cannot be determined: names: no interval"
+    assert verdict("no split", random=0.01) == "cannot be determined: no split"
+    assert verdict() is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
 from fathom.prompts.reasoning import Cut, Cutter, Reasoning
-from fathom.results.numbers import recipe
+from fathom.results.estimates import recipe
 from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal

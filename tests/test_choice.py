@@ -28,7 +28,7 @@ from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.choice_replies import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
-from fathom.results.numbers import NOTHING
+from fathom.results.estimates import NOTHING
 from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine
 from fathom.studies.choice import ask as choice
 from fathom.studies.choice import tables as choice_tables

@@ -15,7 +15,7 @@ from fathom.building.choices import build_choices
 from fathom.formats import read
 from fathom.formats.choices import ANOTHERS, CONTROL, split_prompt
 from fathom.metrics.uncertainty import interval
-from fathom.results.numbers import contrast, difference
+from fathom.results.estimates import contrast, difference
 from fathom.results.samples import Origin, Sample
 from fathom.studies.choice import ask as study
 from fathom.studies.choice import tables

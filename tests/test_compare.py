@@ -17,8 +17,9 @@ from scipy import stats
 import fathom as library
 from fathom.errors import BadInput
 from fathom.metrics.table import metric
-from fathom.results.compared import COMPARED, cells_of, compare
-from fathom.results.outcomes import Keeper, wanted_of
+from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
+from fathom.results.compare import COMPARED, cells_of, compare
+from fathom.results.facts import wanted_of
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -66,7 +67,7 @@ def test_two_runs_by_hand(made):
     accuracy, hits, mrr = pair.differences
     assert (accuracy.first, accuracy.second) == (5 / 8, 3 / 8)
     assert accuracy.number.value == pytest.approx(1 / 4)
-    assert pair.cells[:6] == (2, 3, 1, 2, 0, pytest.approx(2 * (1 + 4) / 2**4))
+    assert pair.cells == (2, 3, 1, 2, 0)
     # `never` puts the right one of twenty last, which is rank 20.
     assert mrr.first == pytest.approx((5 + 3 / 20) / 8)
     assert hits.first == pytest.approx(5 / 8)
@@ -77,10 +78,11 @@ def test_two_runs_by_hand(made):
     # Where nothing is known of the limits the test is d / error; between −1 and 1 it is bent by √(1 − d²).
     statistic = 1 / 4 * math.sqrt(1 - 1 / 16) / math.sqrt(variance)
     assert accuracy.number.p_value == pytest.approx(2 * stats.t.sf(statistic, degrees))
-    assert accuracy.adjusted == accuracy.number.p_value
+    assert pair.decision.p_value == accuracy.number.p_value
     power = stats.nct.sf(critical, degrees, accuracy.number.smallest / math.sqrt(variance))
     assert power == pytest.approx(0.8, abs=1e-4)
-    assert "higher" in found.to_text()
+    assert pair.higher is None
+    assert pair.decision.word == NO_DIFFERENCE
 
 
 def test_probes_of_one_model_agree_as_far_as_their_ranks_do(made):
@@ -118,13 +120,10 @@ def test_holm_over_all_pairs(made):
     p = [pair.differences[0].number.p_value for pair in found.pairs]
     order = np.argsort(p)
     expected = np.minimum(1, np.maximum.accumulate(np.array([3, 2, 1]) * np.array(p)[order]))
-    assert [found.pairs[place].differences[0].adjusted for place in order] == pytest.approx(expected.tolist())
+    assert [found.pairs[place].decision.p_value for place in order] == pytest.approx(expected.tolist())
     assert [(pair.first, pair.second) for pair in found.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
     few = compare(runs, to_first=True)
     assert [(pair.first, pair.second) for pair in few.pairs] == [("a", "b"), ("a", "c")]
-    # Right alone: 3 and 1 facts, 2 · (1 + 4) / 2⁴; 5 and 1, 2 · (1 + 6) / 2⁶, which counts twice.
-    assert [pair.cells.p_value for pair in few.pairs] == pytest.approx([0.625, 0.21875])
-    assert [pair.cells.adjusted for pair in few.pairs] == pytest.approx([0.625, 0.4375])
 
 
 def test_cells_leave_out_what_is_undecided():
@@ -151,7 +150,7 @@ def test_runs_that_agree_everywhere(made):
     assert pair.differences[0].number.p_value == 1
     # of 8 facts six would have to differ, all on one side: P(Binomial(8, 0.8) >= 6) = 0.797
     assert pair.differences[0].number.smallest == pytest.approx(0.8014, abs=1e-4)
-    assert pair.cells.p_value == 1
+    assert pair.decision.word == NO_DIFFERENCE
 
 
 # --- how facts were drawn
@@ -183,13 +182,15 @@ def test_each_run_has_clusters_of_its_own(made):
     assert [run.numbers[0].clusters for run in compare(runs, cluster="document").runs] == [8, 2]
 
 
-def test_by_subject_too_only_where_relations_were_drawn():
+def test_subjects_are_the_sampling_unit_wherever_they_repeat():
     relations = Sample("relation", ["r0", "r1", "r2"])
     assert and_by_subject(relations, ["a", "b", "a"]).also == ["subject a", "subject b", "subject a"]
     assert and_by_subject(relations, ["a", "b", "c"]) == relations
     assert and_by_subject(relations, [None, None, "c"]) == relations
     within = Sample("fact within relation", None, ["r0", "r0", "r1"])
-    assert and_by_subject(within, ["a", "a", "a"]) == within
+    assert and_by_subject(within, ["a", "b", "a"]) == Sample(
+        "subject within relation", None, within.within, ["subject a", "subject b", "subject a"]
+    )
 
 
 # --- controls
@@ -201,24 +202,24 @@ def test_answerers_by_lot_differ_at_the_nominal_rate(made):
     found = compare(runs, metrics=["mrr"])
     told = [pair.differences[0] for pair in found.pairs]
     assert sum(one.number.p_value < 0.05 for one in told) <= 3 * len(told) / 20
-    assert not any(one.shown for one in told)
+    assert not any(pair.decision.holds for pair in found.pairs)
     assert all(one.number.smallest is not None and 0 < one.number.smallest < 0.3 for one in told)
 
 
 def test_answerers_who_know_as_much_of_other_facts_do_not_differ(made):
     data = world(EVEN)
     runs = [made(knowing(some_of(data, 0.5, seed)), data, model=f"m{seed}") for seed in range(6)]
-    assert not any(one.shown for pair in compare(runs).pairs for one in pair.differences)
+    assert not any(pair.decision.holds for pair in compare(runs).pairs)
 
 
 def test_one_who_knows_differs_from_one_by_lot(made):
     data = world(EVEN)
     runs = [made(knowing(tossed(data, 1), at_random(1)), data, model="knows"), made(at_random(2), data, model="lot")]
     found = compare(runs)
-    assert all(one.shown and one.number.value > 0 for one in found.pairs[0].differences)
-    assert found.pairs[0].cells.p_value < 0.001
+    assert all(one.number.low > 0 for one in found.pairs[0].differences)
+    assert found.pairs[0].higher == "knows"
     [line] = list(found.tables[1].objects())
-    assert (line["higher"], line["smallest"]) == ("knows", None)
+    assert (line["verdict"], line["smallest"]) == ("knows higher", None)
 
 
 # --- joining
@@ -233,7 +234,8 @@ def test_other_templates_probes_and_data_are_joined_on_facts(made):
     assert (pair.facts, pair.only_first, pair.only_second) == (4, 4, 0)
     assert (pair.first, pair.second) == ("a cloze D", "a statement E") or pair.first.startswith("a cloze")
     assert pair.cells[:5] == (1, 2, 1, 0, 0)
-    assert "facts that only one run of a pair ranked are left out" in found.to_text()
+    assert pair.differs == ("probes (cloze and statement)",)
+    assert pair.decision.word == UNDETERMINED  # of four facts
 
 
 def test_names_tell_runs_apart_by_what_differs(made):
@@ -252,7 +254,6 @@ def test_unscored_facts_are_left_out_and_counted(made):
     found = compare([lacking, knows(made, SECOND, "b")])
     assert [(run.facts, run.left_out) for run in found.runs] == [(7, 1), (8, 0)]
     assert (found.pairs[0].facts, found.pairs[0].only_second) == (7, 1)
-    assert "left out: facts with an unscored prediction" in found.to_text()
 
 
 def scored_twice(folder, run: RunFolder) -> RunFolder:
@@ -287,8 +288,12 @@ def test_of_each_run_less_than_a_hundred_bytes_a_fact_are_held(made):
     """Eight numbers and a truth value are 65 bytes; the run's predictions were ten times as much."""
     data = world([[number % 20] for number in range(1000)], relations=5, templates=3)
     runs = [made(at_random(number), data, model=f"m{number}") for number in range(5)]
-    keeper, kept = Keeper([metric(name) for name in COMPARED]), []
-    assert grown(lambda run: kept.extend(map(keeper.keep, wanted_of(run, (), "m"))), runs) < 100 * len(data.queries)
+    metrics, shared, kept = [metric(name) for name in COMPARED], {}, []
+
+    def keep(run: RunFolder) -> None:
+        kept.extend(facts.release(metrics, shared) for facts in wanted_of(run, (), "m"))
+
+    assert grown(keep, runs) < 100 * len(data.queries)
 
 
 def test_a_search_that_stopped_tells_what_it_can(made, tmp_path):
@@ -301,7 +306,7 @@ def test_a_search_that_stopped_tells_what_it_can(made, tmp_path):
     accuracy, hits, mrr = compare([run, knows(made, SECOND, "b")]).pairs[0].differences
     assert accuracy.first == 7 / 8
     assert [one.number.note for one in (hits, mrr)] == ["a search stopped too early to tell"] * 2
-    assert [one.adjusted for one in (hits, mrr)] == [None, None]
+    assert [one.number.p_value for one in (hits, mrr)] == [None, None]
 
 
 def test_written_answers_are_compared_by_their_credit(made):
@@ -387,13 +392,8 @@ def test_every_format(made, fathom, tmp_path):
     code, printed, _ = fathom("compare", *runs, "--format", "json", "--out", tmp_path / "out")
     assert code == 0
     told = json.loads(printed)
-    assert list(told) == [
-        "runs",
-        "differences in accuracy",
-        "differences in hits@10",
-        "differences in mrr",
-        "right and wrong",
-    ]
+    assert list(told) == ["answer", "runs", "differences in accuracy", "secondary metrics", "right and wrong"]
+    assert [line["metric"] for line in told["secondary metrics"]] == ["hits@10", "mrr"]
     [line] = told["differences in accuracy"]
     assert (line["of first"], line["of second"], line["difference"]) == (5 / 8, 3 / 8, 1 / 4)
     assert line["low"] < 1 / 4 < line["high"]
@@ -404,11 +404,11 @@ def test_every_format(made, fathom, tmp_path):
     assert [cells[name] for name in ("both right", "only first", "only second", "both wrong")] == [2, 3, 1, 2]
     _, latex, _ = fathom("compare", *runs, "--format", "latex")
     assert r"a\_1 \& 50\%" in latex
-    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 5
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
     tabular = [line for line in latex.splitlines() if not line.startswith("%")]
     assert not any(line.replace(r"\_", "").count("_") for line in tabular)
     _, text, _ = fathom("compare", *runs, "--metrics", "hits@3", "--format", "csv")
     tables = [list(csv.DictReader(io.StringIO(part))) for part in text.strip().split("\n\n")]
     assert [len(table) for table in tables] == [2, 1, 1]
     assert float(tables[1][0]["difference"]) == 1 / 4
-    assert library.compare([library.open_run(run) for run in runs]).to_markdown().startswith("**runs**")
+    assert library.compare([library.open_run(run) for run in runs]).to_markdown().startswith("a_1 & 50% and b show")

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.results.numbers import Number
-from fathom.results.outcomes import BY_TEMPLATE, FREE
+from fathom.results.estimates import Estimate
+from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, rankings
 from fathom.studies.length_bias import ask as length_bias
@@ -54,17 +54,17 @@ def made(tmp_path: Path) -> Made:
     return lambda answer, data, **more: answered(tmp_path / f"run{next(count)}", answer, data, **more)
 
 
-def values(numbers: Iterable[Number]) -> list[float]:
+def values(numbers: Iterable[Estimate]) -> list[float]:
     return [number.value for number in numbers]
 
 
-def holds_zero(number: Number) -> bool:
+def holds_zero(number: Estimate) -> bool:
     assert number.low is not None
     assert number.high is not None
     return number.low <= 0 <= number.high
 
 
-def significant(number: Number) -> bool:
+def significant(number: Estimate) -> bool:
     assert number.p_value is not None
     return number.p_value < 0.05
 
@@ -343,7 +343,7 @@ class TestPools:
 class TestReadings:
     data = world(EVEN)
 
-    def asked(self, made: Made, free: Answerer, based: Answerer) -> tuple[Number, ...]:
+    def asked(self, made: Made, free: Answerer, based: Answerer) -> tuple[Estimate, ...]:
         runs = [made(based, self.data, reading=BY_TEMPLATE), made(free, self.data, reading=FREE)]
         [found] = readings(runs)
         return found.differences
@@ -544,7 +544,7 @@ class TestRankings:
 class TestPerplexity:
     data = world(EVEN)
 
-    def related(self, made: Made, points: Sequence[tuple[float, float]]) -> Number:
+    def related(self, made: Made, points: Sequence[tuple[float, float]]) -> Estimate:
         """:param points: perplexity of a model, and its accuracy."""
         runs = [
             made(knowing(known_of(self.data, [accuracy])), self.data, model=f"m{number}", perplexity=told)

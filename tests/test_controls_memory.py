@@ -14,7 +14,7 @@ from fathom.links.folder import MANIFEST
 from fathom.metrics.ranking import by_frequency
 from fathom.metrics.significance import smallest_difference
 from fathom.metrics.uncertainty import ONE_SEED, crossed
-from fathom.results.numbers import Noise
+from fathom.results.estimates import Noise
 from fathom.results.tasks import MEASURED
 from fathom.store.files import write_json
 from fathom.studies import memory, memory_tables, ontology

@@ -23,7 +23,7 @@ from fathom.models.base import Attention
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
-from fathom.results.numbers import Number
+from fathom.results.estimates import Estimate
 from fathom.scoring.vectors import Encoded
 from fathom.store.folder import RunFolder
 from fathom.studies import ablation, compute_time, prompts, sizes
@@ -36,7 +36,7 @@ def silent(_: str) -> Callable[[int, int], None]:
     return lambda done, total: None
 
 
-def values(numbers: Iterable[Number]) -> list[float]:
+def values(numbers: Iterable[Estimate]) -> list[float]:
     return [number.value for number in numbers]
 
 

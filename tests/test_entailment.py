@@ -39,8 +39,8 @@ from fathom.prompts.entailment import (
     text_of,
 )
 from fathom.prompts.ontology import RULES
+from fathom.results.estimates import NOTHING
 from fathom.results.names import folder_names
-from fathom.results.numbers import NOTHING
 from fathom.results.plots import save as draw
 from fathom.results.samples import Origin
 from fathom.results.tables import render

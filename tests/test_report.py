@@ -14,7 +14,7 @@ import scipy.stats
 
 from fathom.errors import BadInput
 from fathom.results.answers import error_table, reliability_table
-from fathom.results.numbers import recipe
+from fathom.results.estimates import recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import Table, render, to_csv, to_json, to_latex, to_markdown, to_text

@@ -19,7 +19,7 @@ from fathom.report import charts as drawn
 from fathom.report.counting import dimensions
 from fathom.report.evidence import Evidence
 from fathom.report.page import report
-from fathom.results.compared import compare
+from fathom.results.compare import compare
 from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder

@@ -24,7 +24,7 @@ from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, show
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
-from fathom.results.compared import compare, holm_of
+from fathom.results.compare import compare, holm_of
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder

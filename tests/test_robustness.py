@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, THROWN_OFF, UNTOLD, Wordings
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
-from fathom.results.compared import compare
-from fathom.results.outcomes import BY_TEMPLATE, outcomes_of
+from fathom.results.compare import compare
+from fathom.results.facts import BY_TEMPLATE, outcomes_of
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings, repeated, robustness
-from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, THROWN_OFF, UNTOLD, Wordings
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")

@@ -60,7 +60,7 @@ def test_relations_where_there_are_ten_else_the_queries_within_them(tmp_path):
     assert by_default(ten + ["r0"] * 90).key == "fact within relation"
     assert by_default(ten[1:] * 3 + ["r0"] * 15).key == "relation"
     assert by_default(ten[:9] * 2) == Sample("fact within relation", None, ten[:9] * 2)
-    for relations, key, units in ((12, "relation", 12), (8, "fact within relation", 24)):
+    for relations, key, units in ((12, "relation and subject", 12), (8, "subject within relation", 3)):
         found = summarise(make_run(tmp_path / str(relations), relations)).headlines[0].accuracy
         assert (found.sample, found.clusters) == (key, units)
         assert found.recipe.endswith(f"|cluster:{key}")
@@ -94,7 +94,7 @@ def test_both_directions_of_a_triple_are_one_fact(tmp_path, monkeypatch):
     halves = [[f"f{n // 2}" for n in range(QUERIES)]]
     folder = make_run(tmp_path / "run", 2)
     monkeypatch.setattr(RunFolder, "queries", lambda self: queries(self).set_column(1, "fact_id", halves))
-    assert summarise(folder).headlines[0].accuracy.clusters == 12
+    assert summarise(folder, cluster="fact").headlines[0].accuracy.clusters == 12
     assert summarise(folder, cluster="query").headlines[0].accuracy.clusters == 24
 
 
@@ -125,4 +125,4 @@ def test_every_table_says_what_its_intervals_are_of(tmp_path, fathom):
     assert legend("fact within relation") == "95 % intervals: for other facts of these relations"
     assert legend("query") == "95 % intervals: for other queries, each for itself"
     numbers = json.loads(fathom("metrics", str(folder.path), "--format", "json")[1])
-    assert "cluster:fact within relation" in numbers["Results"][0]["recipe"]
+    assert "cluster:subject within relation" in numbers["Results"][0]["recipe"]

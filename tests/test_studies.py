@@ -19,8 +19,8 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
-from fathom.results.numbers import Number
-from fathom.results.outcomes import every_scoring
+from fathom.results.estimates import Estimate
+from fathom.results.facts import every_scoring
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import compute_time
@@ -31,7 +31,7 @@ from fathom.studies.sizes import AskedProbe
 CANDIDATES = [f"e{number}" for number in range(100)]
 
 
-def values(*numbers: Number) -> list[float]:
+def values(*numbers: Estimate) -> list[float]:
     return [number.value for number in numbers]
 
 

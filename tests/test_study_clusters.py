@@ -14,7 +14,7 @@ import pytest
 
 from fathom.metrics.table import SHARE
 from fathom.metrics.uncertainty import interval
-from fathom.results.numbers import Number, difference, mean
+from fathom.results.estimates import Estimate, difference, mean
 from fathom.results.samples import Origin, Sample, drawn_from
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
@@ -82,7 +82,7 @@ def by_hand(values: Sequence[float], key: str, limits: tuple[float, float] = SHA
     return tuple(interval(values, **own[key], limits=limits)[:4])  # type: ignore[arg-type]
 
 
-def told(number: Number) -> tuple[float | None, ...]:
+def told(number: Estimate) -> tuple[float | None, ...]:
     return number.value, number.low, number.high, number.clusters
 
 
@@ -218,7 +218,7 @@ class TestOntology:
     def test_the_verdict_is_of_the_same_sample(self, made: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         samples = []
 
-        def note(first: Any, second: Any, sample: Sample, *more: Any) -> Number:
+        def note(first: Any, second: Any, sample: Sample, *more: Any) -> Estimate:
             samples.append(sample.key)
             return difference(first, second, sample, *more)
 

@@ -158,18 +158,6 @@ CASES = {
         ("facts", 4),
     ),
     "length-bias": Case(lambda desk: [desk.run("m")], STOPPED, "1 facts without a rank are left out", ("facts", 4)),
-    "templates": Case(lambda desk: [desk.run("m")], STOPPED, '"prompts": 1', None),
-    "readings": Case(lambda desk: [desk.run("m"), desk.run("m", "template-free")], STOPPED, '"facts": 3', ("facts", 4)),
-    "wording": Case(
-        lambda desk: [desk.run("m"), desk.run("m", chat=True), desk.run("m", chat=True, shuffle_chat=True)],
-        '"accuracy": 0.25',  # a stopped search is a miss
-        '"facts": 3',
-        ("facts", 4),
-    ),
-    "robustness": Case(
-        lambda desk: [desk.run("m"), desk.run("m", alter="misprimed")], STOPPED, '"facts": 3', ("facts", 4)
-    ),
-    "pools": Case(lambda desk: [desk.run("m"), desk.run("m", pool=15)], STOPPED, '"facts": 3', ("facts", 4)),
     "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),
     "rankings": Case(lambda desk: [desk.run("a"), desk.run("b")], STOPPED, LEFT_OUT, None),
     "relations": Case(lambda desk: [desk.run("m"), desk.run("m", data="E")], STOPPED, '"facts D": 1', None),

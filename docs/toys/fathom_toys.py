@@ -18,8 +18,8 @@ from fathom.formats import Format
 from fathom.metrics.table import Metric
 from fathom.probes import Entry
 from fathom.probes.options import ProbeOptions
-from fathom.results.numbers import Number, mean
-from fathom.results.outcomes import outcomes_of
+from fathom.results.estimates import Estimate, mean
+from fathom.results.facts import outcomes_of
 from fathom.results.tables import Table
 from fathom.scoring.rows import Asked, of_scores
 from fathom.store.folder import RunFolder
@@ -99,7 +99,7 @@ METRIC = Metric("hits@2-or-half", lambda items: (items.hits(1) + items.hits(2)) 
 # --- a study: are some relations easier than others?
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[tuple[str, str, Number]]:
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[tuple[str, str, Estimate]]:
     """Accuracy of each relation of each run."""
     found = []
     for outcome in outcomes_of(runs, scoring, cluster):
@@ -112,7 +112,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
     return found
 
 
-def tables(found: Sequence[tuple[str, str, Number]]) -> list[Table]:
+def tables(found: Sequence[tuple[str, str, Estimate]]) -> list[Table]:
     """One."""
     numbers, formats = {"accuracy": ("low", "high")}, {"accuracy": ".1%"}
     return [Table.of_numbers(("model", "relation", "accuracy"), found, "by relation", numbers, formats)]

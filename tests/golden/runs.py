@@ -203,17 +203,16 @@ case(
     f"study rankings {' '.join(BASED)} {JSON}",
     needs="two-readings",
 )
-case("study-readings", f"study readings {' '.join(BASED + FREE)} --out studies/readings", needs="two-readings")
+case("compare-readings", f"compare {' '.join(BASED[:1] + FREE[:1])} --out studies/readings", needs="two-readings")
 case(
-    "study-pools",
+    "compare-pools",
     f"probe cloze {MASKED} {TOWNS} --relations capital --reading template-free --sentences all --any-surface "
     "--out runs/masked-fewer",
-    "study pools runs/masked-fewer runs/masked-more --out studies/pools",
+    "compare runs/masked-fewer runs/masked-more --out studies/pools",
     needs="two-readings",
 )
 case("study-repeated", f"study repeated {' '.join(BASED[:2] + FREE[:1])} --out studies/repeated", needs="two-readings")
 case("study-perplexity", f"study perplexity {' '.join(BASED + FREE)} --out studies/perplexity", needs="two-readings")
-case("study-templates", f"study templates {' '.join(BASED)} --out studies/templates", needs="two-readings")
 case(
     "study-relations",
     *(

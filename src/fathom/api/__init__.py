@@ -16,10 +16,10 @@ from fathom.probes import PROBES
 from fathom.probes.asking_options import HERE
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Shown, detail, shown, starting
-from fathom.results.changed import Change
-from fathom.results.changed import diff as diff_folders
-from fathom.results.compared import COMPARED, Comparison
-from fathom.results.compared import compare as compare_folders
+from fathom.results.compare import COMPARED, Comparison
+from fathom.results.compare import compare as compare_folders
+from fathom.results.diff import Change
+from fathom.results.diff import diff as diff_folders
 from fathom.run import run
 from fathom.store.folder import RunFolder
 
@@ -175,20 +175,23 @@ def compare(
     metrics: Sequence[str] = COMPARED,
     cluster: str = "",
     to_first: bool = False,
+    margin: float | None = None,
+    detect: float | None = None,
 ) -> Comparison:
-    """Runs side by side: each one's numbers, and the difference of every pair on the facts that both ranked.
+    """Compare runs: the estimates of each, and the paired difference of every two on the facts that both scored.
 
     :param runs: two or more, finished; or one with several scorings.
     :param scoring: which to take of runs that have several; with more than one of a run, these are compared, too.
-    :param metrics: "accuracy", "mrr", "hits@K".
-    :param cluster: what queries are drawn by, for the intervals, as for :class:`Result`; by default by subject, too,
-        where there are ten relations or more and subjects repeat.
+    :param metrics: "accuracy", "mrr", "hits@K"; the first decides, the others are secondary.
+    :param cluster: sampling unit of the intervals, as for :class:`Result`.
     :param to_first: only the pairs with the first run.
+    :param margin: smaller differences do not matter, in units of the primary metric: 0.02 is 2 points.
+    :param detect: also say how many facts and units would detect this difference in 80 % of cases.
     :returns: ``tables``, ``to_text()``, ``to_markdown()``, ``to_latex()``, ``to_json()``; ``runs`` and ``pairs`` with
         every number.
     :raises BadInput: what is wrong with any of the runs, at once; no pair that can be compared.
     """
-    return compare_folders(folders_of(runs), separated(scoring), separated(metrics), cluster, to_first)
+    return compare_folders(folders_of(runs), separated(scoring), separated(metrics), cluster, to_first, margin, detect)
 
 
 def diff(

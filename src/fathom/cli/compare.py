@@ -21,24 +21,42 @@ def make(does: str) -> typer.Typer:
 def compare(
     runs: list[Path] = typer.Argument(..., help="Folders of finished runs."),
     metrics: str = option(
-        Group.SELECTION, "What is compared: accuracy, mrr, hits@K, separated by commas.", default="accuracy,hits@10,mrr"
+        Group.SELECTION,
+        "Metrics, separated by commas: accuracy, mrr, hits@K. The first decides, the others are secondary.",
+        default="accuracy,hits@10,mrr",
     ),
     scoring: str = option(Group.SELECTION, f"{SCORING} Several of one run are compared with each other.", default=""),
     to_first: bool = option(
         Group.SELECTION, "Compare each run with the first alone, not all pairs.", "--to-first", default=False
     ),
+    margin: float | None = option(
+        Group.SELECTION,
+        "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
+        default=None,
+        min=0,
+    ),
+    detect: float | None = option(
+        Group.SELECTION,
+        "Also say how many facts and relations would detect this difference, in points, in 80 % of cases.",
+        default=None,
+        min=0,
+    ),
     cluster: str = option(Group.OUTPUT, TWO_WAYS, default=""),
     out: TablesFolder = None,
     format: Printed = TableFormat.TEXT,
 ) -> None:
-    """Lay runs side by side: numbers, and the difference of every pair on the facts that both ranked.
+    """Compare runs: which knows more, by how much, and what else differs between them.
 
-    Facts are joined by their fact_id, whatever the model, template, probe or world.
+    Facts are joined by fact_id, so models, templates, readings, answer pools, probes and worlds can be compared.
     """
     from fathom.errors import all_of
-    from fathom.results.compared import compare as compared
+    from fathom.results.compare import compare as compared
     from fathom.store.folder import RunFolder
 
     folders = all_of(*(partial(RunFolder.open, run) for run in runs))
-    found = compared(folders, separated(scoring), separated(metrics), cluster, to_first)
-    tell_in_forms(found.tables_in, format, out, "compare")
+    found = compared(folders, separated(scoring), separated(metrics), cluster, to_first, _share(margin), _share(detect))
+    tell_in_forms(found, format, out, "compare")
+
+
+def _share(points: float | None) -> float | None:
+    return None if points is None else points / 100

@@ -37,15 +37,14 @@ def diff(
     out: TablesFolder = None,
     format: Printed = TableFormat.TEXT,
 ) -> None:
-    """Lay one model's runs before and after training, editing or unlearning side by side.
+    """Compare one model before and after training, editing or unlearning.
 
-    Facts learnt, forgotten, kept and never known, each a share with its interval, beside what answering without
-    knowledge would score.
+    Facts learnt, forgotten, kept and never known, each a share with its interval, next to the baselines.
     """
     from fathom.errors import all_of
-    from fathom.results.changed import diff as changed
+    from fathom.results.diff import diff as changed
     from fathom.store.folder import RunFolder
 
     first, second = all_of(*(partial(RunFolder.open, run) for run in (before, after)))
     found = changed(first, second, separated(scoring), by, k, list_, cluster)
-    tell_in_forms(found.tables_in, format, out, "diff")
+    tell_in_forms(found, format, out, "diff")

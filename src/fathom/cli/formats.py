@@ -13,7 +13,7 @@ import typer
 from fathom.reading.files import printable
 
 if TYPE_CHECKING:
-    from fathom.results.tables import Table
+    from fathom.results.tables import Table, Tabled
 
 
 class TableFormat(StrEnum):
@@ -26,34 +26,34 @@ class TableFormat(StrEnum):
     LATEX = "latex"
 
 
-def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT) -> None:
-    """Print *tables* to standard output."""
+def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT, answer: Sequence[str] = ()) -> None:
+    """Print *tables* to standard output, after the sentences of *answer*."""
     from fathom.results.tables import render
 
-    typer.echo(render(tables, str(format)))
+    typer.echo(render(tables, str(format), answer))
 
 
-def tell(tables: Sequence[Table], format: TableFormat, out: Path | None, name: str) -> None:
-    """Print *tables*, and keep them in every form as *name* in the folder *out*."""
-    tell_in_forms(lambda form: tables, format, out, name)
-
-
-def tell_in_forms(
-    tables_in: Callable[[str], Sequence[Table]], format: TableFormat, out: Path | None, name: str
-) -> None:
-    """:func:`tell` of what has other tables for programs than for readers. :param tables_in: given a format."""
+def tell(tables: Sequence[Table], format: TableFormat, out: Path | None, name: str, answer: Sequence[str] = ()) -> None:
+    """Print *tables* after the sentences of *answer*, and keep both in every form as *name* in the folder *out*."""
     if out is not None:
-        keep(tables_in, out, name)
-    show(tables_in(format), format)
+        keep(lambda form: tables, out, name, answer)
+    show(tables, format, answer)
 
 
-def keep(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str) -> None:
+def tell_in_forms(found: Tabled, format: TableFormat, out: Path | None, name: str) -> None:
+    """:func:`tell` of what may have other tables for programs than for readers."""
+    if out is not None:
+        keep(found.tables_in, out, name, found.answer)
+    show(found.tables_in(format), format, found.answer)
+
+
+def keep(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str, answer: Sequence[str] = ()) -> None:
     """Write tables in every form as *name* into the folder *out*. :param tables_in: given a format."""
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
     for ending in ("json", "csv", "md"):
-        write_text(out / f"{name}.{ending}", render(tables_in(ending), ending) + "\n")
+        write_text(out / f"{name}.{ending}", render(tables_in(ending), ending, answer) + "\n")
 
 
 def notes(lines: Iterable[str]) -> None:

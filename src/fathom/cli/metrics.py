@@ -45,6 +45,7 @@ def metrics(
         "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
         default=None,
     ),
+    every: bool = option(Group.OUTPUT, "Show every metric, not only the usual ones.", "--all", default=False),
     cluster: str = option(Group.OUTPUT, CLUSTER, default=""),
     format: Printed = TableFormat.TEXT,
     output: Path | None = option(
@@ -65,11 +66,12 @@ def metrics(
     folder = RunFolder.open(run)
     if groups is not None:
         folder = folder.grouped_by(groups)
-    tables = summarise(folder, [name for name in by.split(",") if name.strip()], cluster).tables_in(str(format))
+    found = summarise(folder, [name for name in by.split(",") if name.strip()], cluster, every)
+    tables = found.tables_in(str(format))
     tables += [consistency_table(folder, consistency, cluster)] if consistency else []
     tables += [reliability_table(folder)] if reliability else []
     tables += [error_table(folder, errors)] if errors else []
-    text = render(_one_of(tables) if format is TableFormat.CSV else tables, str(format))
+    text = render(_one_of(tables) if format is TableFormat.CSV else tables, str(format), found.answer)
     if not folder.is_complete():
         notes([f"{run} is unfinished: numbers are of the finished part only"])
     if output is None:

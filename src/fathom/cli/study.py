@@ -96,7 +96,7 @@ def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> No
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
-    tell(study.tables(found), format, out, study.name)
+    tell(study.tables(found), format, out, study.name, study.answer(found))
     if out is None:
         return
     for name, table in study.files(found).items():

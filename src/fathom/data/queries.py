@@ -19,6 +19,8 @@ Direction = Literal["tail", "head"]
 SEEN, OF_ANSWER, POPULARITY = "seen", "answer_triples", "popularity"
 DERIVED = frozenset({SEEN, OF_ANSWER, POPULARITY})
 """Groups that follow from the rest of a graph (:mod:`fathom.data.graph.seen`)."""
+ENTITIES = "entities"
+"""Name of the candidate set that all queries of a graph share."""
 NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
 """Groups of built sentences: where a model of neighbouring words puts the answer ("3 of 22", "3-5 of 22" where it ties)
 among its own candidates and among those of all relations; and whether it puts it first."""

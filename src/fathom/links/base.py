@@ -173,7 +173,7 @@ def measured(found: Sequence[Found]) -> dict[str, float]:
     ranks = [one.ranks for one in found if one.ranks is not None]
     optimistic, pessimistic = [rank.optimistic for rank in ranks], [rank.pessimistic for rank in ranks]
     values = {f"hits@{k}": hits_at_k(optimistic, pessimistic, k).sum() / len(found) for k in (1, 3, 10)}
-    values["mrr"] = reciprocal_rank([rank.realistic for rank in ranks]).sum() / len(found)
+    values["mrr"] = reciprocal_rank(optimistic, pessimistic).sum() / len(found)
     values[NOT_SCORED] = sum(one.unscored is not None for one in found) / len(found)
     return {name: float(value) for name, value in values.items()}
 

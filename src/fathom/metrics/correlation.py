@@ -24,7 +24,12 @@ class FittedLine(NamedTuple):
 
 
 def correlate(
-    x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, *, within: Labels | None = None
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    also: Labels | None = None,
 ) -> Interval:
     """Pearson's r of pairs, [n] each, with an interval by Fisher's z.
 
@@ -32,7 +37,7 @@ def correlate(
     (:func:`scipy.stats.pearsonr`); those that share clusters, or were drawn within groups, the jackknife's of z.
 
     :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
-    :param within: likewise.
+    :param within: likewise, and *also*.
     :returns: NaN of fewer than three pairs or where one side does not vary; no interval of three.
     """
     sides = [np.asarray(side, float) for side in (x, y)]
@@ -50,7 +55,7 @@ def correlate(
         return Interval(r, float(ends.low), float(ends.high), n, p_value)
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
-    found = interval(columns, clusters, within=within, fold=_fishers_z)
+    found = interval(columns, clusters, within=within, also=also, fold=_fishers_z)
     low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
     return found._replace(estimate=float(np.tanh(found.estimate)), low=low, high=high)
 
@@ -68,39 +73,41 @@ def slope(
     clusters: Labels | None = None,
     *,
     within: Labels | None = None,
-    beside: npt.ArrayLike | None = None,
+    also: Labels | None = None,
 ) -> Interval:
     """Slope of y on x by ordinary least squares, [n] each, with an interval that holds where spread differs with x.
 
     It is a function of means, so its variance is the jackknife's: of pairs HC3's kind, of clusters CV3's.
 
     :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
-    :param within: likewise.
-    :param beside: a second regressor, [n], at equal values of which the slope is told.
-    :returns: NaN where x does not vary, or not beside the other.
+    :param within: likewise, and *also*.
+    :returns: NaN where x does not vary.
     """
-    return _of_moments(_slope if beside is None else _slope_beside, [x, y, *([] if beside is None else [beside])])(
-        clusters, within
-    )
+    return _of_moments(_slope, [x, y])(clusters, within, also)
 
 
 def intercept(
-    x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, *, within: Labels | None = None
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    also: Labels | None = None,
 ) -> Interval:
     """What the line of :func:`slope` says of y where x is 0."""
-    return _of_moments(lambda *moments: moments[1] - _slope(*moments) * moments[0], [x, y])(clusters, within)
+    return _of_moments(lambda *moments: moments[1] - _slope(*moments) * moments[0], [x, y])(clusters, within, also)
 
 
-def _of_moments(fold: Fold, variables: Sequence[npt.ArrayLike]) -> Callable[[Labels | None, Labels | None], Interval]:
+def _of_moments(fold: Fold, variables: Sequence[npt.ArrayLike]) -> Callable[..., Interval]:
     """Makes an interval of a function of means and mean products of variables, [n] each."""
     table = [np.asarray(values, float) for values in variables]
     columns = [*table, *(one * other for one, other in combinations_with_replacement(table, 2))]
 
-    def made(clusters: Labels | None, within: Labels | None) -> Interval:
+    def made(clusters: Labels | None, within: Labels | None, also: Labels | None) -> Interval:
         if len(table[0]) < 3 or np.isnan(fold(*(np.array([column.mean()]) for column in columns)))[0]:
             nan = float("nan")
             return Interval(nan, None, None, len(table[0]), nan, "fewer than three points, or points that do not vary")
-        return interval(columns, clusters, within=within, fold=fold)
+        return interval(columns, clusters, within=within, also=also, fold=fold)
 
     return made
 
@@ -109,17 +116,6 @@ def _slope(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> Floats:
     """Of means; NaN where x does not vary."""
     spread = np.asarray(xx - x * x)
     found: Floats = np.divide(xy - x * y, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
-    return found
-
-
-def _slope_beside(
-    x: Floats, y: Floats, z: Floats, xx: Floats, xy: Floats, xz: Floats, yy: Floats, yz: Floats, zz: Floats
-) -> Floats:
-    """At equal z, of means: (Sxy Szz − Sxz Syz) / (Sxx Szz − Sxz²); NaN where x does not vary beside z."""
-    of_x, of_z, both = xx - x * x, zz - z * z, xz - x * z
-    spread = np.asarray(of_x * of_z - both * both)
-    top = (xy - x * y) * of_z - both * (yz - y * z)
-    found: Floats = np.divide(top, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
     return found
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import digamma
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,9 +67,17 @@ def places(scores: npt.ArrayLike) -> Floats:
     return np.asarray(1 + (order > 0).sum(axis=-1) + ((order == 0).sum(axis=-1) - 1) / 2)
 
 
-def reciprocal_rank(rank: npt.ArrayLike) -> Floats:
-    """1 / rank, of realistic ranks, shape [n] → [n]; its mean is the MRR."""
-    return 1.0 / _checked(rank)
+def reciprocal_rank(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike) -> Floats:
+    """Return the expected 1 / rank when tied candidates are put in random order; its mean is the MRR.
+
+    The mean of 1 / r for r from *optimistic* to *pessimistic*, as Hits@k is the mean of r ≤ k. One over the mean rank,
+    which other implementations report, is smaller: a model that ties everything would score less than random guessing.
+
+    :param optimistic: ranks, shape [n]; NaN gives NaN. :param pessimistic: ranks, shape [n], none smaller.
+    """
+    first, last = np.asarray(optimistic, float), np.asarray(pessimistic, float)
+    tied = (digamma(last + 1) - digamma(first)) / (last - first + 1)
+    return np.asarray(np.where(first == last, 1.0 / first, tied))
 
 
 def reciprocal_mean_rank(ranks: Sequence[Sequence[float]]) -> Floats:

@@ -1,5 +1,4 @@
-"""Tests beside the intervals: McNemar's for two answerers of the same facts, Holm's correction for many comparisons,
-and how small a difference could have been shown at all."""
+"""Tests next to the intervals: permutation of groups, Holm's correction, and the smallest detectable difference."""
 
 from __future__ import annotations
 
@@ -10,12 +9,13 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from fathom.metrics.uncertainty import CONFIDENCE, Floats
+from fathom.metrics.uncertainty import CONFIDENCE, Floats, Labels
 
 POWER = 0.8
 """So often the smallest difference is significant, by convention (Cohen 1988)."""
 LEVEL = 1 - CONFIDENCE
 _AS_NORMAL = 1e4  # degrees of freedom from which Student's distribution is the normal one
+PERMUTATIONS = 1999
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -29,6 +29,39 @@ def mcnemar(only_first: int, only_second: int) -> float:
     """
     differing = only_first + only_second
     return min(1.0, 2 * float(special.bdtr(min(only_first, only_second), differing, 0.5))) if differing else 1.0
+
+
+def permutation_test(values: Floats, first: Floats, strata: Labels, units: Labels, seed: int = 0) -> float:
+    """Return the two-sided p value that two groups have equal means within strata, by permuting units.
+
+    Whole units, such as subjects, change groups, and only with units that occur in the same strata equally often. So
+    the test is exact for any number of values per group if a unit's group does not depend on its values. The statistic
+    is the stratified difference of Mantel and Haenszel (1959); the observed groups count as one of the permutations
+    (Phipson and Smyth 2010).
+
+    :param values: shape (n).
+    :param first: 1 for values of the first group, 0 for the second, shape (n); equal within a unit.
+    :param strata: label of each value, shape (n).
+    :param units: label of each value, shape (n).
+    """
+    stratum, unit = (np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1) for labels in (strata, units))
+    _, one_of = np.unique(unit, return_index=True)
+    occurrences = np.zeros((len(one_of), stratum.max() + 1), dtype=np.int64)
+    np.add.at(occurrences, (unit, stratum), 1)
+    block = np.unique(occurrences, axis=0, return_inverse=True)[1].reshape(-1)
+    in_blocks, groups = np.argsort(block, kind="stable"), np.asarray(first, float)[one_of]
+    random = np.random.default_rng(seed)
+    orders = np.argsort(random.random((PERMUTATIONS, len(one_of))) + block, axis=1)
+    permuted = np.empty((PERMUTATIONS + 1, len(one_of)))
+    permuted[0] = groups
+    permuted[1:, in_blocks] = groups[orders]
+    # Sums by stratum of each unit; the strata's sizes do not change, so these tell the statistic of each permutation.
+    count = np.bincount(stratum).astype(float)
+    centred = values - (np.bincount(stratum, values) / count)[stratum]
+    in_first = permuted @ occurrences
+    weight = (in_first * (count - in_first) / count).sum(axis=1)
+    statistic = np.abs(permuted @ np.bincount(unit, centred) / np.maximum(weight, 1e-12))
+    return float(np.mean(statistic >= statistic[0] - 1e-9))
 
 
 def holm(p_values: Sequence[float]) -> Floats:

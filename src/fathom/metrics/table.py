@@ -2,7 +2,7 @@
 
 A metric has a *step*, which gives each prediction one value (or several), and a *fold*, which makes one number of the
 means of these values. Everything else (which predictions count, templates averaged, intervals, recipes) is the same
-for all and lies in :mod:`fathom.results.numbers`.
+for all and lies in :mod:`fathom.results.estimates`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,9 @@ class Interval(NamedTuple):
     :param note: why to be careful; empty where there is no reason.
     :param error: standard error that low and high were made with; NaN where no value differs, or there is no interval.
     :param degrees: of freedom of that error.
-    :param seed_error: the part of the error that seeds alone make, see :func:`crossed`; NaN where that is not known."""
+    :param seed_error: the part of the error that seeds alone make, see :func:`crossed`; NaN where that is not known.
+    :param spread: what :func:`at_confidence` makes the interval of; None where there is no interval.
+    :param limits: what the estimate cannot leave."""
 
     estimate: float
     low: float | None
@@ -64,6 +66,8 @@ class Interval(NamedTuple):
     error: float = float("nan")
     degrees: float = float("nan")
     seed_error: float = float("nan")
+    spread: Spread | None = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
 
 class Spread(NamedTuple):
@@ -106,10 +110,8 @@ def interval(
     shares = np.ones_like(table[0]) if weights is None else np.asarray(weights, float)
     _check(table, shares, (clusters, within, also))
     if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
-        return _alike(_alone(table, shares, clusters, fold), limits)
-    found = _spread(table, shares, (clusters, within), fold or _itself)
-    if also is not None:
-        found = _two_ways(found, table, shares, (clusters, also), fold or _itself)
+        return _alike(_alone(table, shares, also if clusters is None else clusters, fold), limits)
+    found = _spread(table, shares, (clusters, within, also), fold or _itself)
     made = _between(found, limits)
     if also is not None and (sources := len(np.unique(np.asarray(also)))) < FEWEST:
         return made._replace(note=f"only {sources} of the second source: the interval is rough")
@@ -121,6 +123,7 @@ def crossed(
     clusters: Labels | None = None,
     *,
     within: Labels | None = None,
+    also: Labels | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Interval:
     """The mean of the same units' values by each of several seeds, for other units *and* other seeds.
@@ -131,15 +134,15 @@ def crossed(
     that differ at all have one, for how much seeds matter cannot be told from them.
 
     :param values: [seeds, n].
-    :param clusters: label of each unit, [n], and *within*: as for :func:`interval`.
+    :param clusters: label of each unit, [n], and *within* and *also*: as for :func:`interval`.
     :param limits: what the number cannot leave.
     :returns: of one seed its :func:`interval`, and a note that says what that lacks.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
     table = np.atleast_2d(np.asarray(values, float))
-    seeds, means, how = len(table), table.mean(axis=0), (clusters, within)
+    seeds, means, how = len(table), table.mean(axis=0), (clusters, within, also)
     if seeds == 1 or np.ptp(table) <= _ROUNDING * np.abs(table).max():
-        made = interval(means, clusters, within=within, limits=limits)
+        made = interval(means, clusters, within=within, also=also, limits=limits)
         note = "; ".join(filter(None, (made.note, ONE_SEED if seeds == 1 else "")))
         return made._replace(note=note, seed_error=np.nan if seeds == 1 else 0.0)
     _check(list(table), np.ones_like(means), how)
@@ -148,6 +151,19 @@ def crossed(
     rough = f"only {seeds} seeds: the interval is rough" if seeds < FEWEST else ""
     notes = (made.note, rough, _caution(units, limits) if clusters is not None else "")
     return made._replace(note="; ".join(filter(None, notes)), seed_error=float(np.sqrt(of_seeds)))
+
+
+def at_confidence(found: Interval, confidence: float) -> tuple[float | None, float | None]:
+    """Return the ends of the same interval at another confidence, such as 0.99 where several are read together."""
+    if found.spread is None:
+        return found.low, found.high
+    made = _between(found.spread, found.limits, confidence)
+    return made.low, made.high
+
+
+def of_spread(found: Spread) -> Interval:
+    """Return the interval and p value of an estimate that has no limits."""
+    return _between(found, (-np.inf, np.inf))
 
 
 def speak_for_others(labels: Labels) -> bool:
@@ -201,14 +217,16 @@ def _check(table: Sequence[Floats], weights: Floats, labels: Sequence[Labels | N
 def _spread(
     table: Sequence[Floats],
     weights: Floats,
-    labels: tuple[Labels | None, Labels | None],
+    labels: tuple[Labels | None, Labels | None, Labels | None],
     fold: Fold,
 ) -> Spread:
-    """:param labels: clusters, and groups within which values were drawn."""
-    clusters, within = labels
+    """:param labels: clusters, groups within which values were drawn, and the second way they were drawn together."""
+    clusters, within, also = labels
     if within is not None and len(weights) > 1:
-        return _spread_within(table, weights, _numbered(within, len(weights)), fold)
-    return _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
+        second = None if also is None else _numbered(also, len(weights))
+        return _spread_within(table, weights, _numbered(within, len(weights)), fold, second)
+    found = _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
+    return found if also is None else _two_ways(found, table, weights, (clusters, also), fold)
 
 
 def _numbered(labels: Labels | None, count: int) -> Ints:
@@ -229,11 +247,16 @@ def _spread_between(table: Sequence[Floats], weights: Floats, unit: Ints, fold: 
     return Spread(estimate, variance, max(effective - 1, 1.0), count, effective)
 
 
-def _spread_within(table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold) -> Spread:
+def _spread_within(
+    table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold, second: Ints | None = None
+) -> Spread:
     """Each value left out in turn, its group keeping its share. Degrees of freedom as Satterthwaite (1946).
 
     A group whose values are all alike shows no spread. So many alike leave room for that of all values, as if z² more
     values had been drawn from these.
+
+    :param second: unit of each value that recurs in several groups, such as its subject. What a unit's values have in
+        common adds to the variance, and the degrees of freedom are at most those of as many units.
     """
     group = _without_singles(group)
     count = np.bincount(group)
@@ -255,7 +278,14 @@ def _spread_within(table: Sequence[Floats], weights: Floats, group: Ints, fold: 
     variance = float(own.sum())
     degrees = variance**2 / float(np.sum(own**2 / free)) if variance else float(free.sum())
     effective = float(np.sum(weights) ** 2 / np.sum(weights**2))
-    return Spread(estimate, variance, max(degrees, 1.0), len(weights), effective)
+    units = len(weights) if second is None else int(second.max()) + 1
+    if second is not None and units > 1:
+        moved = (values - middle[group]) * np.sqrt((count - 1) / count)[group]
+        together = units / (units - 1) * float((np.bincount(second, moved) ** 2).sum())
+        variance = max(variance, together)
+        of_units = np.bincount(second, weights)
+        degrees = min(degrees, float(of_units.sum() ** 2 / (of_units**2).sum()) - 1)
+    return Spread(estimate, variance, max(degrees, 1.0), units, effective)
 
 
 def _without_singles(group: Ints) -> Ints:
@@ -284,10 +314,10 @@ def _two_ways(
     return first._replace(variance=together, degrees=max(1.0, together**2 / parts) if parts else first.degrees)
 
 
-def _crossed(table: Floats, how: tuple[Labels | None, Labels | None]) -> tuple[Spread, Spread, float]:
+def _crossed(table: Floats, how: tuple[Labels | None, Labels | None, Labels | None]) -> tuple[Spread, Spread, float]:
     """The spread by units alone, that by units and seeds, and what of its variance is of seeds alone.
 
-    :param table: [seeds, n]. :param how: clusters, and groups within which units were drawn.
+    :param table: [seeds, n]. :param how: clusters, groups within which units were drawn, and the second way.
     """
     seeds, means, of_seeds = len(table), table.mean(axis=0), table.mean(axis=1)
     alike = np.ones_like(means)
@@ -320,14 +350,14 @@ def _caution(found: Spread, limits: tuple[float, float]) -> str:
     return ""
 
 
-def _between(found: Spread, limits: tuple[float, float]) -> Interval:
+def _between(found: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
     if found.units == 1:
         return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
     if not np.isfinite(found.variance) or not np.isfinite(found.estimate):
         return Interval(found.estimate, None, None, found.units, np.nan, "cannot be told without each of its values")
     if found.variance <= _ROUNDING**2:
-        return _alike(found, limits)
-    quantile = float(special.stdtrit(found.degrees, (1 + CONFIDENCE) / 2))
+        return _alike(found, limits, confidence)
+    quantile = float(special.stdtrit(found.degrees, (1 + confidence) / 2))
     error = float(np.sqrt(found.variance))
     low, high = limits
     if np.isfinite(limits).all():
@@ -339,7 +369,7 @@ def _between(found: Spread, limits: tuple[float, float]) -> Interval:
         ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
         statistic = found.estimate / error
     p_value = float(2 * special.stdtr(found.degrees, -abs(statistic)))
-    return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees)
+    return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees, spread=found, limits=limits)
 
 
 def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:
@@ -369,13 +399,14 @@ def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fo
     return Spread(estimate, 0.0, np.inf, len(below), float(below.sum() ** 2 / (below**2).sum()))
 
 
-def _alike(found: Spread, limits: tuple[float, float]) -> Interval:
+def _alike(found: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
     """Of *n* values none differs; up to z² / (n + z²) of others may, each as far as the limits allow."""
     if found.units == 1:
         return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
     p_value = 1.0 if abs(found.estimate) <= _ROUNDING else 2.0 ** (1 - found.units)
     if not np.isfinite(limits).all():
         return Interval(found.estimate, None, None, found.units, p_value, NO_SPREAD)
-    others = _Z**2 / (found.effective + _Z**2)
+    z = float(special.ndtri((1 + confidence) / 2))
+    others = z**2 / (found.effective + z**2)
     low, high = (found.estimate + others * (limit - found.estimate) for limit in limits)
-    return Interval(found.estimate, low, high, found.units, p_value, ALIKE)
+    return Interval(found.estimate, low, high, found.units, p_value, ALIKE, spread=found, limits=limits)

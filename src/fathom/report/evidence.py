@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.data.templates import capitalized
-from fathom.results.compared import told_apart
 from fathom.results.declared import NATS
-from fathom.results.numbers import Number
-from fathom.results.outcomes import Outcome, names_of
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts, names_of
+from fathom.results.names import distinguished
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.store.folder import RunFolder
 
@@ -75,7 +75,7 @@ class View(NamedTuple):
     unit: str
     attention: str
     parameters: int | None
-    accuracy: Number
+    accuracy: Estimate
 
 
 class Pool:
@@ -169,14 +169,14 @@ class Evidence:
         self.groups: list[dict[str, int]] = []
         self._parts: dict[str, list[Array]] = {name: [] for name in Predictions._fields}
 
-    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[Outcome]:
+    def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[RunFacts]:
         """One view for each of its scorings. :returns: these."""
-        outcomes = [Outcome(folder, rows, scoring, model) for scoring in rows.scorings]
+        outcomes = [RunFacts(folder, rows, scoring, model) for scoring in rows.scorings]
         for outcome in outcomes:
             self._add(outcome)
         return outcomes
 
-    def _add(self, outcome: Outcome) -> None:
+    def _add(self, outcome: RunFacts) -> None:
         """One view. :param outcome: with prompts and answers."""
         unit = outcome.rows.declared.scoring(outcome.scoring)["unit"]
         noted = outcome.run.manifest["circumstances"].get("model", {})
@@ -193,7 +193,7 @@ class Evidence:
         """Of all views, in their order, which get their names."""
         self.views = [
             view._replace(name=showable(name))
-            for view, name in zip(self.views, told_apart([view[1:8] for view in self.views]), strict=True)
+            for view, name in zip(self.views, distinguished([view[1:8] for view in self.views]), strict=True)
         ]
         for own in self._parts.values():
             own[:] = [np.concatenate(own)]  # one column after the other, so that none is held twice
@@ -207,7 +207,7 @@ class Evidence:
         values = {key: {groups.get(key, 0) for groups in self.groups} for key in names}
         return [key for key, own in values.items() if 1 < len(own) <= min(MANY, max(2, len(self.facts) / 2))]
 
-    def _facts_of(self, outcome: Outcome) -> Ints:
+    def _facts_of(self, outcome: RunFacts) -> Ints:
         """Number of each of its facts; those that are new are added."""
         facts, rows = outcome.facts, outcome.rows
         names = names_of(rows.candidates)
@@ -227,7 +227,7 @@ class Evidence:
 
 
 def _predictions(
-    outcome: Outcome, view: int, fact: Ints, subjects: Sequence[str], pool: Pool, unit: str
+    outcome: RunFacts, view: int, fact: Ints, subjects: Sequence[str], pool: Pool, unit: str
 ) -> Predictions:
     """:param fact: of each, and *subjects* of these facts."""
     rows, places = outcome.rows, outcome.places

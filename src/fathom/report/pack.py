@@ -17,7 +17,7 @@ from fathom.report.charts import places_of
 from fathom.report.counting import Dimension, Kinds, weights, weights_alone
 from fathom.report.evidence import ANSWERS, UNTOLD, Array, Evidence, Predictions, narrow, showable
 from fathom.report.slices import Slice
-from fathom.results.numbers import Number
+from fathom.results.estimates import Estimate
 from fathom.results.rows import Floats
 
 UNSURE = 65535
@@ -192,7 +192,7 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
     return found
 
 
-def points(number: Number, sign: int) -> tuple[str, str]:
+def points(number: Estimate, sign: int) -> tuple[str, str]:
     """A difference and its interval in points. :param sign: −1 for the other way round."""
     ends = [end for end in (number.low, number.high) if end is not None][::sign]
     return f"{100 * sign * number.value:+.1f}", " to ".join(f"{100 * sign * end:+.1f}" for end in ends) or "–"

@@ -21,9 +21,9 @@ from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
-from fathom.results.compared import COMPARED, Comparison, Pair, compared
+from fathom.results.compare import COMPARED, Comparison, Pair, compare_facts
+from fathom.results.facts import RunFacts, Shared, check_scored
 from fathom.results.names import short_names
-from fathom.results.outcomes import Keeper, Kept, check_scored
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
@@ -57,7 +57,7 @@ class _Run(NamedTuple):
     """One that is shown. :param sides: in each of its scorings."""
 
     folder: RunFolder
-    sides: tuple[Kept, ...]
+    sides: tuple[RunFacts, ...]
     summary: Summary
 
     @property
@@ -91,15 +91,15 @@ def report(
     if groups is not None:
         folders = [folder.grouped_by(Path(groups)) for folder in folders]
     evidence, shown = Evidence(), []
-    keeper = Keeper([metric(name) for name in COMPARED])
+    metrics, shared = [metric(name) for name in COMPARED], Shared()
     for folder, model in zip(folders, short_names(folders), strict=True):
         try:
-            shown.append(_add(evidence, keeper, folder, model, cluster))
+            shown.append(_add(evidence, folder, model, cluster, metrics, shared))
         except FathomError as error:  # the rest of the report is made
             notes += str(error).splitlines()
     if not shown:
         raise BadInput(notes)
-    comparison = _compared(shown, keeper.metrics, notes)
+    comparison = _compared(shown, metrics, notes)
     page = _page(needed, evidence, shown, comparison, notes, title or f"Fathom: {_counted(len(shown), 'run')}")
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
@@ -123,14 +123,16 @@ def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], li
     return list(folders.values()), notes
 
 
-def _add(evidence: Evidence, keeper: Keeper, folder: RunFolder, model: str, cluster: str) -> _Run:
+def _add(
+    evidence: Evidence, folder: RunFolder, model: str, cluster: str, metrics: Sequence[Metric], shared: Shared
+) -> _Run:
     """:raises BadInput: its files are damaged, or it has no predictions."""
     numbers = RunNumbers(folder, cluster)
     if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
     summary = numbers.summary()
     outcomes = evidence.add_run(folder, numbers.rows, model)
-    return _Run(folder, tuple(map(keeper.keep, outcomes)), summary)
+    return _Run(folder, tuple(outcome.release(metrics, shared) for outcome in outcomes), summary)
 
 
 def _page(
@@ -161,6 +163,7 @@ def _page(
         notes=[*notes, *faults],
         views=evidence.views,
         summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
+        answer=comparison.answer if comparison else [sentence for run in shown for sentence in run.summary.answer],
         comparison=_html(comparison.tables) if comparison else [],
         studies=[(name, _html(tables, f"{name}: ")) for name, tables in studies],
         drawings=[one for one, _ in drawn],
@@ -205,16 +208,14 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
 
 
 def _in_words(pair: Pair, sign: int) -> str:
-    """The difference in accuracy, and McNemar's test. :param sign: −1 for the other way round."""
-    own, cells = pair.differences[0], pair.cells
+    """Return the verdict on the difference in accuracy. :param sign: −1 for the other way round."""
+    own = pair.differences[0]
     if isnan(own.number.value):
         return own.number.note
-    value, between = points(own.number, sign)
-    said = f"Over all {pair.facts:,} facts that both ranked: {value} points ({between}), p {p_value(own.adjusted)}"
-    if cells is None:
-        return f"{said} (Holm)."
-    part = f" of the {pair.facts - cells.undecided:,} decided facts" if cells.undecided else ""
-    return f"{said} by facts, p {p_value(cells.adjusted)} by McNemar's test{part} (both by Holm)."
+    value, between = points(own.number._replace(low=pair.decision.low, high=pair.decision.high), sign)
+    verdict = f"{pair.higher} is higher" if pair.higher else pair.decision.word
+    p = p_value(pair.decision.p_value)
+    return f"Over all {pair.facts:,} facts that both ranked: {value} points ({between}), {verdict} (p {p}, by Holm)."
 
 
 def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
@@ -270,7 +271,7 @@ def _compared(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]
     ]
     try:
         all_of(*(partial(check_scored, side) for side in sides))
-        return compared(sides, metrics)
+        return compare_facts(sides, metrics)
     except BadInput as error:
         notes += [f"not compared: {fault}" for fault in error.faults]
         return None

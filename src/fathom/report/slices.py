@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.compared import Comparison, holm_of
-from fathom.results.numbers import Number
-from fathom.results.outcomes import Kept
+from fathom.results.claims import Claim, Contrast, decide
+from fathom.results.compare import Comparison
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts
+from fathom.results.joint import common_facts, difference
 from fathom.results.rows import grouped
-from fathom.results.sides import common_facts, difference
 
 PAIRS = 66
 """Of more pairs than those of twelve runs only the pairs with the first run are cut into slices."""
@@ -35,7 +36,7 @@ class Slice(NamedTuple):
     facts: int
     of_first: float
     of_second: float
-    number: Number
+    number: Estimate
     adjusted: float | None
 
 
@@ -51,29 +52,29 @@ def slices(found: Comparison, keys: Sequence[str]) -> list[Slice]:
     return [own for one, other in pairs for own in _of_pair(one, other, keys)]
 
 
-def _of_pair(one: tuple[str, Kept], other: tuple[str, Kept], keys: Sequence[str]) -> list[Slice]:
+def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Sequence[str]) -> list[Slice]:
     (name, first), (second_name, second) = one, other
     try:
         facts = common_facts([first, second])
     except BadInput:  # the comparison's own table says why
         return []
-    cut, hits = [], [first.right, second.right]
+    cut, hits = [], [first.hits(1), second.hits(1)]
     for key in keys:
         parts = grouped(_labelled(first, facts, key))
         for value, own in parts.items() if len(parts) > 1 else ():
-            sample = first.two_way_sample(own)  # as the comparison has it
+            sample = first.sample(own)  # as the comparison has it
             made = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own, sample)
             if not np.isnan(made.value):
                 first_mean, second_mean = (
                     float(np.mean(values[side.at(own)])) for side, values in zip((first, second), hits, strict=True)
                 )
                 cut.append(Slice(name, second_name, key, value, len(own), first_mean, second_mean, made, None))
-    adjusted = holm_of([one.number.p_value for one in cut])
-    told = [own._replace(adjusted=p) for own, p in zip(cut, adjusted, strict=True)]
+    decisions = decide([Claim(own.value, (Contrast("accuracy", own.number),)) for own in cut])
+    told = [own._replace(adjusted=one.p_value) for own, one in zip(cut, decisions, strict=True)]
     return sorted(told, key=lambda own: -abs(own.number.value))
 
 
-def _labelled(side: Kept, facts: Sequence[str], key: str) -> Iterable[tuple[str, str]]:
+def _labelled(side: RunFacts, facts: Sequence[str], key: str) -> Iterable[tuple[str, str]]:
     if key in side.groups:
         of_fact = side.groups[key]
         for fact, place in zip(facts, side.at(facts).tolist(), strict=True):

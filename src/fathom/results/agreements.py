@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.results.numbers import Number, combined, correlation, mean, untold
+from fathom.results.estimates import Estimate, combined, correlation, mean, untold
+from fathom.results.facts import RunFacts
+from fathom.results.joint import common_facts
 from fathom.results.rows import Floats
-from fathom.results.sides import Side, common_facts
 
 WITHIN = "log10 rank, within relations"
 
@@ -38,19 +39,19 @@ class Agreement(NamedTuple):
     first: str
     second: str
     k: int
-    log_ranks: Number
-    within: Number
-    ranks: Number
-    both_hit: Number
-    both_miss: Number
-    only_first: Number
-    only_second: Number
+    log_ranks: Estimate
+    within: Estimate
+    ranks: Estimate
+    both_hit: Estimate
+    both_miss: Estimate
+    only_first: Estimate
+    only_second: Estimate
     left_out: int
     stopped: int
     points: list[tuple[str, float, float]]
 
 
-def agreement(one: Side, other: Side, k: int) -> Agreement:
+def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     """Of the facts that both ranked, or stopped at no rank below *k*.
 
     :raises BadInput: there are none, or they were ranked among other candidates.
@@ -82,8 +83,8 @@ def agreement(one: Side, other: Side, k: int) -> Agreement:
 
 
 def _correlation(
-    name: str, sides: Sequence[Side], facts: Sequence[str], values: Sequence[Floats], stopped: int
-) -> Number:
+    name: str, sides: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], stopped: int
+) -> Estimate:
     made = combined(name, [side.recipe("") for side in sides], " and ")
     if stopped:
         return untold("some ranks are only known to lie beyond --max-rank: no correlation", made)
@@ -99,12 +100,12 @@ def less_their_means(relations: Sequence[str], values: Sequence[Floats]) -> list
 
 
 def _quadrants(
-    sides: Sequence[Side], facts: Sequence[str], first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], k: int
-) -> tuple[Number, Number, Number, Number]:
+    sides: Sequence[RunFacts], facts: Sequence[str], first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_], k: int
+) -> tuple[Estimate, Estimate, Estimate, Estimate]:
     """Both hit, both miss, only the first, only the second. :param first: whether it hits, [facts]."""
     sample, recipes = sides[0].sample(facts), [side.recipe("") for side in sides]
 
-    def share(name: str, values: npt.NDArray[np.bool_]) -> Number:
+    def share(name: str, values: npt.NDArray[np.bool_]) -> Estimate:
         return mean(values, sample, combined(f"{name}@{k}", recipes, " and "))
 
     return (

@@ -1,13 +1,15 @@
-"""What answering without knowledge would score on the same predictions, and whether a model scores more.
+"""Baselines: what answerers without knowledge of the subject would score on the same predictions.
 
-- *random*: any order of the candidates, each as likely;
-- *majority*: always the answers that are right most often in the *other* facts of the relation;
-- *names*: what the model itself says of the names without the subject: each candidate's mean score over the *other*
-  queries of the same relation, template and scoring. A model that is not above it does not use the subject;
-- *n-gram*: of sentences that ``fathom build cloze`` found, a model of the words beside the gap, counted on the corpus's
-  other sentences when the data set was built (:mod:`fathom.building.cloze.ngrams`).
+- *random*: any order of the candidates, each equally likely;
+- *majority*: always the answers that are most often right in the *other* facts of the relation;
+- *frequency*, on graphs in place of majority: the answers most frequent in the training split with this relation;
+- *names*: the model's own prior over answer names: each candidate's mean score over the *other* queries of the same
+  relation, template and scoring;
+- *n-gram*: for sentences that ``fathom build cloze`` found, a model of the words next to the gap, counted on the
+  corpus's other sentences when the data set was built (:mod:`fathom.building.cloze.ngrams`).
 
-All in expectation over ties. A model is *above* a baseline where the 95 % interval of the paired difference is above 0.
+All in expectation over ties, each filtered as the ranking is, and each compared on the facts that have it. A model is
+*above chance* if it is significantly more accurate than every one of them.
 """
 
 from __future__ import annotations
@@ -20,57 +22,93 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma
 
 from fathom.data.queries import NGRAM, NGRAM_AMONG_ALL
-from fathom.metrics.ranking import hits_at_k
+from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.metrics.table import Metric
-from fathom.results.numbers import Number, against
+from fathom.results import estimates
+from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, Claim, Contrast, Decision, decide
+from fathom.results.estimates import MINUS, Estimate, against
+from fathom.results.facts import RunFacts
 from fathom.results.rows import Floats, Ints, Rows, grouped
 
-NGRAM_MODEL = "n-gram"
-NAMES = ("random", "majority", "names", NGRAM_MODEL)
+NGRAM_MODEL, FREQUENCY = "n-gram", "frequency"
+NAMES = ("random", "majority", FREQUENCY, "names", NGRAM_MODEL)
 _RANK_OF = re.compile(r"(\d+)(?:-(\d+))? of (\d+)")
 NEVER = 1e9
-"""Rank of what is not answered at all."""
-LEGEND = (
-    "random, majority, names: what answering by lot, with what is right most often in the relation's other facts, and "
-    "by the model's own scores of the names over other subjects would score (–: not known of every prediction); above: "
-    "the 95 % interval of the paired difference is above 0"
-)
-NGRAM_LEGEND = "n-gram: what the words beside the gap alone would score, counted on the corpus's other sentences"
+"""Rank of an answer that is never given."""
+ABOVE = "above"
+LEGENDS = {
+    "random": "random: guessing",
+    "majority": "majority: the relation's most frequent answer",
+    FREQUENCY: "frequency: the relation's most frequent answers in the training split",
+    "names": "names: the model's prior over answer names",
+    NGRAM_MODEL: "n-gram: the words next to the gap alone, counted on the corpus's other sentences",
+}
+BASELINE_COLUMNS = ("baseline", "Acc@1 baseline", "over baseline")
+STRONGEST = "baseline: the strongest on the same facts"
+NO_KNOWLEDGE = "above baseline: the model is above every baseline; a change between two that are not shows no knowledge"
+NO_FREQUENCY = "the run does not record ranks by training frequency: evaluate it again"
 
 
-class Beside(NamedTuple):
-    """A number of a model beside that of a baseline, over the same predictions.
+class Compared(NamedTuple):
+    """A metric of a model and of a baseline over the same predictions.
 
     :param baseline: one of :data:`NAMES`.
     :param value: of the baseline.
-    :param difference: model − baseline, paired by query.
+    :param difference: model − baseline, paired; it is of the facts that have the baseline.
     """
 
     baseline: str
     value: float
-    difference: Number
-
-    @property
-    def above(self) -> bool | None:
-        """Whether the model is; None where there is no interval."""
-        return None if self.difference.low is None else self.difference.low > 0
+    difference: Estimate
 
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {"value": self.value, "difference": self.difference.plain(), "above": self.above}
+        """Return it as JSON holds it."""
+        return {"value": self.value, "difference": self.difference.plain()}
 
 
-def verdict_of(beside: Sequence[Beside]) -> str | None:
-    """In words: which of these baselines a number is above; None where there are none."""
-    if not beside:
+def above_chance(name: str, found: Sequence[Compared], missing: str = "") -> Claim | None:
+    """Return the claim that a number is above every baseline; None without any baseline.
+
+    :param name: what is claimed, in words.
+    :param missing: why a baseline that the claim needs was not computed.
+    """
+    contrasts = [Contrast(one.baseline, one.difference, 1) for one in found]
+    if missing:
+        contrasts.append(Contrast(FREQUENCY, None, 1, missing))
+    return Claim(name, tuple(contrasts)) if contrasts else None
+
+
+def verdict_of(decision: Decision | None) -> str | None:
+    """Return "above", "not above random, names" or "cannot be determined: why"; None where nothing was claimed."""
+    if decision is None:
         return None
-    below = ", ".join(one.baseline for one in beside if one.above is False)
-    unknown = ", ".join(one.baseline for one in beside if one.above is None)
-    said = (f"not above {below}" if below else "", f"cannot be told of {unknown}" if unknown else "")
-    return "; ".join(filter(None, said)) or "above"
+    if decision.holds:
+        return ABOVE
+    if decision.word == NO_DIFFERENCE:
+        return f"not above {decision.reason.partition(': ')[2]}"
+    return f"{decision.word}: {decision.reason}"
+
+
+def strongest_columns(found: Compared | None) -> tuple[str | None, float | None, Estimate | None]:
+    """Return the cells of :data:`BASELINE_COLUMNS`: its name, its value, and the model − it."""
+    return (found.baseline, found.value, found.difference) if found else (None, None, None)
+
+
+def which_is_above(decisions: Sequence[Decision | None], names: tuple[str, str]) -> str | None:
+    """Return which of two models is above the baselines: "both", "neither" or its name; None where that is unknown."""
+    if any(one is None or one.word not in (SIGNIFICANT, NO_DIFFERENCE) for one in decisions):
+        return None
+    holds = [one is not None and one.holds for one in decisions]
+    if holds[0] == holds[1]:
+        return "both" if holds[0] else "neither"
+    return names[0] if holds[0] else names[1]
+
+
+def lacks_frequency(rows: Rows) -> str:
+    """Return why a run of a graph has no ranks by frequency; "" where they are not needed or there."""
+    return NO_FREQUENCY if rows.is_of_graph and not rows.records_frequency else ""
 
 
 class Ranked:
@@ -87,9 +125,8 @@ class Ranked:
         return found
 
     def reciprocal(self) -> Floats:
-        """Expected 1 / rank: the mean of 1 / r over the places that it may have."""
-        first, last = self._ranks
-        return np.asarray((digamma(last + 1) - digamma(first)) / (last - first + 1))
+        """Expected 1 / rank."""
+        return reciprocal_rank(*self._ranks)
 
 
 class ByLot:
@@ -128,17 +165,18 @@ def without_scores(rows: Rows) -> dict[str, Ranked | ByLot]:
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
     asked = rows.number_of_candidates > 0
     others = np.where(asked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
-    found: dict[str, Ranked | ByLot] = {
-        "random": ByLot(others, np.where(asked, golds, 0)),
-        "majority": Ranked(*(ranks[rows.query] for ranks in _by_majority(rows))),
-    }
+    found: dict[str, Ranked | ByLot] = {"random": ByLot(others, np.where(asked, golds, 0))}
+    if np.isnan(rows.by_frequency).all():
+        found["majority"] = Ranked(*(ranks[rows.query] for ranks in _by_majority(rows)))
+    else:
+        found[FREQUENCY] = Ranked(*(ranks[rows.query] for ranks in rows.by_frequency))
     if any(NGRAM in groups for groups in rows.groups):
         found[NGRAM_MODEL] = Ranked(*(ranks[rows.query] for ranks in _by_ngrams(rows)))
     return found
 
 
-def beside(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Beside, ...]:
-    """A metric of a model beside each baseline that can tell it of all predictions.
+def compared_with(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Compared, ...]:
+    """Compare a metric of a model with each baseline, on the predictions that have it.
 
     :param asked: places of predictions of one scoring.
     :param found: of :func:`baselines`.
@@ -146,31 +184,81 @@ def beside(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked |
     if not metric.beside_baselines:
         return ()
     each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in found.items())
-    return tuple(Beside(name, *told) for name, told in each if told is not None)
+    return tuple(Compared(name, *told) for name, told in each if told is not None)
+
+
+class RunBaselines:
+    """The baselines of one run by fact. Reads the scores of all candidates, which facts leave on the disk."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        rows = Rows(facts.run, cluster=facts.cluster)
+        self._ranked, self._missing = baselines(rows), lacks_frequency(rows)
+
+    def compare(self, k: int, facts: Sequence[str]) -> list[Compared]:
+        """Compare Hits@k of these facts with each baseline, on those that have both."""
+        own, found = self._facts.hits(k), []
+        for name, ranked in self._ranked.items():
+            others = self._facts.per_fact(ranked.hits(k))
+            told = [
+                fact
+                for fact, at in zip(facts, self._facts.at(facts), strict=True)
+                if not np.isnan(own[at] + others[at])
+            ]
+            if told:
+                at, made = self._facts.at(told), self._facts.recipe(f"hits@{k}{MINUS}{name}")
+                found.append(Compared(name, *estimates.beyond(own[at], others[at], self._facts.sample(told), made)))
+        return found
+
+    def strongest(self, k: int, facts: Sequence[str]) -> Compared | None:
+        """Return the baseline with most hits; None where none is known."""
+        return max(self.compare(k, facts), key=lambda one: one.value, default=None)
+
+    def claim(self, k: int, facts: Sequence[str]) -> Claim | None:
+        """Return the claim that Hits@k of these facts is above every baseline."""
+        return above_chance(f"{self._facts.model} knows more than the baselines", self.compare(k, facts), self._missing)
+
+    def is_above(self, k: int, facts: Sequence[str]) -> bool | None:
+        """Decide that claim by itself; None where it cannot be determined."""
+        claim = self.claim(k, facts)
+        if claim is None:
+            return None
+        [decision] = decide([claim])
+        return decision.holds if decision.holds or decision.word == NO_DIFFERENCE else None
+
+    def known(self, facts: Sequence[str]) -> list[str]:
+        """Return the facts on which the run is right more often than each baseline that they have."""
+        at = self._facts.at(facts)
+        each = [self._facts.per_fact(ranked.hits(1))[at] for ranked in self._ranked.values()]
+        bar = np.fmax.reduce([np.zeros(len(at)), *each])
+        return [fact for fact, above in zip(facts, self._facts.hits(1)[at] > bar, strict=True) if above]
 
 
 def _by_majority(rows: Rows) -> tuple[Floats, Floats]:
     """Ranks of each query's best gold answer by how often answers are right in the other facts of its relation and
-    direction; NaN where there is none. Other right answers of the same subject are filtered, as far as the run asks for
-    them, and what the probe could not rank is not ranked here."""
+    direction; NaN where there is none. The same answers are filtered as in the ranking, so it is NaN where the run does
+    not record which these were. What the probe could not rank is not ranked here."""
     ranks = np.full((2, len(rows.gold)), np.nan)
     first = dict(zip(rows.query[::-1].tolist(), range(len(rows.query) - 1, -1, -1), strict=True))
     keys = zip(rows.relations, rows.directions, strict=True)
     for queries in grouped((key, query) for query, key in enumerate(keys)).values():
         counts = Counter(answer for query in queries for answer in rows.gold[query])
         of_fact = grouped((int(rows.unit[query]), answer) for query in queries for answer in rows.gold[query])
-        of_subject = grouped((rows.subjects[query], answer) for query in queries for answer in rows.gold[query])
         spaces = {
             space: _TimesRight(counts, rows, space) for space in dict.fromkeys(rows.spaces[query] for query in queries)
         }
         for query in queries if len(of_fact) > 1 else ():
-            subject, golds = rows.subjects[query], rows.gold[query]
-            filtered = {*golds, *(of_subject.get(subject, ()) if subject else ())}
+            golds, known = rows.gold[query], _filtered(rows, query)
             ranked = _ranked(rows, first.get(query))
-            if ranked is not None:
+            if ranked is not None and known is not None:
                 others = spaces[rows.spaces[query]].without(of_fact.get(int(rows.unit[query]), ()))
-                ranks[:, query] = others.ranks(golds, filtered, ranked)
+                ranks[:, query] = others.ranks(golds, {*golds, *known}, ranked)
     return ranks[0], ranks[1]
+
+
+def _filtered(rows: Rows, query: int) -> list[str] | None:
+    """Ids that the ranking of a query left out in addition to its gold answers; None where that is not recorded."""
+    return rows.known[query] if rows.known[query] is not None or rows.filtered[query] else []
 
 
 def _ranked(rows: Rows, place: int | None) -> npt.NDArray[np.bool_] | None:
@@ -227,7 +315,10 @@ def _by_names(rows: Rows) -> tuple[Floats, Floats]:
     for places in grouped((_asked_alike(rows, place), place) for place in scored if len(rows.scores(place))).values():
         scores = np.stack([rows.scores(place) for place in places])
         if len(places) > 1:
-            ranks[:, places] = _ranks_of_means(scores, [rows.gold_places(place) for place in places])
+            known = [_filtered(rows, query) for query in rows.query[places].tolist()]
+            filtered = [rows.candidate_places(place, ids or ()) for place, ids in zip(places, known, strict=True)]
+            ranks[:, places] = _ranks_of_means(scores, [rows.gold_places(place) for place in places], filtered)
+            ranks[:, [place for place, ids in zip(places, known, strict=True) if ids is None]] = np.nan
     return ranks[0], ranks[1]
 
 
@@ -253,8 +344,9 @@ def _asked_alike(rows: Rows, place: int) -> tuple[Any, ...]:
     return (*about, int(rows.template[place]), rows.scoring[place])
 
 
-def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]]) -> Floats:
-    """[2, n]. :param scores: [n, candidates]; what is not finite is not ranked. :param golds: of each."""
+def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]], filtered: Sequence[Sequence[int]]) -> Floats:
+    """[2, n]. :param scores: [n, candidates]; what is not finite is not ranked. :param golds: of each, and *filtered*
+    likewise."""
     told = np.isfinite(scores)
     filled = np.where(told, scores, 0.0)
     count = told.sum(axis=0) - told
@@ -269,6 +361,8 @@ def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]]) -> Floats:
     # Sums in another order differ in their last bits, and would break a tie.
     near = 1e-9 * np.maximum(1.0, np.abs(best))
     others = np.where(right, -np.inf, means)
+    for own, places in zip(others, filtered, strict=True):
+        own[places] = -np.inf
     ranks = np.stack([1 + (others > best + near).sum(axis=1), 1 + (others >= best - near).sum(axis=1)]).astype(float)
     ranks[:, unknown[:, 0]] = np.nan
     return ranks

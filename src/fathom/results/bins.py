@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.results.agreements import less_their_means
-from fathom.results.numbers import Number, contrast, correlation, recipe, untold
+from fathom.results.estimates import Estimate, contrast, correlation, recipe, untold
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.results.tables import Cell, Table
 
@@ -95,7 +96,7 @@ def _label(values: Floats) -> str:
 
 def trend_table(rows: Rows, found: Bins) -> Table:
     """Of each scoring: both correlations, and the highest bin less the lowest."""
-    body: list[tuple[Cell | Number, ...]] = []
+    body: list[tuple[Cell | Estimate, ...]] = []
     for scoring in rows.scorings:
         for name, number in _trend(rows, found, scoring):
             body.append((scoring, name, number, number.n))
@@ -112,7 +113,7 @@ def trend_table(rows: Rows, found: Bins) -> Table:
     )
 
 
-def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Number]]:
+def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Estimate]]:
     queries, values, hits = _facts(rows, found, scoring)
     whole, within, contrasted = (
         f"{recipe(rows, name, scoring)}|by:{found.name}"
@@ -128,7 +129,8 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Number]]:
     labels = np.array([found.order.index(found.labels[query]) for query in queries])
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
-    difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared)
+    units = _units(rows, np.asarray(queries)[ends], highest)
+    difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared, units=units)
     if not difference.n:
         difference = untold("no relation has facts in the highest and in the lowest bin", contrasted)
     return [
@@ -136,6 +138,20 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Number]]:
         ("rank correlation within relations", correlation(own_x, own_y, sample, within)),
         ("highest − lowest", difference),
     ]
+
+
+def _units(rows: Rows, queries: Ints, highest: npt.NDArray[np.bool_]) -> Sequence[str] | None:
+    """Return the label that decides each fact's bin: its subject, or its answer; None where neither does.
+
+    Popularity belongs to a subject, so all of its facts change bins together.
+    """
+    of_subject = [rows.subjects[query] or f"alone {query}" for query in queries.tolist()]
+    of_answer = [" ".join(rows.gold[query]) or f"alone {query}" for query in queries.tolist()]
+    for labels in (of_subject, of_answer):
+        number = len(set(labels))
+        if number < len(labels) and len(set(zip(labels, highest.tolist(), strict=True))) == number:
+            return labels
+    return None
 
 
 def _facts(rows: Rows, found: Bins, scoring: str) -> tuple[list[int], Floats, Floats]:

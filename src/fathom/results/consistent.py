@@ -17,7 +17,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.ranking import among_the_best, consistency, rankc_by_chance, rankc_of
-from fathom.results.numbers import Number, mean, recipe, untold
+from fathom.results.estimates import Estimate, mean, recipe, untold
 from fathom.results.rows import NONE, Floats, Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
@@ -54,7 +54,7 @@ def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
         raise BadInput(
             f"--consistency {over}: the queries have no such key; there is {', '.join((TEMPLATE, *rows.keys))}"
         )
-    body: list[Sequence[Cell | Number]] = []
+    body: list[Sequence[Cell | Estimate]] = []
     notes = ["by chance: RankC of rankings that have nothing to do with each other; same answer: the same first answer"]
     for scoring in rows.scorings:
         asked, unlike = _asked(rows, scoring, over)
@@ -129,7 +129,7 @@ def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compare
 
 def _lines(
     rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
-) -> list[Sequence[Cell | Number]]:
+) -> list[Sequence[Cell | Estimate]]:
     every = grouped((fact, one) for found in pairs.values() for fact, one in found.items())
     means = {fact: _Compared(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
     lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
@@ -138,7 +138,7 @@ def _lines(
 
 def _line(
     rows: Rows, scoring: str, over: str, pair: tuple[str, str], found: Mapping[int, _Compared]
-) -> Sequence[Cell | Number]:
+) -> Sequence[Cell | Estimate]:
     sample, columns = rows.sample(list(found)), np.array(list(found.values())).reshape(-1, 3)
     made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]
     rankc, same = (

@@ -29,6 +29,18 @@ def short_names(runs: Sequence[RunFolder]) -> list[str]:
     return _told_apart(_of_run(run) for run in runs)
 
 
+def distinguished(parts: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the first part of each, with those of the others that distinguish equal names."""
+    names = [own[0] for own in parts]
+    for kind in range(1, len(parts[0]) if parts else 0):
+        for equal in {name for name in names if names.count(name) > 1}:
+            places = [place for place, name in enumerate(names) if name == equal]
+            if len({parts[place][kind] for place in places}) > 1:
+                for place in places:
+                    names[place] += f" {parts[place][kind]}"
+    return names
+
+
 def folder_names(models: Sequence[str]) -> list[str]:
     """Names, fit for folders, of models that are not loaded yet: :func:`short_names` with "-" in place of "/".
 

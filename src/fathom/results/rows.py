@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fathom.data.queries import OF_ANSWER
+from fathom.data.queries import ENTITIES, OF_ANSWER
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
@@ -103,6 +103,15 @@ class Rows:
         self.subjects: list[str | None] = asked.get("subject_id", [None] * len(queries))
         self.filtered: list[int] = asked.get("filtered", [0] * len(queries))
         """How many other right answers were taken out of each query's ranking."""
+        self.known: list[list[str] | None] = asked.get("known", [None] * len(queries))
+        """Which ones, where the scores of all candidates are kept; None where that is not recorded."""
+        none = [None] * len(queries)
+        self.records_frequency = "frequency_optimistic" in queries.column_names
+        self.is_of_graph = ENTITIES in self.spaces
+        self.by_frequency = np.array(
+            [asked.get(f"frequency_{end}", none) for end in ("optimistic", "pessimistic")], dtype=np.float64
+        )
+        """Rank of each query's gold answer by training frequency, before and after ties, [2, queries]; NaN: unknown."""
         self.cluster = cluster
         check_key(cluster, chain.from_iterable(self.groups))
         self.fact_ids: list[str | None] = asked["fact_id"]
@@ -159,7 +168,8 @@ class Rows:
     def sample(self, queries: Sequence[int]) -> Sample:
         """How these queries were drawn."""
         relations = [self.relations[query] for query in queries]
-        return drawn(self.cluster, relations, map(self.cluster_label, queries))
+        subjects = [self.subjects[query] for query in queries]
+        return drawn(self.cluster, relations, map(self.cluster_label, queries), subjects=subjects)
 
     def origin(self, query: int, cluster: str = "") -> Origin:
         """How one query was drawn, for values of several runs. :param cluster: key, by default that of the rows."""
@@ -208,14 +218,14 @@ class Rows:
         return told_hits_at_k(self.optimistic, self.pessimistic, self.above, self.correct, k)
 
     def reciprocal(self) -> Floats:
-        """1 / realistic rank."""
+        """Return the expected 1 / rank under random order of ties; NaN without a rank."""
         values = np.full(len(self.rank), np.nan)
         ranked = ~np.isnan(self.rank)
-        values[ranked] = reciprocal_rank(self.rank[ranked])
+        values[ranked] = reciprocal_rank(self.optimistic[ranked], self.pessimistic[ranked])
         return values
 
     def reciprocal_or_credit(self) -> Floats:
-        """1 / realistic rank, or the credit given to an answer without a rank (choice, generation)."""
+        """Return the expected 1 / rank, or the credit given to an answer without a rank (choice, generation)."""
         return np.where(np.isnan(self.rank), self.correct, self.reciprocal())
 
     def reciprocal_of_all(self) -> Floats:
@@ -278,10 +288,13 @@ class Rows:
         return flat[offsets[place] : offsets[place + 1]]
 
     def gold_places(self, place: int) -> list[int]:
-        """Positions of the gold answers among the candidates of one prediction."""
-        query = int(self.query[place])
-        order = self._positions.get(self.spaces[query], {})
-        return [order[answer] for answer in self.gold[query] if answer in order]
+        """Return the positions of the gold answers among the candidates of one prediction."""
+        return self.candidate_places(place, self.gold[int(self.query[place])])
+
+    def candidate_places(self, place: int, ids: Iterable[str]) -> list[int]:
+        """Return the positions of ids among the candidates of one prediction; others are passed over."""
+        order = self._positions.get(self.spaces[int(self.query[place])], {})
+        return [order[id_] for id_ in ids if id_ in order]
 
     @cached_property
     def confidence(self) -> Confidence:

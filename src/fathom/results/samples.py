@@ -22,6 +22,7 @@ QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
 """Keys that queries have besides their groups."""
 _WITHIN = " within "
+OF_SUBJECTS = f"subject{_WITHIN}{RELATION}"
 AND_SEED = " and seed"
 """Behind the key of a sample that was answered by trainings from several seeds, which were drawn, too."""
 
@@ -76,18 +77,23 @@ class Origin(NamedTuple):
 
 
 def drawn(
-    cluster: str, relations: Sequence[str], labels: Iterable[str | None], units: Sequence[str] | None = None
+    cluster: str,
+    relations: Sequence[str],
+    labels: Iterable[str | None],
+    units: Sequence[str] | None = None,
+    subjects: Sequence[str | None] = (),
 ) -> Sample:
-    """Queries as the user says, else by default.
+    """Return how queries were drawn: as the user says, else by default.
 
     :param cluster: key, "" for the default.
     :param relations: of each query, [n].
     :param labels: of each query by that key, [n]; a query that has none was drawn for itself.
     :param units: what each value is of, [n], where several may be of one; None: each is of its own.
+    :param subjects: id of each query's subject, [n]; facts of one subject are not independent. Empty: not known.
     """
     repeated = units if units is not None and len(set(units)) < len(units) else None
     if not cluster:
-        return by_default(relations)
+        return and_by_subject(by_default(relations), subjects) if subjects else by_default(relations)
     if cluster == QUERY:
         return Sample(QUERY, repeated)
     if cluster == FACT:
@@ -117,17 +123,17 @@ def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -
 
 
 def and_by_subject(sample: Sample, subjects: Sequence[str | None]) -> Sample:
-    """Drawn by relation *and* by subject, where whole relations were drawn and subjects repeat among the values.
+    """Add the subjects as a second sampling unit if they repeat among the values.
 
-    :param sample: by default, not as the user said.
+    :param sample: by default, not as the user said: whole relations, or facts within relations.
     :param subjects: of each value, [n]; one that has none was drawn for itself.
     """
-    if sample.key != RELATION or len(set(subjects)) == len(subjects):
+    if len(set(subjects)) == len(subjects):
         return sample
     labels = [f"alone {at}" if subject is None else f"subject {subject}" for at, subject in enumerate(subjects)]
     if len(set(labels)) == len(labels):
         return sample
-    return sample._replace(key=f"{RELATION} and subject", also=labels)
+    return sample._replace(key=f"{RELATION} and subject" if sample.within is None else OF_SUBJECTS, also=labels)
 
 
 def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -140,6 +146,15 @@ def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = Mapp
     if key and key not in there:
         why = by_design.get(key, "the queries have no such key")
         raise BadInput(f"--cluster {key}: {why}; there is {', '.join(there)}")
+
+
+def scope(key: str) -> str:
+    """Return for what a verdict by this sampling unit holds, as a sentence."""
+    unit, within, group = key.removesuffix(AND_SEED).partition(_WITHIN)
+    seeds = ", and for other seeds" if key.endswith(AND_SEED) else ""
+    if within:
+        return f"This holds for other {unit}s of these {group}s{seeds}, not for other {group}s."
+    return f"This holds for other {' and '.join(f'{name}s' for name in unit.split(' and '))}{seeds}."
 
 
 def legend(key: str) -> str:

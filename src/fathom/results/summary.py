@@ -1,11 +1,11 @@
-"""The numbers of a run: headline, breakdown and ``metrics.json``. How each is made: :mod:`fathom.results.numbers`."""
+"""The numbers of a run: headline, breakdown and ``metrics.json``. How each is made: :mod:`fathom.results.estimates`."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from types import MappingProxyType
@@ -16,19 +16,22 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.baselines import (
-    LEGEND,
+    LEGENDS,
     NAMES,
-    NGRAM_LEGEND,
-    NGRAM_MODEL,
-    Beside,
     ByLot,
+    Compared,
     Ranked,
+    above_chance,
     baselines,
-    beside,
+    compared_with,
+    lacks_frequency,
     verdict_of,
 )
 from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
-from fathom.results.numbers import NOTHING, Number, measure
+from fathom.results.claims import NO_DIFFERENCE, Decision, decide, percent
+from fathom.results.estimates import NOTHING, Estimate, measure
+from fathom.results.facts import ACCURACY
+from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.samples import legend
 from fathom.results.tables import Cell, Table, Tabled, to_json
@@ -52,7 +55,8 @@ class Headline:
     :param reasons: why, and how often each.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param numbers: by name, as METRICS has them: those that the run's predictions can tell.
-    :param beside: of each of them the baselines that can be told, see :mod:`fathom.results.baselines`.
+    :param beside: the baselines of each of them, see :mod:`fathom.results.baselines`.
+    :param decision: whether accuracy is above every baseline; None where none is known.
     """
 
     scoring: str
@@ -62,17 +66,18 @@ class Headline:
     unscored: int
     reasons: Mapping[str, int]
     deviation: float | None
-    numbers: Mapping[str, Number]
-    beside: Mapping[str, tuple[Beside, ...]]
+    numbers: Mapping[str, Estimate]
+    beside: Mapping[str, tuple[Compared, ...]]
+    decision: Decision | None = None
 
     @property
-    def accuracy(self) -> Number | None:
+    def accuracy(self) -> Estimate | None:
         """None where nothing was scored."""
         return self.numbers.get("accuracy")
 
     def verdict(self, name: str) -> str | None:
-        """Whether that number is above what answering without knowledge would score; None where nobody knows."""
-        return verdict_of(self.beside.get(name, ()))
+        """Return whether accuracy, which decides, is above the baselines; None for other metrics, or without any."""
+        return verdict_of(self.decision) if name == ACCURACY else None
 
 
 class BreakdownPart(NamedTuple):
@@ -87,15 +92,15 @@ class BreakdownPart(NamedTuple):
     queries: int
     n: int
     unscored: int
-    numbers: Mapping[str, Number]
+    numbers: Mapping[str, Estimate]
 
     @property
-    def accuracy(self) -> Number | None:
+    def accuracy(self) -> Estimate | None:
         """None where nothing was scored."""
         return self.numbers.get("accuracy")
 
     @property
-    def mrr(self) -> Number | None:
+    def mrr(self) -> Estimate | None:
         """None where a rank is not known."""
         return self.numbers.get("mrr")
 
@@ -121,14 +126,23 @@ class Summary(Tabled):
     :param tasks: of the ontology probe, in place of the headline's numbers: they would mix tasks.
     :param searched: tokens that an exact search ran, would have run without pruning, and for one statement at a time;
         0 where there was none.
+    :param every: whether readers see every metric; programs always do.
     """
 
     queries: int
     headlines: tuple[Headline, ...]
+    model: str = ""
+    candidates: float = float("inf")
     breakdowns: tuple[Breakdown, ...] = ()
     notes: tuple[str, ...] = ()
     tasks: Table | None = None
     searched: tuple[int, int, int] = (0, 0, 0)
+    every: bool = False
+
+    @property
+    def answer(self) -> list[str]:
+        """One sentence per scoring: accuracy, and whether it is above every baseline."""
+        return [] if self.tasks else [sentence for line in self.headlines if (sentence := _sentence(line, self.model))]
 
     @property
     def tables(self) -> list[Table]:
@@ -137,7 +151,8 @@ class Summary(Tabled):
 
     def tables_in(self, form: str) -> list[Table]:
         """Without trends where a file holds one table ("csv")."""
-        found = [self.tasks or _headline_table(self)]
+        every = self.every or form in ("json", "csv")
+        found = [self.tasks or _headline_table(self, every)]
         for one in self.breakdowns:
             found += [_parts_table(one), *([one.trend] if one.trend and form != "csv" else [])]
         return found
@@ -153,14 +168,21 @@ class RunNumbers:
     def __init__(self, run: RunFolder, cluster: str = "") -> None:
         """:param cluster: key by which queries were drawn together, as for :class:`Rows`."""
         self.run, self.rows = run, Rows(run, cluster=cluster)
-        self._numbers: dict[tuple[str, bytes], Number | None] = {}
+        self._numbers: dict[tuple[str, bytes], Estimate | None] = {}
 
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
-        """One for each scoring."""
-        return tuple(self._headline(scoring) for scoring in self.rows.scorings)
+        """One per scoring; whether they are above chance is one family of claims."""
+        lines = [self._headline(scoring) for scoring in self.rows.scorings]
+        missing = lacks_frequency(self.rows)
+        claims = [above_chance(line.scoring, line.beside.get(ACCURACY, ()), missing) for line in lines]
+        decisions = iter(decide([claim for claim in claims if claim is not None]))
+        return tuple(
+            line if claim is None else replace(line, decision=next(decisions))
+            for line, claim in zip(lines, claims, strict=True)
+        )
 
-    def summary(self, by: Sequence[str] = ()) -> Summary:
+    def summary(self, by: Sequence[str] = (), every: bool = False) -> Summary:
         """See :func:`summarise`."""
         crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
         binned = {key: found for key in dict.fromkeys(sum(crossed, ())) if (found := bins_of(self.rows, key))}
@@ -171,7 +193,12 @@ class RunNumbers:
         notes, tasks = self.rows.declared.notes, None
         if self.rows.declared.headline == "tasks":
             tasks = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
-        return Summary(len(self.rows.query_ids), self.headlines, breakdowns, notes, tasks, self.rows.searched())
+        model = short_names([self.run])[0]
+        searched = self.rows.searched()
+        candidates = float(np.nanmax(self.rows.number_of_candidates, initial=0)) or float("inf")
+        return Summary(
+            len(self.rows.query_ids), self.headlines, model, candidates, breakdowns, notes, tasks, searched, every
+        )
 
     def _breakdown(self, keys: tuple[str, ...], binned: Mapping[str, Bins]) -> Breakdown:
         names = tuple(binned[key].name if key in binned else key for key in keys)
@@ -191,6 +218,7 @@ class RunNumbers:
                 "accuracy_deviation_over_templates": line.deviation,
                 "metrics": {name: number.plain() for name, number in line.numbers.items()},
                 "baselines": {name: {one.baseline: one.plain() for one in own} for name, own in line.beside.items()},
+                "verdict": line.decision.plain() if line.decision is not None else None,
                 "by": {},
             }
             for line in self.headlines
@@ -206,7 +234,7 @@ class RunNumbers:
             "scorings": scorings,
         }
 
-    def number(self, wanted: Metric, asked: Ints) -> Number | None:
+    def number(self, wanted: Metric, asked: Ints) -> Estimate | None:
         """Of predictions of one scoring; remembered."""
         key = wanted.name, asked.tobytes()
         if key not in self._numbers:
@@ -225,7 +253,7 @@ class RunNumbers:
         per_template = self._template_means(scored)
         shown = {wanted.name: wanted for wanted in self._shown()}
         numbers = {name: told for name, wanted in shown.items() if (told := self.number(wanted, asked)) is not None}
-        beside_each = ((name, beside(rows, shown[name], asked, self._baselines)) for name in numbers)
+        beside_each = ((name, compared_with(rows, shown[name], asked, self._baselines)) for name in numbers)
         return Headline(
             scoring=scoring,
             templates=tuple(sorted(set(rows.template[asked].tolist()))),
@@ -299,7 +327,7 @@ class RunNumbers:
         return BreakdownPart(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, told)
 
 
-def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "") -> Summary:
+def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "", every: bool = False) -> Summary:
     """All numbers of *run*.
 
     :param by: one breakdown each: template, scoring, relation, direction, or any key of the queries' groups. Keys
@@ -307,19 +335,47 @@ def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "") -> Summ
         Keys of numbers (popularity, answer_popularity, period) are told in five bins of like size, with the trend;
         "key:10" takes another number of bins, or another key of numbers.
     :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
+    :param every: show readers every metric, not only the usual ones.
     :raises BadInput: an unknown key (all that there are get named), or predictions that are not of one run.
     """
-    return RunNumbers(run, cluster).summary(by)
+    return RunNumbers(run, cluster).summary(by, every)
 
 
-# --- tables and JSON
+# --- sentences, tables and JSON
 
 
-def _headline_table(summary: Summary) -> Table:
+def _sentence(line: Headline, model: str) -> str:
+    """Return "gpt2 (sum/full) knows 61.5 % [50.5, 71.5] of 80 facts, above random guessing (5.0 %), …"."""
+    share = line.accuracy
+    if share is None:
+        return f"{model} ({line.scoring}): {NOTHING}."
+    ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+    said = f"{model} ({line.scoring}) answers {percent(share.value)}{ends} of {line.queries:,} queries correctly"
+    found = line.beside.get(ACCURACY, ())
+    values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in found)
+    if line.decision is None:
+        return f"{said}; no baseline is known."
+    if line.decision.holds:
+        return f"{said}, more than every baseline ({values})."
+    if line.decision.word == NO_DIFFERENCE:
+        return f"{said}, {verdict_of(line.decision)} ({values})."
+    return f"{said}. Whether this is above chance {line.decision.word}: {line.decision.reason}."
+
+
+USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")
+"""Metrics that readers see by default."""
+
+
+def _is_usual(name: str, line: Headline, candidates: float) -> bool:
+    """Whether a metric is shown by default: Hits@10 of ten candidates says nothing."""
+    return name in USUAL and not (name == "hits@10" and candidates <= 10)
+
+
+def _headline_table(summary: Summary, every: bool) -> Table:
     body: list[tuple[Cell, ...]] = []
     formats, notes = [], []
     known = {one.baseline for line in summary.headlines for found in line.beside.values() for one in found}
-    others_by_name = [name for name in NAMES if name != NGRAM_MODEL or name in known]
+    others_by_name = [name for name in NAMES if name in known]
     for line in summary.headlines:
         reasons = [f"{count} × unscored: {why}" for why, count in _alike(line.reasons)]
         if line.accuracy is None:
@@ -328,16 +384,25 @@ def _headline_table(summary: Summary) -> Table:
             body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *nothing, said, None))
             formats.append(".4g")
         for name, number in line.numbers.items():
+            if not every and not _is_usual(name, line, summary.candidates):
+                continue
             told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
             others = {one.baseline: one.value for one in line.beside.get(name, ())}
-            compared = (*map(others.get, others_by_name), line.verdict(name))
+            verdict = (*map(others.get, others_by_name), line.verdict(name))
             note = "; ".join(filter(None, (number.note, *(reasons if name == "accuracy" else ()))))
-            body.append((line.scoring, name, *told, number.n, line.unscored, *compared, note, number.recipe))
+            body.append((line.scoring, name, *told, number.n, line.unscored, *verdict, note, number.recipe))
             formats.append(metric(name).shown)
         notes += _notes(line, summary.queries)
-    deviation = "deviation: sample standard deviation over templates"
+    deviations = any(line.deviation is not None for line in summary.headlines)
+    deviation = "; deviation: sample standard deviation over templates" if deviations else ""
+    rest = [] if every else ["--all shows every metric"]
+    hidden = {"scoring"} if len(summary.headlines) == 1 else set()
+    hidden |= {"verdict"}  # the answer says it
+    hidden |= {"deviation"} if not deviations else set()
+    hidden |= {"unscored"} if not any(line.unscored for line in summary.headlines) else set()
+    recipes = [line.accuracy.recipe for line in summary.headlines if line.accuracy is not None]
     drawn = dict.fromkeys(number.sample for line in summary.headlines for number in line.numbers.values())
-    compared_with = [LEGEND] * bool(known) + [NGRAM_LEGEND] * (NGRAM_MODEL in known)
+    legends = ["baselines: " + "; ".join(LEGENDS[name] for name in others_by_name)] if known else []
     return Table(
         (
             *("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", *others_by_name, "verdict"),
@@ -346,13 +411,15 @@ def _headline_table(summary: Summary) -> Table:
         tuple(body),
         "Results",
         row_formats=tuple(formats),
-        hidden=frozenset({"note", "recipe"}),
+        hidden=frozenset({"note", "recipe", *hidden}),
+        recipe=recipes[0] if recipes else "",
         notes=(
-            f"{summary.queries:,} queries; {deviation}",
+            f"{summary.queries:,} queries{deviation}",
             *map(legend, filter(None, drawn)),
-            *compared_with,
+            *legends,
             *summary.notes,
             *notes,
+            *rest,
         ),
     )
 
@@ -373,7 +440,7 @@ def _notes(line: Headline, queries: int) -> list[str]:
         f"{line.scoring}{'' if len(names) == told_of else ', ' + ', '.join(names)}: {note}"
         for note, names in told.items()
     ]
-    return notes if line.accuracy is None else [*notes, line.accuracy.recipe]
+    return notes
 
 
 def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -22,11 +23,12 @@ from fathom.errors import BadInput
 from fathom.reading import shown, some_of
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
-    from fathom.results.numbers import Number
+    from fathom.results.estimates import Estimate
 
 Cell = str | int | float | bool | None
 
 _NOTHING = "–"
+WIDTH = 80
 _IN_LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
@@ -41,7 +43,8 @@ class Table:
     :param row_formats: one format per row instead, for tables whose rows are different quantities.
     :param hidden: columns for programs only.
     :param notes: lines below the table, for readers only.
-    :param numbers: columns of numbers → columns beside them, see :meth:`of_numbers`."""
+    :param numbers: columns of numbers → the columns of their intervals, see :meth:`of_numbers`.
+    :param recipe: how the numbers were made; readers see it once, after all tables."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -51,6 +54,7 @@ class Table:
     hidden: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    recipe: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -61,7 +65,7 @@ class Table:
     def of_numbers(
         cls,
         columns: Sequence[str],
-        rows: Iterable[Sequence[Cell | Number]],
+        rows: Iterable[Sequence[Cell | Estimate]],
         title: str,
         numbers: Mapping[str, Sequence[str]],
         formats: Mapping[str, str] | None = None,
@@ -92,10 +96,9 @@ class Table:
             body.append((*cells, "; ".join(dict.fromkeys(number.note for number in own if number.note)), _made(own)))
         drawn = dict.fromkeys(number.sample for number in every if number.low is not None)
         noted = dict.fromkeys(number.note for number in every if number.note)
-        below = [*notes, *map(legend, drawn), *noted, _made(every)]
-        said = tuple(note for note in below if note)
+        below = tuple(note for note in [*notes, *map(legend, drawn), *noted] if note)
         hidden = frozenset({"note", "recipe", *hidden})
-        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), hidden, said, numbers)
+        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), hidden, below, numbers, _made(every))
 
     def without_empty(self, *names: str) -> Table:
         """Readers do not see those of these columns in which nothing stands; programs do."""
@@ -116,15 +119,15 @@ class Table:
         return to_html(self)
 
 
-def _beside(cell: Cell | Number, names: Sequence[str]) -> list[Cell]:
+def _beside(cell: Cell | Estimate, names: Sequence[str]) -> list[Cell]:
     if not isinstance(cell, tuple):
         return [cell, *(None for _ in names)]
     return [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)][: 1 + len(names)]
 
 
-def _made(numbers: Sequence[Number]) -> str:
+def _made(numbers: Sequence[Estimate]) -> str:
     """One recipe of several numbers, "" of none."""
-    from fathom.results.numbers import combined
+    from fathom.results.estimates import combined
 
     recipes = [number.recipe for number in numbers if number.recipe]
     names = dict.fromkeys(line.partition("|")[0] for line in recipes)
@@ -139,6 +142,11 @@ class Tabled(ABC):
     def tables(self) -> list[Table]:
         """To be read, in the order in which they are printed."""
 
+    @property
+    def answer(self) -> list[str]:
+        """Sentences that say what was found, printed before the tables."""
+        return []
+
     def __repr__(self) -> str:
         """What there is to see, not all of it: a notebook shows the tables, elsewhere ``print(….to_text())`` does."""
         there = some_of([f"{table.title or 'a table'} ({len(table.rows):,} rows)" for table in self.tables])
@@ -150,38 +158,68 @@ class Tabled(ABC):
 
     def to_text(self) -> str:
         """All tables."""
-        return render(self.tables_in("text"), "text")
+        return render(self.tables_in("text"), "text", self.answer)
 
     def to_markdown(self) -> str:
         """All tables."""
-        return render(self.tables_in("md"), "md")
+        return render(self.tables_in("md"), "md", self.answer)
 
     def to_latex(self) -> str:
         """All tables, see :func:`to_latex`."""
-        return render(self.tables_in("latex"), "latex")
+        return render(self.tables_in("latex"), "latex", self.answer)
 
     def to_json(self) -> str:
         """All tables as one object, title → rows."""
-        return render(self.tables_in("json"), "json")
+        return render(self.tables_in("json"), "json", self.answer)
 
     def _repr_html_(self) -> str:
         """How a notebook shows it."""
-        return "\n".join(map(to_html, self.tables))
+        answer = "".join(f"<p>{_isolated(_plain(sentence))}</p>" for sentence in self.answer)
+        return "\n".join([answer, *map(to_html, self.tables)])
 
 
-def render(tables: Sequence[Table], form: str) -> str:
-    """All *tables* as "text", "md", "latex", "csv" or "json".
+def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> str:
+    """Render *tables* as "text", "md", "latex", "csv" or "json", separated by empty lines.
 
-    Several tables stand one below the other, an empty line between them; as JSON they are one object, title → rows.
+    As JSON they are one object, title → rows, with the sentences under "answer".
+
+    :param answer: sentences that say what was found; above the tables, left out of CSV.
 
     :raises BadInput: another format.
     """
     if form == "json":
-        return _dump({table.title: table.objects() for table in tables})
+        first: dict[str, object] = {"answer": list(answer)} if answer else {}
+        return _dump(first | {table.title: table.objects() for table in tables})
     printers = {"text": to_text, "md": to_markdown, "csv": to_csv, "latex": to_latex}
     if form not in printers:
         raise BadInput(f"there is no format '{form}': there is text, json, csv, md and latex")
-    return "\n\n".join(printers[form](table).rstrip("\n") for table in tables)
+    rendered = [printers[form](table).rstrip("\n") for table in tables]
+    if form != "csv":
+        recipe = _one_recipe([table.recipe for table in tables])
+        rendered = [*(["\n".join(_line_of_text(one, form) for one in answer)] if answer else []), *rendered]
+        rendered += [f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}"] if recipe else []
+    return "\n\n".join(rendered)
+
+
+def _one_recipe(recipes: Sequence[str]) -> str:
+    """Return what several tables share once, and what differs side by side."""
+    from fathom.results.estimates import combined
+
+    named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
+    names = dict.fromkeys(name for recipe in named for name in recipe.partition("|")[0].split(", "))
+    return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
+
+
+def _line_of_text(text: str, form: str) -> str:
+    """Return a sentence as a reader's format shows it: Markdown ends a line with two blanks, LaTeX has comments."""
+    plain = _plain(text)
+    if form == "text":
+        return _wrapped(plain)
+    return f"{plain}  " if form == "md" else f"% {plain}"
+
+
+def _wrapped(line: str) -> str:
+    return "\n".join(wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)) or line
 
 
 def to_text(table: Table) -> str:
@@ -192,7 +230,7 @@ def to_text(table: Table) -> str:
     lines = [table.title] if table.title else []
     lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)]
     lines += [_line(row, widths, right) for row in body]
-    return "\n".join([*lines, *map(_plain, table.notes)])
+    return "\n".join([*lines, *(_wrapped(_plain(note)) for note in table.notes)])
 
 
 def to_markdown(table: Table) -> str:

@@ -24,8 +24,9 @@ from fathom.metrics.ranking import (
 )
 from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import is_there, json_file
-from fathom.results.baselines import Beside, verdict_of
-from fathom.results.numbers import NOTHING, Number, combined, difference, mean, measure, recipe, untold
+from fathom.results.baselines import Compared, above_chance, verdict_of
+from fathom.results.claims import decide
+from fathom.results.estimates import NOTHING, Estimate, combined, difference, mean, measure, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample, drawn_from
 from fathom.results.tables import Cell, Table
@@ -82,7 +83,7 @@ class TaskLine(NamedTuple):
     """
 
     setting: Setting
-    numbers: Mapping[str, Number]
+    numbers: Mapping[str, Estimate]
     items: int
     unscored: int
     run: RunFolder
@@ -116,7 +117,9 @@ def metrics() -> dict[str, Metric]:
     return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
 
 
-def over(name: str, numbers: Sequence[Number], values: Sequence[Sequence[float] | Floats], sample: Sample) -> Number:
+def over(
+    name: str, numbers: Sequence[Estimate], values: Sequence[Sequence[float] | Floats], sample: Sample
+) -> Estimate:
     """The mean of several lines' numbers, each with the same weight.
 
     :param values: what each is a mean of.
@@ -172,7 +175,7 @@ class ByFrequency(NamedTuple):
     :param reciprocal: 1 / rank of each item, by the id of its query.
     """
 
-    numbers: dict[str, Number]
+    numbers: dict[str, Estimate]
     items: int
     reciprocal: Mapping[str, float]
 
@@ -190,7 +193,8 @@ class ByFrequency(NamedTuple):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
         further = difference(reciprocal, others, items_drawn(asked), "MRR − frequency")
-        return verdict_of([Beside("frequency", float(np.mean(others)), further)])
+        claim = above_chance("MRR", [Compared("frequency", float(np.mean(others)), further)])
+        return None if claim is None else verdict_of(decide([claim])[0])
 
 
 def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:
@@ -225,7 +229,7 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequ
 def _by_frequency(rows: Rows, told: Sequence[int], ranked: ByOthers, made: str) -> ByFrequency:
     """:param told: queries that the ranks are of. :param made: end of the recipe."""
     first, last = ranked.optimistic, ranked.pessimistic
-    best = reciprocal_rank((first + last) / 2)
+    best = reciprocal_rank(first, last)
     values = [*(hits_at_k(first, last, k) for k in CUTS), best, reciprocal_mean_rank(ranked.ranks)]
     data = recipe(rows, "", "", ()).split("|")[1]
     sample = items_drawn([(rows, query) for query in told]) if rows.cluster else Sample("item")
@@ -269,7 +273,7 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
         "pooling": len({line.setting.pooling for line in lines}) > 1,
     }
     told = [name for name, there in several.items() if there]
-    body: list[tuple[Cell | Number, ...]] = []
+    body: list[tuple[Cell | Estimate, ...]] = []
     for task in tasks:
         for line in (one for one in lines if one.setting.task == task):
             own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
@@ -290,7 +294,7 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
     )
 
 
-def measured(numbers: Mapping[str, Number]) -> tuple[Number, ...]:
+def measured(numbers: Mapping[str, Estimate]) -> tuple[Estimate, ...]:
     """The cells of a line's numbers."""
     nothing = untold(NO_RANKS if numbers else NOTHING)
     return tuple(numbers.get(name, nothing) for name in MEASURED)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 
 import fathom
+from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
@@ -22,6 +23,7 @@ from fathom.progress import log
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
 from fathom.store.folder import RunFolder
+from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,21 @@ def _filtered(data: QuerySet) -> list[int]:
     return [len(data.candidates[query.candidates].places(query.known)) for query in data.queries]
 
 
+def _known(data: QuerySet) -> list[list[str] | None]:
+    """Which other right answers these are, where the scores of all candidates are kept; None elsewhere."""
+    kept = {name: len(space) <= KEEP_SCORES_UP_TO for name, space in data.candidates.items()}
+    return [
+        [id_ for id_ in query.known if id_ in data.candidates[query.candidates].position]
+        if kept[query.candidates]
+        else None
+        for query in data.queries
+    ]
+
+
 def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
     """queries.parquet and candidates.parquet."""
     used = list(dict.fromkeys(query.candidates for query in data.queries))
+    frequency = frequency_ranks(data)
     queries = pa.table(
         {
             "query_id": [query.id for query in data.queries],
@@ -174,6 +188,9 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             ),
             "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
             "filtered": pa.array(_filtered(data), pa.int64()),
+            "known": pa.array(_known(data), pa.list_(pa.string())),
+            "frequency_optimistic": pa.array([rank and rank.optimistic for rank in frequency], pa.int64()),
+            "frequency_pessimistic": pa.array([rank and rank.pessimistic for rank in frequency], pa.int64()),
         }
     )
     spaces = [data.candidates[name] for name in used]

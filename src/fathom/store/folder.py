@@ -31,6 +31,9 @@ QUERIES = pa.schema(
         ("groups", pa.map_(pa.string(), pa.string())),
         ("sentences", pa.int64()),
         ("filtered", pa.int64()),
+        ("known", pa.list_(pa.string())),
+        ("frequency_optimistic", pa.int64()),
+        ("frequency_pessimistic", pa.int64()),
     ]
 )
 """``queries.parquet``; runs of version 0.1.0 lack some of the columns."""

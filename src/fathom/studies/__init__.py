@@ -4,6 +4,7 @@ The table STUDIES lists them; the command line is made from it. A study's module
 
 - ``ask(runs, **options)`` where the study takes finished runs, else ``ask(model, data, options, out, announce)`` (or
   ``models``: names and what loads them) where it starts the runs that it needs, each in a folder below *out*;
+- ``answer(found)``, if it has a conclusion: sentences made from its claims, printed first;
 - ``tables(found)``: what is printed and kept as JSON, CSV and Markdown, every number with interval and recipe;
 - ``plots(found)``, if it draws any, and ``files(found)``, further tables that are kept as CSV alone.
 """
@@ -60,6 +61,10 @@ class Study:
         """What the study found."""
         return self._own("ask")(*asked, **more)
 
+    def answer(self, found: Any) -> list[str]:
+        """Sentences that say what was found; none for a study that only shows numbers."""
+        return list(self._own("answer", lambda found: [])(found))
+
     def tables(self, found: Any) -> list[Table]:
         """In the order in which they are printed."""
         return list(self._own("tables")(found))
@@ -104,37 +109,6 @@ STUDIES: Door[Study] = Door(
             "prompts --model gpt2 --data geography --out studies/prompts",
             options.EmbeddingOptions,
             ("tail_template",),
-        ),
-        _of_runs(
-            "templates",
-            WORDING,
-            "Which templates do models answer at all? Accuracy by relation and template, averaged over models.",
-        ),
-        _of_runs(
-            "readings",
-            WORDING,
-            "Do scores differ between template-based and template-free asking of the same facts? Paired differences.",
-        ),
-        Study(
-            "robustness",
-            WORDING,
-            "Does a model follow keywords? Facts as they are against negated, misprimed, paraphrased, truncated ones.",
-            "runs",
-            "fathom.studies.robustness",
-            "robustness runs/bert runs/bert-misprimed runs/bert-negated",
-        ),
-        Study(
-            "wording",
-            WORDING,
-            "Does a chat template matter, and is it the template? Plain, --chat, and its control, paired by fact.",
-            "runs",
-            "fathom.studies.wording",
-            "wording runs/plain runs/chat runs/shuffled",
-        ),
-        _of_runs(
-            "pools",
-            WORDING,
-            "How much does a larger answer pool cost? Runs with and without --add-candidates, paired by fact.",
         ),
         _of_runs(
             "agreement",

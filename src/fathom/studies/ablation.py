@@ -14,9 +14,9 @@ from fathom.data.queries import QuerySet
 from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
-from fathom.results.numbers import Number
-from fathom.results.outcomes import Outcome, every_scoring
-from fathom.results.sides import difference
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts, every_scoring
+from fathom.results.joint import difference
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.scoring.masked import Pll
@@ -34,7 +34,7 @@ class Arm(NamedTuple):
 
     pll: str
     scoring: str
-    accuracy: Number
+    accuracy: Estimate
     queries: int
     unscored: int
 
@@ -44,7 +44,7 @@ class ArmComparison(NamedTuple):
 
     first: str
     second: str
-    difference: Number
+    difference: Estimate
     t_test_p: float
     queries: int
 
@@ -62,7 +62,7 @@ def ask(model: Model, data: QuerySet, options: StatementOptions, out: Path, anno
     :param options: templates, selection and the like; its reduction, score and pll are those of the study.
     """
     variants = [str(pll) for pll in Pll] if model.attention is Attention.BIDIRECTIONAL else ["causal"]
-    outcomes: dict[tuple[str, str], Outcome] = {}
+    outcomes: dict[tuple[str, str], RunFacts] = {}
     for variant in variants:
         changes: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
         changes |= {"pll": variant} if variant != "causal" else {}
@@ -91,7 +91,7 @@ def _questions(
 
 
 def _compare(
-    first: tuple[str, str], second: tuple[str, str], outcomes: dict[tuple[str, str], Outcome]
+    first: tuple[str, str], second: tuple[str, str], outcomes: dict[tuple[str, str], RunFacts]
 ) -> ArmComparison | None:
     """None where fewer than two queries were scored by both: there is nothing to test."""
     one, other = outcomes[first], outcomes[second]

@@ -7,9 +7,9 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
+from fathom.results.estimates import Estimate
+from fathom.results.facts import outcome_of
 from fathom.results.names import short_names
-from fathom.results.numbers import Number
-from fathom.results.outcomes import outcome_of
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
@@ -63,7 +63,7 @@ def tables(found: Agreement) -> list[Table]:
     ]
 
 
-def correlations_table(title: str, lines: Sequence[tuple[str, Number]], notes: Sequence[str]) -> Table:
+def correlations_table(title: str, lines: Sequence[tuple[str, Estimate]], notes: Sequence[str]) -> Table:
     """:param lines: what is correlated, and how."""
     return Table.of_numbers(
         ("of", "Pearson r", "facts"),

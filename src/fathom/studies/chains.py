@@ -28,8 +28,8 @@ from fathom.probes import ENTAILMENT
 from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.prompts.entailment import NO_OTHER
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, recipe, untold
 from fathom.results.names import folder_names
-from fathom.results.numbers import NOTHING, Number, difference, mean, recipe, untold
 from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, drawn_from
@@ -39,7 +39,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment import untrained_twins
 from fathom.studies.entailment_chat import ChatQuestions
-from fathom.studies.entailment_controls import Contrast, Gains, contrast_of, gains_over, table, verdict
+from fathom.studies.entailment_controls import Contrast, Gains, contrast_of, gains_over, table, verdicts
 from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Loader, check_kind, is_chat, planned, tested
 from fathom.studies.options import ChainStudyOptions
 
@@ -54,7 +54,7 @@ _NOTES = (
     "answer's fact alone: the last fact, which names the answer; said of others: all, about other pseudowords; a fact "
     "missing: the first; another begins: all, with another item's class or property said of the pseudoword",
     f"shuffled: in an order by lot, among {DISTRACTORS} facts of other items",
-    "it does: every gain, and every gain beyond untrained twins, has its interval above 0",
+    "significant: every gain, and every gain beyond untrained twins, is above 0",
 )
 
 
@@ -77,9 +77,9 @@ class ChainLine(NamedTuple):
     """
 
     place: ChainPlace
-    whole: Number
-    broken: Mapping[str, Number]
-    reworded: Number | None
+    whole: Estimate
+    broken: Mapping[str, Estimate]
+    reworded: Estimate | None
     items: int
 
 
@@ -307,7 +307,7 @@ def _line(place: ChainPlace, model: _Model, first: str) -> ChainLine:
     return ChainLine(place, numbers.pop(WHOLE, untold(NOTHING, made)), numbers, reworded, items)
 
 
-def _mean(own: Mapping[tuple[str, int], _Value], made: str) -> Number:
+def _mean(own: Mapping[tuple[str, int], _Value], made: str) -> Estimate:
     return mean([one.value for one in own.values()], drawn_from([one.origin for one in own.values()]), made)
 
 
@@ -322,11 +322,11 @@ _OUT_OF_SIGHT = frozenset(end for text in BROKEN for end in _ENDS[text])
 def tables(found: Chains) -> list[Table]:
     """The verdicts, and the numbers by depth."""
     formats = dict.fromkeys(("whole", *BROKEN), ".3f") | {"less the first form": "+.3f"}
-    verdicts = {key: verdict(own, {ANOTHER}) for key, own in grouped((one[:3], one) for one in found.contrasts).items()}
+    decided = {key[:3]: word for key, word in verdicts(found.contrasts, {ANOTHER}).items()}
     rows = [
         (
             *(place.model, place.rule, place.form, place.depth),
-            verdicts.get((place.model, place.form, f"{place.rule}, depth {place.depth}")),
+            decided.get((place.model, place.form, f"{place.rule}, depth {place.depth}")),
             line.whole,
             *(line.broken.get(text) for text in BROKEN),
             line.reworded,

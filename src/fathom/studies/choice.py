@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.prompts.choices import NO_OPTION
-from fathom.results.numbers import Number, combined, mean
+from fathom.results.estimates import Estimate, combined, mean
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, by_default, drawn_from
 from fathom.results.tables import Table
@@ -57,10 +57,10 @@ class ChoiceLine(NamedTuple):
     task: str
     premise: str
     questions: int
-    accuracy: Number
+    accuracy: Estimate
     unparsed: int
     unscored: int
-    all_wrong: Number
+    all_wrong: Estimate
 
 
 class ChoiceLines(NamedTuple):
@@ -155,7 +155,7 @@ def _line(asked: ModelAsked, task: str, premise: str, parts: Mapping[str, Sequen
     every = [(part, question) for part, own in parts.items() for question in own]
     about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
 
-    def number(name: str, given: Sequence[tuple[str, MarkedQuestion]]) -> Number:
+    def number(name: str, given: Sequence[tuple[str, MarkedQuestion]]) -> Estimate:
         made = combined(name, asked.made, " and ") + about
         sample = _sample(given, "rule" if premise else "task")
         return mean([float(np.nan_to_num(question.credit)) for _, question in given], sample, made)

@@ -9,15 +9,15 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from fathom.formats.choices import ANOTHERS, CONTROL
-from fathom.results.compared import holm_of
-from fathom.results.numbers import Number, combined, difference
+from fathom.metrics.significance import LEVEL
+from fathom.results.claims import Claim, Contrast, decide
+from fathom.results.estimates import Estimate, combined, difference
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, drawn_from
 from fathom.studies.choice_questions import MarkedQuestion, ModelAsked
 
 BOUND = 0.1
 """What is chosen so much more often than it is right decides too much."""
-LEVEL = 0.05
 LETTER, WORDING, FREQUENT = "letter", "option", "most frequent answer"
 
 
@@ -36,7 +36,7 @@ class Liking(NamedTuple):
     which: str
     chosen: float
     right: float
-    excess: Number
+    excess: Estimate
 
     @property
     def beyond(self) -> bool:
@@ -158,5 +158,5 @@ def _sample(cases: Sequence[_Case]) -> Sample:
 
 
 def _adjusted(found: Sequence[Liking]) -> list[Liking]:
-    adjusted = holm_of([one.excess.p_value for one in found])
-    return [one._replace(excess=one.excess._replace(p_value=p)) for one, p in zip(found, adjusted, strict=True)]
+    decisions = decide([Claim(str(one), (Contrast(one.kind, one.excess),)) for one in found])
+    return [one._replace(excess=own.estimate) for one, own in zip(found, decisions, strict=True) if own.estimate]

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.formats.choices import ANOTHERS, BARE, CONTROL
-from fathom.results.compared import holm_of
-from fathom.results.numbers import Number, combined, contrast, difference, mean
+from fathom.results.claims import Claim, decide
+from fathom.results.claims import Contrast as Needed
+from fathom.results.estimates import Estimate, combined, contrast, difference, mean
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, drawn_from
-from fathom.studies.choice_bias import LEVEL, Liking
+from fathom.studies.choice_bias import Liking
 from fathom.studies.choice_questions import MarkedQuestion, ModelAsked
 
 ALL = "all"
@@ -29,8 +30,7 @@ LACKING = {
     APPLIED: "an answer that is likely by itself (no question without premises has an answer)",
     NOT_COPIED: "an answer copied from P1 and called up from memory (no question with P1 of another item has one)",
 }
-REASONING, PARTLY = "reasoning", "reasoning, not fully controlled"
-NOT_SHOWN, UNTOLD = "no reasoning shown", "cannot be told"
+REASONING = "reasoning"
 FEWEST = 10
 """Items of a half without which nothing is concluded."""
 MOST_UNANSWERED = 0.2
@@ -55,13 +55,7 @@ class Contrast(NamedTuple):
     other_items: int
     mean: float
     other_mean: float
-    difference: Number
-
-    @property
-    def p_value(self) -> float:
-        """Two-sided, that it is zero; 1 where it is not above."""
-        told = self.difference.p_value
-        return 1.0 if told is None or not self.difference.value > 0 else told
+    difference: Estimate
 
 
 class Conclusion(NamedTuple):
@@ -128,8 +122,11 @@ def controlled(asked: ModelAsked, found: Sequence[Liking]) -> tuple[list[Contras
     if len(own) > 1:
         own[ALL] = items
     parts = [_part(asked, rule, of_rule, found) for rule, of_rule in own.items()]
-    adjusted = _adjusted(parts)
-    conclusions = [_concluded(asked, part, adjusted[part.rule]) for part in parts]
+    decisions = decide([_claim(part) for part in parts])
+    conclusions = [
+        Conclusion(asked.model, asked.scoring, part.rule, REASONING if own.holds else own.word, own.reason)
+        for part, own in zip(parts, decisions, strict=True)
+    ]
     return [one for part in parts for one in part.contrasts], conclusions
 
 
@@ -245,15 +242,6 @@ def _refused(
         yield from (str(one) for one in found if one.beyond)
 
 
-def _adjusted(parts: Sequence[_Part]) -> dict[str, float]:
-    """Of each rule the p value that one of its contrasts is zero: the greatest, and Holm's for all rules. All together
-    are asked once, by themselves."""
-    greatest = {part.rule: max((one.p_value for one in part.contrasts), default=1.0) for part in parts}
-    rules = [rule for rule in greatest if rule != ALL]
-    adjusted = holm_of([greatest[rule] for rule in rules])
-    return greatest | {rule: 1.0 if p is None else p for rule, p in zip(rules, adjusted, strict=True)}
-
-
 def _no_halves(items: Sequence[Item]) -> str:
     """Why P1 in words cannot be compared between what is memorised and what is not."""
     told = [item for item in items if not np.isnan([item.said, item.unsaid, item.memory]).any()]
@@ -263,23 +251,22 @@ def _no_halves(items: Sequence[Item]) -> str:
     return f"of {len(told)} items {which} P1 is memorised: there are no halves to compare"
 
 
-def _concluded(asked: ModelAsked, part: _Part, p_value: float) -> Conclusion:
-    def said(conclusion: str, *because: str) -> Conclusion:
-        return Conclusion(asked.model, asked.scoring, part.rule, conclusion, "; ".join(because))
-
+def _claim(part: _Part) -> Claim:
+    """Declare that the model reasons by a rule: every contrast is above 0, and none is missing."""
     by_name = {one.name: one for one in part.contrasts}
-    replaced = by_name.get(REPLACED)
-    if replaced is None:
-        return said(UNTOLD, _no_halves(part.items))
-    small = next((one for one in part.contrasts if min(one.items, one.other_items) < FEWEST), None)
-    if small is not None:
-        sizes = f"{small.items} and {small.other_items} items of '{small.name}'"
-        return said(UNTOLD, f"{sizes}: {FEWEST} of each are needed", *part.refused)
-    missed = [name for name, one in by_name.items() if one.p_value >= LEVEL]
-    if missed or p_value >= LEVEL:
-        why = f"not above 0: {', '.join(missed)}" if missed else f"not above 0 for so many rules (p {p_value:.2g})"
-        return said(NOT_SHOWN, why, *part.refused)
-    if part.refused:
-        return said(UNTOLD, *part.refused)
-    lacking = [f"not controlled: {why}" for name, why in LACKING.items() if name not in by_name]
-    return said(PARTLY, *lacking) if lacking else said(REASONING, "every contrast is above 0")
+    missing = {REPLACED: _no_halves(part.items)} | {name: f"not controlled: {why}" for name, why in LACKING.items()}
+    needed = [
+        Needed(name, one.difference, 1, "") if one is not None and _is_large(one) else Needed(name, None, 1, why)
+        for name, why in missing.items()
+        for one in [by_name.get(name)]
+        for why in [why if one is None else _too_few(one)]
+    ]
+    return Claim(f"{REASONING} by {part.rule}", tuple(needed), objection="; ".join(part.refused))
+
+
+def _is_large(one: Contrast) -> bool:
+    return min(one.items, one.other_items) >= FEWEST
+
+
+def _too_few(one: Contrast) -> str:
+    return f"{one.items} and {one.other_items} items of '{one.name}': {FEWEST} of each are needed"

@@ -15,7 +15,7 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
-from fathom.results.numbers import Number
+from fathom.results.estimates import Estimate
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.run import run, selected
@@ -115,11 +115,11 @@ def tables(found: Sequence[Timing]) -> list[Table]:
     ]
 
 
-def _number(timing: Timing, name: str, value: float, error: float) -> Number:
+def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     """With Student's interval of the slope."""
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error
     made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
-    return Number(value, value - width, value + width, None, "", timing.line.n, made)
+    return Estimate(value, value - width, value + width, None, "", timing.line.n, made)
 
 
 def plots(found: Sequence[Timing]) -> list[Plot]:

@@ -12,7 +12,7 @@ from fathom.data.queries import QuerySet
 from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
 from fathom.reading import Faults, read_json_lines
-from fathom.results.numbers import Number, combined, difference, mean, recipe
+from fathom.results.estimates import Estimate, combined, difference, mean, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text
@@ -37,10 +37,10 @@ class DemoLine(NamedTuple):
 
     kind: str
     phrasing: str
-    planted: Number
-    withheld: Number
-    baseline: Number
-    beyond: Number
+    planted: Estimate
+    withheld: Estimate
+    baseline: Estimate
+    beyond: Estimate
 
     @property
     def withheld_is_chance(self) -> bool:
@@ -88,7 +88,7 @@ def planted_ids(model: Path) -> set[str]:
 
 def accuracies(
     rows: Rows, template: int, planted: Collection[str], by_frequency: dict[str, float]
-) -> tuple[Number, Number, Number, Number]:
+) -> tuple[Estimate, Estimate, Estimate, Estimate]:
     """Of the facts scored with one template: the planted ones, the others, the others answered by frequency, and what
     the model is beyond that.
 
@@ -106,7 +106,7 @@ def accuracies(
     def made(name: str, half: str) -> str:
         return f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"
 
-    def accuracy(name: str, values: Floats, half: str) -> Number:
+    def accuracy(name: str, values: Floats, half: str) -> Estimate:
         return mean(values[places[half]], sample[half], made(name, half))
 
     hits, withheld = rows.hits(1), places["withheld"]
@@ -146,6 +146,6 @@ Now your own model, by name or folder:
   fathom probe bear --model MODEL --data path/to/BEAR --out runs/model-bear"""
 
 
-def _shown(number: Number) -> str:
+def _shown(number: Estimate) -> str:
     between = "no interval" if number.low is None else f"{number.low:.2f}, {number.high:.2f}"
     return f"{number.value:.2f} [{between}]"

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from fathom.models.base import Model
 from fathom.prompts.entailment import EXPLICIT
+from fathom.results.estimates import Estimate, difference, mean, recipe, untold
 from fathom.results.names import folder_names
-from fathom.results.numbers import Number, difference, mean, recipe, untold
 from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, drawn_from
@@ -92,7 +92,7 @@ class EntailmentLine(NamedTuple):
     """
 
     setting: EntailmentSetting
-    numbers: dict[str, Number]
+    numbers: dict[str, Estimate]
     unscored: int
     items: list[str]
     values: dict[str, list[float]]
@@ -111,8 +111,8 @@ class Mean(NamedTuple):
     wording: str
     first: str
     second: str
-    mrr: Number
-    mrr_all: Number
+    mrr: Estimate
+    mrr_all: Estimate
     rules: tuple[str, ...]
 
 
@@ -127,7 +127,7 @@ class Effect(NamedTuple):
     wording: str
     rule: str
     said: str
-    difference: Number
+    difference: Estimate
     items: int
 
 
@@ -144,7 +144,7 @@ class Entailment:
 
     lines: list[EntailmentLine]
     means: list[Mean]
-    by_wording: dict[str, tuple[Number, Number]]
+    by_wording: dict[str, tuple[Estimate, Estimate]]
     effects: list[Effect]
     remembered: list[Remembered]
     contrasts: list[Contrast]
@@ -298,7 +298,7 @@ def means_of(lines: Sequence[EntailmentLine]) -> list[Mean]:
     ]
 
 
-def _over(lines: Sequence[EntailmentLine]) -> tuple[Number, Number]:
+def _over(lines: Sequence[EntailmentLine]) -> tuple[Estimate, Estimate]:
     """Mean MRR and MRRₐ of lines, each with the same weight."""
     sample = drawn_from([origin for line in lines for origin in line.origins])
     mrr, mrr_all = (
@@ -310,7 +310,7 @@ def _over(lines: Sequence[EntailmentLine]) -> tuple[Number, Number]:
     return mrr, mrr_all
 
 
-def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Number, Number]]:
+def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Estimate, Estimate]]:
     """MRR and MRRₐ of each wording over all models, rules and settings that all wordings have (figure 4)."""
     cells = grouped((line.setting._replace(wording=""), (line.setting.wording, line)) for line in lines if line.numbers)
     wordings = list(dict.fromkeys(line.setting.wording for line in lines))

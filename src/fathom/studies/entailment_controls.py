@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
-from fathom.results.numbers import Number, difference, recipe, untold
+from fathom.results.claims import UNDETERMINED, Claim, decide
+from fathom.results.claims import Contrast as Needed
+from fathom.results.estimates import Estimate, difference, recipe, untold
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
@@ -35,7 +37,6 @@ SAID = {"P1 alone": "P1", "P2 of others": BOTH_OF_OTHERS}
 PERMUTATIONS = 2_000
 FEWEST = 5
 """Items of a half: with fewer there is no contrast."""
-LEVEL = 0.05
 _BY_PART = "item within part"
 _ALIKE = f"too few items, or too alike in memory: fewer than {FEWEST} of each half are remembered unequally"
 _USES, _COMBINES = "uses what it remembers", "combines what is said"
@@ -61,9 +62,9 @@ class Contrast(NamedTuple):
     items: int
     better: float | None
     worse: float | None
-    gain: Number
+    gain: Estimate
     permuted: float | None
-    beyond: Number | None
+    beyond: Estimate | None
 
 
 class Gains(NamedTuple):
@@ -205,33 +206,43 @@ def _less(own: Gains, others: Sequence[Gains]) -> tuple[Floats, list[str]]:
     return np.concatenate([part * count / len(part) for part in parts if len(part)]), groups
 
 
-def _number(values: Floats, group: list[str], made: str) -> Number:
+def _number(values: Floats, group: list[str], made: str) -> Estimate:
     """Mean of values, each item drawn for itself within its half, with interval and p value."""
     if not len(values):
         return untold(_ALIKE, made)
     return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0))
 
 
-def _within(number: Number, limit: float) -> Number:
+def _within(number: Estimate, limit: float) -> Estimate:
     """The interval of what cannot be farther from zero."""
     low, high = (None if end is None else min(max(end, -limit), limit) for end in (number.low, number.high))
     return number._replace(low=low, high=high)
 
 
-def verdict(own: Sequence[Contrast], needed: Collection[str] = ()) -> str:
-    """In words.
+def verdicts(found: Sequence[Contrast], needed: Collection[str] = ()) -> dict[tuple[str, ...], str]:
+    """Decide on every conclusion (model, wording, rule, name) as one family.
 
-    :param own: all controls of one conclusion on a model's rule, in a wording.
-    :param needed: controls without which "it does" is not fully controlled.
+    :param needed: controls without which a conclusion cannot be drawn.
     """
-    if any(np.isnan(one.gain.value) for one in own):
-        return "no contrast"
-    above = [number for one in own for number in (one.gain, one.beyond) if number is not None]
-    shown = all(number.low is not None and number.low > 0 for number in above)
-    by_lot = all(one.permuted is None or one.permuted < LEVEL for one in own)
-    if not (shown and by_lot):
-        return "not shown"
-    return "it does" if {one.control for one in own}.issuperset(needed) else "it does, not fully controlled"
+    conclusions = grouped((one[:4], one) for one in found)
+    decisions = decide([_claim(about, own, needed) for about, own in conclusions.items()])
+    return {
+        about: one.word if one.word != UNDETERMINED else f"{one.word}: {one.reason}"
+        for about, one in zip(conclusions, decisions, strict=True)
+    }
+
+
+def _claim(about: tuple[str, ...], own: Sequence[Contrast], needed: Collection[str]) -> Claim:
+    """Every gain, and every gain beyond untrained twins, is above 0, and no control is missing."""
+    contrasts = []
+    for one in own:
+        p_values = [p for p in (one.gain.p_value, one.permuted) if p is not None]
+        gain = one.gain._replace(p_value=max(p_values)) if one.gain.p_value is not None else one.gain
+        contrasts.append(Needed(one.control, gain, 1))
+        contrasts += [] if one.beyond is None else [Needed(f"{one.control}, beyond untrained", one.beyond, 1)]
+    missing = [name for name in needed if name not in {one.control for one in own}]
+    contrasts += [Needed(name, None, 1, f"no control '{name}'") for name in missing]
+    return Claim(" ".join(about), tuple(contrasts))
 
 
 COLUMNS = (
@@ -245,8 +256,8 @@ _NOTES = (
     "remembered better, less that of the other half",
     f"{_COMBINES}: 1 / rank with both premises said, less that of the control",
     "P2 of others: said of other pseudowords; another P2: with another item's class or property",
-    "it does: every gain, and every gain beyond untrained twins where any were asked, has its interval "
-    f"above 0, and halves drawn by lot differ as much in less than {LEVEL:.0%}",
+    "significant: every gain, and every gain beyond untrained twins, is above 0, by Holm over all conclusions of the "
+    "table; the p value of a gain is the larger of its own and that of permuted halves",
 )
 
 
@@ -256,8 +267,8 @@ def table(
     notes: Sequence[str] = _NOTES,
     needed: Collection[str] = (),
 ) -> Table:
-    """The conclusions, each with its controls. :param needed: see :func:`verdict`."""
-    verdicts = {key: verdict(own, needed) for key, own in grouped((one[:4], one) for one in found).items()}
-    rows = [(*one[:3], verdicts[one[:4]], *one[3:]) for one in found]
+    """The conclusions, each with its controls. :param needed: see :func:`verdicts`."""
+    decided = verdicts(found, needed)
+    rows = [(*one[:3], decided[one[:4]], *one[3:]) for one in found]
     every = Table.of_numbers(COLUMNS, rows, title, _ENDS, _FORMATS, notes)
     return every.without_empty("better half", "worse half", *COLUMNS[-2:])

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
-from fathom.results.numbers import Number
+from fathom.results.estimates import Estimate
 from fathom.results.plots import Plot
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
 
 
-def bars(by_wording: Mapping[str, Sequence[Number]], names: Sequence[str]) -> Plot:
+def bars(by_wording: Mapping[str, Sequence[Estimate]], names: Sequence[str]) -> Plot:
     """The numbers of each wording, with their intervals. :param names: of the numbers."""
 
     def draw(axes: Any) -> None:

@@ -43,7 +43,7 @@ from fathom.prompts.entailment import (
     second_premises,
 )
 from fathom.prompts.ontology import RULES, TEMPLATES
-from fathom.results.numbers import Number, recipe, untold
+from fathom.results.estimates import Estimate, recipe, untold
 from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
@@ -83,8 +83,8 @@ class Remembered(NamedTuple):
     rule: str
     premise: str
     items: int
-    better: Number
-    worse: Number
+    better: Estimate
+    worse: Estimate
     middle: tuple[str, ...]
 
 

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.bars import BAR, BASELINE_COLUMNS, Bars, told_baseline
-from fathom.results.baselines import Beside
-from fathom.results.compared import told_apart
-from fathom.results.numbers import Number, correlation
-from fathom.results.outcomes import Outcome, outcomes_of
+from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
+from fathom.results.estimates import Estimate, correlation
+from fathom.results.facts import RunFacts, outcomes_of
+from fathom.results.names import distinguished
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, Ints
 from fathom.results.tables import Table
@@ -43,8 +42,8 @@ class ByTokens(NamedTuple):
     frequent answers are short, one who always says the most frequent seems to favour them."""
 
     tokens: int
-    accuracy: Number
-    baseline: Beside | None
+    accuracy: Estimate
+    baseline: Compared | None
 
 
 class LengthBias(NamedTuple):
@@ -60,9 +59,9 @@ class LengthBias(NamedTuple):
     """
 
     name: str
-    ranks: Number
-    log_ranks: Number
-    within: Number
+    ranks: Estimate
+    log_ranks: Estimate
+    within: Estimate
     boxes: list[Box]
     left_out: int
     points: list[tuple[str, int, float]]
@@ -87,11 +86,11 @@ def ask(
     count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
     own = "given" if count_tokens else tokenizer
     outcomes = outcomes_of(runs, scoring, cluster, k=None)
-    names = told_apart([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
+    names = distinguished([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
     return [_of_run(name, outcome, count, own) for name, outcome in zip(names, outcomes, strict=True)]
 
 
-def _of_run(name: str, outcome: Outcome, count: Counter | None, vocabulary: str | None) -> LengthBias:
+def _of_run(name: str, outcome: RunFacts, count: Counter | None, vocabulary: str | None) -> LengthBias:
     facts = outcome.told()
     if outcome.stopped:
         raise BadInput(
@@ -116,7 +115,7 @@ def _of_run(name: str, outcome: Outcome, count: Counter | None, vocabulary: str 
     )
 
 
-def _within_relations(outcome: Outcome, facts: Sequence[str], lengths: Ints, ranks: Floats) -> Number:
+def _within_relations(outcome: RunFacts, facts: Sequence[str], lengths: Ints, ranks: Floats) -> Estimate:
     _, relation = np.unique(outcome.relations_of(facts), return_inverse=True)
     counts = np.bincount(relation)
     tokens, own = (side - (np.bincount(relation, side) / counts)[relation] for side in (lengths, ranks))
@@ -124,15 +123,15 @@ def _within_relations(outcome: Outcome, facts: Sequence[str], lengths: Ints, ran
     return correlation(tokens, own, outcome.sample(facts), made)
 
 
-def _by_tokens(outcome: Outcome, facts: Sequence[str], lengths: Ints) -> list[ByTokens]:
-    bars, found = Bars(outcome), []
+def _by_tokens(outcome: RunFacts, facts: Sequence[str], lengths: Ints) -> list[ByTokens]:
+    bars, found = RunBaselines(outcome), []
     for length in np.unique(lengths).tolist():
         own = [facts[at] for at in np.flatnonzero(lengths == length).tolist()]
         found.append(ByTokens(length, outcome.mean("Acc@1", outcome.hits(1), own), bars.strongest(1, own)))
     return found
 
 
-def _tokens(outcome: Outcome, facts: Sequence[str], count: Counter | None) -> list[int]:
+def _tokens(outcome: RunFacts, facts: Sequence[str], count: Counter | None) -> list[int]:
     golds = _golds(outcome)
     if count is not None:
         return count([golds[fact].name for fact in facts])
@@ -151,7 +150,7 @@ class _Gold(NamedTuple):
     tokens: int | None
 
 
-def _golds(outcome: Outcome) -> dict[str, _Gold]:
+def _golds(outcome: RunFacts) -> dict[str, _Gold]:
     """Of each fact; of one that several templates ask, by the last of them."""
     rows = outcome.rows
     names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
@@ -211,14 +210,21 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
         Table.of_numbers(
             ("run", "vocabulary", "tokens", "facts", "Acc@1", *BASELINE_COLUMNS),
             [
-                (bias.name, bias.vocabulary, line.tokens, line.accuracy.n, line.accuracy, *told_baseline(line.baseline))
+                (
+                    bias.name,
+                    bias.vocabulary,
+                    line.tokens,
+                    line.accuracy.n,
+                    line.accuracy,
+                    *strongest_columns(line.baseline),
+                )
                 for bias in found
                 for line in bias.accuracy
             ],
             "accuracy by the number of tokens of the gold answer",
             {"Acc@1": ("low", "high"), "over baseline": ("over low", "over high")},
             {"Acc@1": ".1%", "Acc@1 baseline": ".1%", "over baseline": "+.1%"},
-            ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer", BAR),
+            ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer", STRONGEST),
         ),
     ]
 

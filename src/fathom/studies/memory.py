@@ -10,8 +10,9 @@ With H(world, weights) the Hits@10 on the test questions:
 - *structure* = H(fully-anonymised-erd, random): what is left where no text means anything.
 
 All differences are per test fact (both directions averaged) and per seed of training, so that their intervals are
-paired; with several seeds these hold the noise of training, too. What one model shows in several worlds is adjusted by
-Holm. Figures and tables are named after those of Sakai et al. (NAACL 2024).
+paired; with several seeds these hold the noise of training, too. The terms of all models are one family, with p values
+by Holm and simultaneous intervals; so are the gaps, and the contrasts. Figures and tables are named after those of
+Sakai et al. (NAACL 2024).
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from fathom.errors import BadInput
 from fathom.links.folder import read_curve
 from fathom.metrics.outliers import tukey_fences
 from fathom.metrics.table import metric
-from fathom.results import sides
-from fathom.results.compared import holm_of
-from fathom.results.numbers import Noise, Number
-from fathom.results.outcomes import Keeper, Kept, outcome_of
+from fathom.results import joint
+from fathom.results.claims import Claim, Decision, decide
+from fathom.results.claims import Contrast as Needed
+from fathom.results.estimates import Estimate, Noise
+from fathom.results.facts import RunFacts, Shared, outcome_of
 from fathom.results.rows import Floats, Ints, grouped
 from fathom.studies.grid import CellState, read_training
 from fathom.studies.grid_plan import INITS, Cell, Init, StudyPlan
@@ -42,7 +44,7 @@ NOT_YET = "not yet"
 METRICS = tuple(map(metric, ("hits@1", "hits@3", "hits@10", "mrr", "mean_rank")))
 HITS = "hits@10"
 """What is taken apart."""
-Told = tuple[Number, Noise]
+Told = tuple[Estimate, Noise]
 
 
 class Trained(NamedTuple):
@@ -57,7 +59,7 @@ class Trained(NamedTuple):
     """
 
     cell: Cell
-    hits: Number | None
+    hits: Estimate | None
     unscored: int
     why: str
     epochs: int = 0
@@ -76,11 +78,11 @@ class Answers(NamedTuple):
 
     cell: Cell
     trainings: tuple[Trained, ...]
-    numbers: Mapping[str, Number]
+    numbers: Mapping[str, Estimate]
     noise: Noise
 
     @property
-    def hits(self) -> Number | None:
+    def hits(self) -> Estimate | None:
         """Hits@10."""
         return self.numbers.get(HITS)
 
@@ -96,13 +98,13 @@ class Term(NamedTuple):
 
     :param formula: how it is made, and which cells are missing.
     :param value: None where a cell is missing.
-    :param adjusted: its p value by Holm, among all terms of the model.
+    :param adjusted: its p value by Holm, among the terms of all models.
     """
 
     model: str
     name: str
     formula: str
-    value: Number | None
+    value: Estimate | None
     noise: Noise = Noise(0)
     adjusted: float | None = None
 
@@ -110,14 +112,14 @@ class Term(NamedTuple):
 class Gap(NamedTuple):
     """pretrained − random in one world.
 
-    :param adjusted: its p value by Holm, among the model's worlds.
+    :param adjusted: its p value by Holm, among the gaps of all models.
     :param fences: Tukey's, over the model's worlds.
     :param outlier: whether the gap lies beyond them.
     """
 
     model: str
     world: str
-    value: Number
+    value: Estimate
     noise: Noise
     fences: tuple[float, float]
     outlier: bool
@@ -125,12 +127,12 @@ class Gap(NamedTuple):
 
 
 class Contrast(NamedTuple):
-    """first − second, both pretrained, in one world. :param adjusted: its p value by Holm, among the pair's worlds."""
+    """first − second, both pretrained, in one world. :param adjusted: its p value by Holm, among all contrasts."""
 
     first: str
     second: str
     world: str
-    value: Number
+    value: Estimate
     noise: Noise
     adjusted: float | None = None
 
@@ -191,15 +193,15 @@ def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
     return Memory(
         plan,
         [Answers(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
-        [term for model in plan.models for term in _adjusted(list(_terms(model, grid)))],
-        [gap for model in plan.models for gap in _adjusted(_gaps(model, grid))],
-        [
-            line
-            for first_, second in plan.contrasts
-            for line in _adjusted(
-                [Contrast(first_, second, world, *told) for world, told in grid.pairs((first_, P), (second, P))]
-            )
-        ],
+        _adjusted([term for model in plan.models for term in _terms(model, grid)]),
+        _adjusted([gap for model in plan.models for gap in _gaps(model, grid)]),
+        _adjusted(
+            [
+                Contrast(first_, second, world, *told)
+                for first_, second in plan.contrasts
+                for world, told in grid.pairs((first_, P), (second, P))
+            ]
+        ),
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
     )
 
@@ -209,13 +211,13 @@ class _Grid:
 
     def __init__(self, plan: StudyPlan, found: Sequence[CellState]) -> None:
         self.plan = plan
-        self.there: dict[Cell, Kept] = {}
+        self.there: dict[Cell, RunFacts] = {}
         self.failed = {state.cell: state.failed for state in found}
-        keeper = Keeper(METRICS)
+        shared: Shared = {}
         for state in found:
             try:
                 if state.run is not None:
-                    self.there[state.cell] = keeper.keep(outcome_of(state.run, model=state.cell.model))
+                    self.there[state.cell] = outcome_of(state.run, model=state.cell.model).release(METRICS, shared)
             except BadInput as error:
                 self.failed[state.cell] = str(error)
 
@@ -239,12 +241,12 @@ class _Grid:
             there = [(sign, side) for sign, side in own if side is not None]
             trainings += [there] if len(there) == len(own) else []
         return (
-            sides.over_seeds(name, trainings, lambda side: side.values[name], metric(name).limits)
+            joint.over_seeds(name, trainings, lambda side: side.values(metric(name)), metric(name).limits)
             if trainings
             else None
         )
 
-    def answers(self, cell: Cell) -> tuple[dict[str, Number], Noise]:
+    def answers(self, cell: Cell) -> tuple[dict[str, Estimate], Noise]:
         told = {one.name: number for one in METRICS if (number := self.summed([(1, cell)], one.name)) is not None}
         return {name: number for name, (number, _) in told.items()}, told[HITS][1] if told else Noise(0)
 
@@ -257,16 +259,24 @@ class _Grid:
 
 
 def _adjusted(lines: list[Tested]) -> list[Tested]:
-    """With Holm's p values among all of them."""
-    adjusted = holm_of([None if line.value is None else line.value.p_value for line in lines])
-    return [line._replace(adjusted=own) for line, own in zip(lines, adjusted, strict=True)]
+    """Adjust p values by Holm and make the intervals simultaneous, for all lines as one family."""
+    claims = [Claim("", (Needed("", line.value, missing="no cell"),)) for line in lines]
+    decided = zip(lines, decide(claims), strict=True)
+    return [
+        line._replace(adjusted=own.p_value, value=line.value and _simultaneous(line.value, own))
+        for line, own in decided
+    ]
+
+
+def _simultaneous(value: Estimate, decision: Decision) -> Estimate:
+    return value._replace(low=decision.low, high=decision.high) if value.p_value is not None else value
 
 
 def _trained(state: CellState, grid: _Grid, out: Path) -> Trained:
     outcome, failed = grid.there.get(state.cell), grid.failed[state.cell]
     if outcome is None:
         return Trained(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
-    hits, ended = outcome.mean(HITS, outcome.values[HITS]), read_training(state.cell.model_folder(out))["ended"]
+    hits, ended = outcome.mean(HITS, outcome.values(metric(HITS))), read_training(state.cell.model_folder(out))["ended"]
     trained = Trained(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
     curve = read_curve(state.cell.model_folder(out))
     return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained

@@ -16,21 +16,20 @@ import numpy as np
 
 from fathom.errors import BadInput, refuse
 from fathom.results.agreements import less_their_means
+from fathom.results.estimates import Estimate, combined, difference, intercept, mean, slope
+from fathom.results.facts import RunFacts, outcome_of
+from fathom.results.joint import common_facts
 from fathom.results.names import short_names
-from fathom.results.numbers import Number, combined, difference, intercept, mean, slope
-from fathom.results.outcomes import Outcome, outcome_of
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
-from fathom.results.sides import common_facts
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 CLASSES = ("known (rank 1)", "rank 2 to 10", "rank beyond 10")
-PER_FACT, WITHIN, AT_EQUAL, EASE = (
+PER_FACT, WITHIN, EASE = (
     "gain on knowledge",
     "gain on knowledge, within relations",
-    "1 / rank of the pre-trained on knowledge, at equal 1 / rank of the random",
     "control: 1 / rank of the random on knowledge",
 )
 UNKNOWN, ALL = "gain where nothing is known", "mean gain"
@@ -39,7 +38,7 @@ _NOTES = (
     "that from random ones; slopes: of one more of knowledge, from never named to always first",
     f"{PER_FACT}: above 0, the weights help more with what the model knew: memory; {WITHIN}: so, too, among facts of "
     "one relation, which are about as hard",
-    f"{EASE}: above 0, what the model knew is easier without it, too; {AT_EQUAL}: what is left of memory then",
+    f"{EASE}: above 0, what the model knew is easier without it, too",
     f"{UNKNOWN}: what the weights are worth without memory, if the line is straight",
 )
 
@@ -48,7 +47,7 @@ class Line(NamedTuple):
     """:param of: a slope, or a mean."""
 
     of: str
-    value: Number
+    value: Estimate
     facts: int
 
 
@@ -60,9 +59,9 @@ class Part(NamedTuple):
     """
 
     known: str
-    pretrained: Number
-    random: Number
-    gain: Number
+    pretrained: Estimate
+    random: Estimate
+    gain: Estimate
     facts: int
 
 
@@ -104,7 +103,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
     return _found(asked, facts, values, len(every) - len(facts))
 
 
-def _faults(asked: Sequence[Outcome]) -> list[str]:
+def _faults(asked: Sequence[RunFacts]) -> list[str]:
     """What of the three runs does not fit."""
     first, *links = asked
     graph = first.rows.identity["data"]["content_hash"]
@@ -117,23 +116,22 @@ def _faults(asked: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def _by_predictor(one: Outcome) -> bool:
+def _by_predictor(one: RunFacts) -> bool:
     """Whether heads and tails of all entities were ranked by what a graph trained."""
     return "asking" in one.rows.identity.get("resolved", {})
 
 
-def _found(asked: Sequence[Outcome], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
+def _found(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
     known, pretrained, random = values
     gain, sample = pretrained - random, asked[0].sample(facts)
 
-    def made(name: str, of: Sequence[Outcome] = asked) -> str:
+    def made(name: str, of: Sequence[RunFacts] = asked) -> str:
         return combined(name, [one.recipe("") for one in of])
 
     known_within, gain_within = less_their_means(asked[0].relations_of(facts), (known, gain))
     lines = [
         (PER_FACT, slope(known, gain, sample, made("slope of gain"))),
         (WITHIN, slope(known_within, gain_within, sample, made("slope of gain within relations"))),
-        (AT_EQUAL, slope(known, pretrained, sample, made("slope at equal rank by the random"), random)),
         (EASE, slope(known, random, sample, made("slope of 1 / rank", (asked[0], asked[2])))),
         (UNKNOWN, intercept(known, gain, sample, made("gain at no knowledge"))),
         (ALL, difference(pretrained, random, sample, made("gain", asked[1:]))),
@@ -144,7 +142,7 @@ def _found(asked: Sequence[Outcome], facts: Sequence[str], values: Sequence[Floa
     return MemorySlope([Line(name, number, len(facts)) for name, number in lines], parts, points, left_out)
 
 
-def _part(name: str, links: Sequence[Outcome], pretrained: Floats, random: Floats, sample: Sample) -> Part:
+def _part(name: str, links: Sequence[RunFacts], pretrained: Floats, random: Floats, sample: Sample) -> Part:
     with_it, without = (f"{one.recipe('mrr')}|{name}" for one in links)
     made = f"{combined('gain', [one.recipe('') for one in links])}|{name}"
     return Part(

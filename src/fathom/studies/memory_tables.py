@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fathom.metrics.significance import LEVEL, POWER
-from fathom.results.numbers import Noise, Number, combined, untold
+from fathom.results.estimates import Estimate, Noise, combined, untold
 from fathom.results.plots import Plot
 from fathom.results.tables import Cell, Table
 from fathom.studies.memory import (
@@ -49,7 +49,7 @@ def tables(found: Memory) -> list[Table]:
             "value",
             [((one.model, one.name), one, (one.formula,)) for one in found.terms],
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
-            "all terms of one model",
+            "the terms of all models",
             ("formula",),
         ),
         _table_of_gaps(found.gaps),
@@ -58,7 +58,7 @@ def tables(found: Memory) -> list[Table]:
             "difference",
             [((f"{one.first} − {one.second}", one.world), one, ()) for one in found.contrasts],
             "Two models with their pre-trained weights, world by world (Hits@10)",
-            "the worlds of two models",
+            "all contrasts",
         ),
         _table_of_metrics(found.cells),
         *([_table_of_trainings(found)] if len(found.plan.trainings) > 1 else ()),
@@ -95,7 +95,7 @@ def _alike(values: Sequence[int | None]) -> int | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Number | None], what: str = "effects") -> list[str]:
+def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Estimate | None], what: str = "effects") -> list[str]:
     """What these facts and seeds can show. :param tested: numbers that may be zero."""
     notes = [] if _without_noise(noises) else [BY_SEED]
     smallest = sorted(one.smallest for one in tested if one is not None and one.smallest is not None)
@@ -139,7 +139,7 @@ def _table_of_tested(
         title,
         {name: ("low", "high", "p")},
         {name: "+.3f", P_HOLM: ".2g", SMALLEST: ".3f"} | dict.fromkeys(NOISE, ".3f"),
-        (*notes, f"{P_HOLM}: adjusted for {family}", *_notes_of_noise(noises, values)),
+        (*notes, f"{P_HOLM} and simultaneous intervals: for {family}", *_notes_of_noise(noises, values)),
         _without_noise(noises),
     )
 
@@ -151,7 +151,7 @@ def _table_of_gaps(gaps: Sequence[Gap]) -> Table:
         "p − r",
         [((gap.model, gap.world), gap, (*gap.fences, gap.outlier)) for gap in gaps],
         "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
-        "the worlds of one model",
+        "the gaps of all models",
         (*fences, "outlier"),
         (FENCES,),
     )
@@ -160,7 +160,7 @@ def _table_of_gaps(gaps: Sequence[Gap]) -> Table:
 
 def _table_of_metrics(cells: Sequence[Answers]) -> Table:
     ends = {head: (f"{head} low", f"{head} high") for head in HEADS.values()}
-    rows: list[tuple[Cell | Number, ...]] = [
+    rows: list[tuple[Cell | Estimate, ...]] = [
         (
             *(line.cell.model, line.cell.init or "–", line.cell.world, line.noise.seeds),
             *(line.numbers[one.name] for one in METRICS),
@@ -206,7 +206,7 @@ def correlation_tables(found: Memory) -> list[Table]:
 
 def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) -> Table:
     names = [curve.name for curve in curves]
-    rows: list[list[Cell | Number]] = []
+    rows: list[list[Cell | Estimate]] = []
     for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
         recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
         whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]

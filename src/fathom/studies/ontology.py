@@ -12,8 +12,8 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
+from fathom.results.estimates import Estimate
 from fathom.results.names import short_names
-from fathom.results.numbers import Number
 from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
 from fathom.results.tables import Cell, Table
@@ -63,7 +63,7 @@ class SettingsCompared(NamedTuple):
     """
 
     part: str
-    means: dict[str, tuple[Number, ...]]
+    means: dict[str, tuple[Estimate, ...]]
     settings: int
 
 
@@ -236,7 +236,7 @@ def _comparison(part: str, lines: Sequence[TaskLine]) -> SettingsCompared | None
     return SettingsCompared(part, {value: _means([found[value] for found in whole]) for value in values}, len(whole))
 
 
-def _means(lines: Sequence[TaskLine]) -> tuple[Number, ...]:
+def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
     """Of each of :data:`MEASURED` the mean over settings, each of which has the same weight."""
     scored = [line.places[line.rows.scored[line.places]] for line in lines]
     asked = [
@@ -305,7 +305,7 @@ def tables(found: Ontology) -> list[Table]:
 
 
 def _best(found: Ontology) -> Table:
-    body: list[tuple[Cell | Number, ...]] = []
+    body: list[tuple[Cell | Estimate, ...]] = []
     for task in found.tasks:
         if task in found.baselines:
             baseline = found.baselines[task]
@@ -326,7 +326,7 @@ def _best(found: Ontology) -> Table:
     )
 
 
-def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Number, ...]:
+def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Estimate, ...]:
     """Of one task and model, by words or learnt."""
     task, model, soft = about
     said = (task, model, "learnt" if soft else "words")
@@ -342,7 +342,7 @@ def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Nu
 
 
 def _task(found: Ontology, task: str) -> Table:
-    body: list[tuple[Cell | Number, ...]] = []
+    body: list[tuple[Cell | Estimate, ...]] = []
     if task in found.baselines:
         baseline = found.baselines[task]
         body.append((BASELINE, *(None,) * 5, *measured(baseline.numbers), baseline.items, 0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, refuse
-from fathom.results.numbers import Number, combined, mean
+from fathom.results.estimates import Estimate, combined, mean
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.tasks import Setting, TaskLine, items_drawn, metrics
 
@@ -25,7 +25,7 @@ class Chosen(NamedTuple):
     """
 
     settings: Mapping[Setting, int]
-    numbers: dict[str, Number]
+    numbers: dict[str, Estimate]
     asked: list[tuple[Rows, int]]
     reciprocal: Floats
 

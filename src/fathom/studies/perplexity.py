@@ -10,14 +10,13 @@ import numpy as np
 
 from fathom.errors import refuse
 from fathom.metrics.table import metric
-from fathom.results.numbers import Number, combined, correlation, measure, untold
-from fathom.results.outcomes import Outcome, by_column, outcomes_of
+from fathom.results.estimates import OVER_MODELS, Estimate, combined, correlation, measure, untold
+from fathom.results.facts import RunFacts, by_column, outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.templates import OVER_MODELS
 
 
 class RunPoint(NamedTuple):
@@ -33,9 +32,9 @@ class RunPoint(NamedTuple):
     model: str
     data: str
     reading: str
-    accuracy: Number
-    perplexity: Number
-    corpus: Number
+    accuracy: Estimate
+    perplexity: Estimate
+    corpus: Estimate
     prompts: int
     missing: int
 
@@ -50,7 +49,7 @@ class Related(NamedTuple):
     over: str
     data: str
     reading: str
-    correlation: Number
+    correlation: Estimate
 
 
 class Perplexities(NamedTuple):
@@ -89,12 +88,12 @@ def _named(what: str, kind: str, kinds: Sequence[str]) -> str:
     return what if len(kinds) == 1 else f"{what}, {kind or 'kind not recorded'}"
 
 
-def _told(outcome: Outcome) -> int:
+def _told(outcome: RunFacts) -> int:
     """How many of its prompts have a perplexity."""
     return int((~np.isnan(outcome.rows.prompt_log_prob[outcome.places])).sum())
 
 
-def _point(outcome: Outcome) -> RunPoint:
+def _point(outcome: RunFacts) -> RunPoint:
     means, corpus = (
         measure(outcome.rows, metric(name), outcome.places) for name in ("perplexity", "corpus_perplexity")
     )
@@ -108,7 +107,7 @@ def _point(outcome: Outcome) -> RunPoint:
 def _mean(points: Sequence[RunPoint]) -> RunPoint:
     """Of the models of one data set and reading."""
 
-    def mean(name: str, own: Sequence[Number]) -> Number:
+    def mean(name: str, own: Sequence[Estimate]) -> Estimate:
         made = combined(name, [number.recipe for number in own], " and ")
         return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own))
 
@@ -124,7 +123,7 @@ def _mean(points: Sequence[RunPoint]) -> RunPoint:
     )
 
 
-def _correlation(points: Sequence[RunPoint]) -> Number:
+def _correlation(points: Sequence[RunPoint]) -> Estimate:
     recipes = [number.recipe for point in points for number in (point.accuracy, point.perplexity)]
     made = combined("correlation of accuracy and perplexity", recipes, " and ")
     perplexities, accuracies = zip(*((one.perplexity.value, one.accuracy.value) for one in points), strict=True)

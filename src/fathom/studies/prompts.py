@@ -8,7 +8,7 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
-from fathom.results.outcomes import every_scoring
+from fathom.results.facts import every_scoring
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce

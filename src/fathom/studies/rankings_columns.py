@@ -9,14 +9,12 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.ranking import places
-from fathom.results.bars import Bars
-from fathom.results.baselines import Beside
-from fathom.results.numbers import Number, combined, untold
-from fathom.results.outcomes import CUTS, Outcome
-from fathom.results.pairs import ACCURACIES
+from fathom.results.baselines import Compared, RunBaselines
+from fathom.results.claims import Decision
+from fathom.results.estimates import OVER_MODELS, Estimate, combined, untold
+from fathom.results.facts import ACCURACIES, CUTS, RunFacts
+from fathom.results.joint import common_facts
 from fathom.results.rows import Floats
-from fathom.results.sides import common_facts
-from fathom.studies.templates import OVER_MODELS
 
 MEAN = "mean over data sets"
 OVER_DATA = "no interval: a mean over data sets, which were chosen"
@@ -28,14 +26,16 @@ class PlacedModel(NamedTuple):
     :param place: 1 is the best; tied models share the mean of theirs.
     :param hits: Acc@1, Acc@5, Acc@10.
     :param scoring: by which it was asked; "" for a mean over data sets.
-    :param baseline: the strongest, beside Acc@1 on the facts of the column; None for a mean over data sets.
+    :param baseline: the strongest, on the facts of the column; None for a mean over data sets.
+    :param decision: whether Acc@1 is above every baseline.
     """
 
     model: str
     place: float
-    hits: tuple[Number, ...]
+    hits: tuple[Estimate, ...]
     scoring: str = ""
-    baseline: Beside | None = None
+    baseline: Compared | None = None
+    decision: Decision | None = None
 
 
 class Column(NamedTuple):
@@ -51,7 +51,7 @@ class Column(NamedTuple):
     facts: int
     left_out: int
     scores: list[PlacedModel]
-    average: tuple[Number, ...]
+    average: tuple[Estimate, ...]
 
 
 class LeftOut(NamedTuple):
@@ -64,15 +64,15 @@ class LeftOut(NamedTuple):
 
 
 class ColumnHits(NamedTuple):
-    """A column as arrays. :param hits: [facts, models, 3]. :param bars: of each model."""
+    """A column as arrays. :param hits: [facts, models, 3]. :param baselines: of each model."""
 
     data: str
     reading: str
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, RunFacts]
     facts: Sequence[str]
     hits: Floats
     left_out: int
-    bars: Mapping[str, Bars]
+    baselines: Mapping[str, RunBaselines]
 
     @property
     def models(self) -> list[str]:
@@ -83,13 +83,13 @@ class ColumnHits(NamedTuple):
         return combined(name, [outcome.recipe("") for outcome in self.outcomes.values()], sign)
 
 
-def column_hits(data: str, reading: str, outcomes: dict[str, Outcome]) -> ColumnHits:
+def column_hits(data: str, reading: str, outcomes: dict[str, RunFacts]) -> ColumnHits:
     """On the facts that all ranked. :param outcomes: by model. :raises BadInput: none, or other candidates."""
     facts = common_facts(list(outcomes.values()))
     asked = set().union(*(outcome.facts for outcome in outcomes.values()))
     hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
-    bars = {model: Bars(outcome) for model, outcome in outcomes.items()}
-    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts), bars)
+    baselines = {model: RunBaselines(outcome) for model, outcome in outcomes.items()}
+    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts), baselines)
 
 
 def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
@@ -135,7 +135,7 @@ def ranked(grid: ColumnHits) -> Column:
             place,
             tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
             f"{outcome.probe} {outcome.scoring}",
-            grid.bars[model].strongest(1, grid.facts),
+            grid.baselines[model].strongest(1, grid.facts),
         )
         for (model, outcome), place in zip(grid.outcomes.items(), places(means).tolist(), strict=True)
     ]
@@ -143,7 +143,7 @@ def ranked(grid: ColumnHits) -> Column:
     return Column(grid.data, grid.reading, len(grid.facts), grid.left_out, scores, average)
 
 
-def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Number, ...]:
+def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Estimate, ...]:
     """Over models, or data sets. :param hits: [models or data sets, 3]. :param why: there is no interval."""
     return tuple(
         untold(why, combined(name, recipes, " and "), value, len(hits))

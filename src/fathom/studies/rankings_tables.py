@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fathom.results.bars import BAR, NO_KNOWLEDGE
-from fathom.results.numbers import Number
-from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE
-from fathom.results.pairs import ACCURACIES, verdict_of
+from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_of
+from fathom.results.claims import NO_DIFFERENCE, Decision
+from fathom.results.estimates import Estimate
+from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Cell, Table
@@ -23,7 +23,8 @@ class Step(NamedTuple):
     """From a model to the next larger one of its group, on one data set in one reading.
 
     :param difference: of Acc@1, larger − smaller, paired by fact.
-    :param above: which of the two is above the strongest baseline on these facts, see :func:`which_above`.
+    :param decision: whether the two differ.
+    :param above: which of the two is above the baselines on these facts, see :func:`which_is_above`.
     """
 
     data: str
@@ -31,13 +32,14 @@ class Step(NamedTuple):
     group: str
     smaller: str
     larger: str
-    difference: Number
-    above: str | None
+    difference: Estimate
+    decision: Decision | None = None
+    above: str | None = None
 
     @property
     def verdict(self) -> str | None:
-        """Whether the larger is better (rise), worse (drop), or whether these facts cannot tell (tie)."""
-        return verdict_of(self.difference)
+        """Whether the larger model is significantly better (rise) or worse (drop); else why not."""
+        return None if self.decision is None else {1: "rise", -1: "drop"}.get(self.decision.sign, self.decision.word)
 
 
 class Rankings(NamedTuple):
@@ -82,19 +84,18 @@ def _steps_table(steps: Sequence[Step]) -> Table:
     counted = Counter((step.reading, step.verdict) for step in steps)
     readings = dict.fromkeys(step.reading for step in steps)
     said = (
-        f"{reading}: " + ", ".join(f"{counted[reading, name]} {name}" for name in ("rise", "drop", "tie"))
+        f"{reading}: " + ", ".join(f"{counted[reading, name]} {name}" for name in ("rise", "drop", NO_DIFFERENCE))
         for reading in readings
     )
     return Table.of_numbers(
         ("data", "reading", "group", "from", "to", "difference", "verdict", "above baseline"),
-        [(*step[:-1], step.verdict, step.above) for step in steps],
+        [(*step[:6], step.verdict, step.above) for step in steps],
         "from each size to the next within a group, Acc@1",
         {"difference": ("low", "high", "p")},
         {"difference": "+.1%"},
         (
-            "paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",
+            "paired by fact; verdicts by Holm over all of this study",
             *said,
-            BAR,
             NO_KNOWLEDGE,
         ),
     )
@@ -107,7 +108,7 @@ def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
 def _column_table(title: str, column: Column, found: Rankings) -> Table:
     scores = sorted(column.scores, key=lambda score: (score.place, score.model))
     left_out = _said_left_out(column, found.left_out)
-    bar = [BAR] if any(score.baseline for score in scores) else []
+    bar = [STRONGEST] if any(score.baseline for score in scores) else []
     return Table.of_numbers(
         ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES, "baseline"),
         [
@@ -123,10 +124,9 @@ def _column_table(title: str, column: Column, found: Rankings) -> Table:
 
 def _beside_baseline(score: PlacedModel) -> str | None:
     """Whether its Acc@1 is above the strongest: places among those that are not tell nothing of knowledge."""
-    beside = score.baseline
-    if beside is None or beside.above is None:
+    if score.baseline is None or score.decision is None:
         return None
-    return f"{'above' if beside.above else 'not above'} {beside.baseline} ({beside.value:.1%})"
+    return f"{verdict_of(score.decision)} ({score.baseline.baseline} {score.baseline.value:.1%})"
 
 
 def _said_left_out(column: Column, left_out: Sequence[LeftOut]) -> list[str]:
@@ -145,7 +145,7 @@ def _asked_differently(column: Column) -> list[str]:
 
 
 def _agreement_table(found: Rankings) -> Table:
-    notes = ["low, high: 95 % of 1,000 resamples, the models as they are"]
+    notes = ["tau: bounds from the pairs of models whose order is significant in both readings, at 95 % for all pairs"]
     if not found.agreements:
         notes = ["no model ranking has both readings: add runs with --reading template-based and template-free"]
     tau, rho = COEFFICIENTS

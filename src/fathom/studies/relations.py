@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, refuse
-from fathom.results.numbers import Number, combined, correlation, difference, mean
-from fathom.results.outcomes import Outcome, by_column, outcomes_of
+from fathom.results.estimates import Estimate, combined, correlation, difference, mean
+from fathom.results.facts import RunFacts, by_column, outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.samples import RELATION, Sample
@@ -31,7 +31,7 @@ class OfRelation(NamedTuple):
 
     relation: str
     facts: tuple[int, int]
-    scores: tuple[Number, Number]
+    scores: tuple[Estimate, Estimate]
 
 
 class Shared(NamedTuple):
@@ -44,9 +44,9 @@ class Shared(NamedTuple):
     """
 
     model: str
-    scores: tuple[Number, Number]
-    difference: Number
-    correlation: Number
+    scores: tuple[Estimate, Estimate]
+    difference: Estimate
+    correlation: Estimate
     relations: list[OfRelation]
     only: tuple[int, int]
 
@@ -84,7 +84,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
     return SharedRelations(names, models, tuple(np.ptp(means, axis=0).tolist()) if len(models) > 1 else None)
 
 
-def _shared(model: str, first: Outcome, second: Outcome) -> Shared:
+def _shared(model: str, first: RunFacts, second: RunFacts) -> Shared:
     relations = [set(side.relations_of(side.told())) - {""} for side in (first, second)]
     both = sorted(relations[0] & relations[1])
     if not both:
@@ -111,7 +111,7 @@ def _shared(model: str, first: Outcome, second: Outcome) -> Shared:
     )
 
 
-def _by_relation(side: Outcome) -> dict[str, Number]:
+def _by_relation(side: RunFacts) -> dict[str, Estimate]:
     """Acc@1 of each relation's facts, each fact for itself."""
     hits, told = side.hits(1), side.told()
     return {

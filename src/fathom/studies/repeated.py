@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, all_of
-from fathom.results.compared import refusals_table
-from fathom.results.numbers import Number, untold
-from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, Outcome, names_of, outcomes_of
-from fathom.results.pairs import NotPaired
+from fathom.results.compare import refusals_table
+from fathom.results.estimates import Estimate, untold
+from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of, outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
@@ -41,13 +40,21 @@ from fathom.studies.repeated_readings import (
 )
 
 
+class NotPaired(NamedTuple):
+    """A model's runs on one data set that could not be compared, and why."""
+
+    model: str
+    data: str
+    why: str
+
+
 class RepeatedEntity(NamedTuple):
     """:param shares: of the prompts in whose top 1, 5 and 10 it stands. :param right: of which it is a right answer."""
 
     id: str
     name: str
-    shares: tuple[Number, ...]
-    right: Number
+    shares: tuple[Estimate, ...]
+    right: Estimate
 
 
 class Repeated(NamedTuple):
@@ -67,8 +74,8 @@ class Repeated(NamedTuple):
     prompts: int
     unscored: int
     distinct: tuple[int, ...]
-    shares: tuple[Number, ...]
-    right: Number
+    shares: tuple[Estimate, ...]
+    right: Estimate
     entities: list[RepeatedEntity]
 
 
@@ -97,7 +104,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
     return found
 
 
-def _repeated(outcome: Outcome) -> Repeated:
+def _repeated(outcome: RunFacts) -> Repeated:
     rows = outcome.rows
     scored = outcome.places[rows.scored[outcome.places]].tolist()
     tops = [rows.best(place) for place in scored]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import refuse
-from fathom.results.numbers import Number, untold
-from fathom.results.outcomes import BY_TEMPLATE, CUTS, FREE, READINGS, Outcome, names_of
+from fathom.results.estimates import Estimate, untold
+from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
+from fathom.results.joint import common_facts, difference
 from fathom.results.rows import Floats
-from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 
 SHOWN = 15
@@ -42,10 +42,10 @@ class Overlap(NamedTuple):
     data: str
     facts: int
     k: int
-    right: Number | None
-    based: Number
-    free: Number
-    difference: Number
+    right: Estimate | None
+    based: Estimate
+    free: Estimate
+    difference: Estimate
 
 
 class EntityInBoth(NamedTuple):
@@ -55,9 +55,9 @@ class EntityInBoth(NamedTuple):
 
     id: str
     name: str
-    right: Number
-    based: Number
-    free: Number
+    right: Estimate
+    based: Estimate
+    free: Estimate
 
 
 class InBoth(NamedTuple):
@@ -73,7 +73,7 @@ class InBoth(NamedTuple):
     entities: list[EntityInBoth]
 
 
-def in_both_readings(outcomes: Sequence[Outcome]) -> InBoth | None:
+def in_both_readings(outcomes: Sequence[RunFacts]) -> InBoth | None:
     """None where one reading was not asked. :param outcomes: of one model and data set.
 
     :raises BadInput: several runs of a reading, no fact in common, or other candidates.
@@ -96,7 +96,7 @@ def in_both_readings(outcomes: Sequence[Outcome]) -> InBoth | None:
     )
 
 
-def _change(based: Outcome, free: Outcome, facts: Sequence[str], k: int) -> Overlap:
+def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Overlap:
     name = f"overlap of top {k}"
     values = [_overlaps(outcome, facts, k) for outcome in (based, free)]
     first, second = (
@@ -111,20 +111,20 @@ def _change(based: Outcome, free: Outcome, facts: Sequence[str], k: int) -> Over
     return Overlap(based.model, based.data, len(facts), k, right, first, second, change)
 
 
-def _mean_overlap(outcome: Outcome, name: str, values: Floats, facts: Sequence[str]) -> Number:
+def _mean_overlap(outcome: RunFacts, name: str, values: Floats, facts: Sequence[str]) -> Estimate:
     if len(facts) < 3:
         return untold(FEW_FACTS, outcome.recipe(name))
     return outcome.mean(name, values, facts)
 
 
-def _overlaps(outcome: Outcome, facts: Sequence[str], k: int) -> Floats:
+def _overlaps(outcome: RunFacts, facts: Sequence[str], k: int) -> Floats:
     """Pseudo-value of each fact of the outcome, NaN of those that are not asked of."""
     tops = _tops(outcome, facts, k)
     shortest = min(len(top) for own in tops.values() for top in own)
     return _spread_out(outcome, facts, pseudo_values(_shares(tops), min(k, shortest)))
 
 
-def _tops(outcome: Outcome, facts: Sequence[str], k: int) -> Tops:
+def _tops(outcome: RunFacts, facts: Sequence[str], k: int) -> Tops:
     """Of the facts in their order."""
     wanted = set(facts)
     tops: dict[str, list[list[str]]] = {fact: [] for fact in facts}
@@ -140,12 +140,12 @@ def _shares(tops: Tops) -> list[dict[str, float]]:
     return [{id_: count / predictions for id_, count in counted.items()} for counted, predictions in counts]
 
 
-def _right(outcome: Outcome, facts: Sequence[str]) -> Floats:
+def _right(outcome: RunFacts, facts: Sequence[str]) -> Floats:
     golds = outcome.golds_of(facts)
     return _spread_out(outcome, facts, pseudo_values([dict.fromkeys(gold, 1 / len(gold)) for gold in golds], 1))
 
 
-def _spread_out(outcome: Outcome, facts: Sequence[str], values: Floats) -> Floats:
+def _spread_out(outcome: RunFacts, facts: Sequence[str], values: Floats) -> Floats:
     found = np.full(len(outcome.facts), np.nan)
     found[outcome.at(facts)] = values
     return found
@@ -167,7 +167,7 @@ def pseudo_values(shares: Sequence[dict[str, float]], k: int) -> Floats:
     return n * mean - (n - 1) * (n * mean - 2 * np.array(others)) / (n - 2)
 
 
-def _entities(based: Outcome, free: Outcome, facts: Sequence[str]) -> list[EntityInBoth]:
+def _entities(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[EntityInBoth]:
     """Equally repeated ones stand in the order of their other reading's share, then of ids."""
     name = f"share of top {MOST}"
     names = names_of(free.rows.candidates) | names_of(based.rows.candidates)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +15,13 @@ from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.asking_options import AskingOptions
-from fathom.results.bars import BAR, NO_KNOWLEDGE, Bars, which_above
+from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines, which_is_above
+from fathom.results.claims import Claim, Contrast, Decision, decide
+from fathom.results.estimates import Estimate, untold
+from fathom.results.facts import RunFacts, every_scoring
+from fathom.results.joint import common_facts, difference
 from fathom.results.names import folder_names
-from fathom.results.numbers import Number, untold
-from fathom.results.outcomes import Outcome, every_scoring
-from fathom.results.pairs import pool_size, verdict_of
 from fathom.results.rows import grouped
-from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
@@ -45,7 +46,7 @@ class HitsLine(NamedTuple):
     probe: str
     name: str
     parameters: int | None
-    hits: tuple[Number, ...]
+    hits: tuple[Estimate, ...]
     candidates: float
     queries: int
     unscored: int
@@ -58,20 +59,24 @@ class SizeStep(NamedTuple):
     :param larger: the next in order of size.
     :param k: of Hits@k.
     :param difference: larger − smaller, paired by fact; without a value where their candidates or facts are not alike.
-    :param above: which of the two is above the strongest baseline on these facts, see :func:`which_above`.
+    :param decision: whether the two differ.
+    :param above: which of the two is above the baselines on these facts, see :func:`which_is_above`.
     """
 
     probe: str
     smaller: str
     larger: str
     k: int
-    difference: Number
+    difference: Estimate
+    decision: Decision | None = None
     above: str | None = None
 
     @property
     def verdict(self) -> str | None:
-        """Whether Hits@k rises or drops, or whether these facts cannot tell (tie); None where nothing is known."""
-        return verdict_of(self.difference)
+        """Whether Hits@k rises or drops significantly; else why not."""
+        if self.decision is None:
+            return None
+        return {1: "rise", -1: "drop"}.get(self.decision.sign, self.decision.word)
 
 
 class AskedProbe(NamedTuple):
@@ -102,7 +107,7 @@ def ask(
     asked = asked_of(options, {"max_rank": MAX_RANK})
     names = folder_names([name for name, _ in models])
     queryset = data if isinstance(data, QuerySet) else read(data)
-    found: list[tuple[HitsLine, Outcome]] = []
+    found: list[tuple[HitsLine, RunFacts]] = []
     for (name, load), short in zip(models, names, strict=True):
         model = load()
         for probe, chosen in asked:
@@ -111,8 +116,8 @@ def ask(
             found += [(hits_line(outcome, model.parameters), outcome) for outcome in outcomes]
     found.sort(key=lambda one: (one[0].probe, one[0].parameters or 0))
     by_probe = grouped((line.probe, outcome) for line, outcome in found)
-    next_to = ((probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes))
-    return Sizes([line for line, _ in found], [step for pair in next_to for step in steps_between(*pair)])
+    next_to = [(probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes)]
+    return Sizes([line for line, _ in found], steps_between(next_to))
 
 
 def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = None) -> list[AskedProbe]:
@@ -137,19 +142,40 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     ]
 
 
-def steps_between(probe: str, smaller: Outcome, larger: Outcome) -> Iterator[SizeStep]:
-    """One for each cut, of one probe and scoring."""
-    bars = [Bars(outcome) for outcome in (smaller, larger)]
-    for k in CUTS:
-        above = None
-        try:
-            facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
-            number = difference(f"hits@{k}", [(1, larger), (-1, smaller)], hits, facts)
-            first, second = (bar.strongest(k, facts) for bar in bars)
-            above = which_above(first, second, (smaller.model, larger.model))
-        except BadInput as error:
-            number = untold(str(error))
-        yield SizeStep(probe, smaller.model, larger.model, k, number, above)
+def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeStep]:
+    """Compare each smaller with the next larger model at every cut; all verdicts are one family.
+
+    :param pairs: probe, smaller and larger model.
+    """
+    steps, claims = [], []
+    for probe, smaller, larger in pairs:
+        baselines = [RunBaselines(outcome) for outcome in (smaller, larger)]
+        for k in CUTS:
+            above: list[Claim | None] = [None, None]
+            try:
+                facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
+                number = difference(f"hits@{k}", [(1, larger), (-1, smaller)], hits, facts)
+                above = [one.claim(k, facts) for one in baselines]
+            except BadInput as error:
+                number = untold(str(error))
+            steps.append(SizeStep(probe, smaller.model, larger.model, k, number))
+            claims.append((Claim("larger − smaller", (Contrast("larger − smaller", number),)), *above))
+    decided = iter(decide([claim for three in claims for claim in three if claim is not None]))
+    found = []
+    for step, three in zip(steps, claims, strict=True):
+        own, *above_two = (None if claim is None else next(decided) for claim in three)
+        which = which_is_above(above_two, (step.smaller, step.larger))
+        found.append(step._replace(decision=own, above=which))
+    return found
+
+
+def answer(found: Sizes) -> list[str]:
+    """How many of the steps to a larger model change Hits@1."""
+    own = [step for step in found.steps if step.k == 1]
+    counts = Counter(step.verdict for step in own)
+    return [
+        f"{counts['rise']} of {len(own)} steps to a larger model raise Hits@1 significantly, {counts['drop']} lower it."
+    ]
 
 
 def tables(found: Sizes) -> list[Table]:
@@ -164,8 +190,7 @@ def tables(found: Sizes) -> list[Table]:
                 {"difference": ("low", "high", "p")},
                 {"difference": "+.1%"},
                 (
-                    "paired by fact; rise, drop: the 95 % interval does not hold 0; tie: these facts cannot tell",
-                    BAR,
+                    "paired by fact; verdicts by Holm over all of the table",
                     NO_KNOWLEDGE,
                 ),
             )
@@ -176,14 +201,14 @@ def tables(found: Sizes) -> list[Table]:
 # --- Hits@1, 10 and 100 of runs that a study has made, one line per run and scoring
 
 
-def hits_line(outcome: Outcome, parameters: int | None = None) -> HitsLine:
+def hits_line(outcome: RunFacts, parameters: int | None = None) -> HitsLine:
     """Of one run in one scoring."""
     return HitsLine(
         f"{outcome.probe} {outcome.scoring}",
         outcome.model,
         parameters,
         tuple(outcome.mean(f"hits@{k}", outcome.hits(k)) for k in CUTS),
-        pool_size(outcome),
+        outcome.mean_candidates,
         len(outcome.facts),
         len(outcome.left_out),
     )

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fathom.errors import BadInput
-from fathom.metrics.ranking import reciprocal_mean_rank, reciprocal_rank
+from fathom.metrics.ranking import reciprocal_mean_rank
 from fathom.models.base import Model
 from fathom.reading import tensors_file
 from fathom.scoring.memory import Budget
@@ -178,7 +178,7 @@ def _validate(
         unfiltered_ranks(row[ranked].astype(np.float64), number[list(item.gold)].tolist())
         for row, item in zip(scores, items, strict=True)
     ]
-    best = reciprocal_rank([min(of_item) for of_item in ranks])
+    best = 1 / np.array([min(of_item) for of_item in ranks])
     return float(best.mean()), float(reciprocal_mean_rank(ranks).mean())
 
 

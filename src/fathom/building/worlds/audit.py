@@ -25,7 +25,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, take_rows
 from fathom.metrics.ranking import hits_at_k
 from fathom.reading import Json
-from fathom.results.numbers import Number, mean, untold
+from fathom.results.estimates import Estimate, mean, untold
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 
@@ -211,7 +211,7 @@ def audit_table(manifests: Sequence[Json]) -> Table:
 
     :param manifests: as ``manifest.json`` has them.
     """
-    rows: list[list[Cell | Number]] = []
+    rows: list[list[Cell | Estimate]] = []
     for made in manifests:
         about = made.get("audit")
         if about is None:
@@ -241,6 +241,6 @@ def audit_table(manifests: Sequence[Json]) -> Table:
     )
 
 
-def _number(told: Json) -> Number:
-    """What :meth:`fathom.results.numbers.Number.plain` gave."""
-    return Number(**(told | {"value": float("nan") if told["value"] is None else told["value"]}))
+def _number(told: Json) -> Estimate:
+    """What :meth:`fathom.results.estimates.Estimate.plain` gave."""
+    return Estimate(**(told | {"value": float("nan") if told["value"] is None else told["value"]}))

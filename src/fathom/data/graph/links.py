@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.graph.queries import ENTITIES, EntityCandidates, TripleQueries
+from fathom.data.graph.queries import EntityCandidates, TripleQueries
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.data.queries import CandidateSet, Query
+from fathom.data.queries import ENTITIES, CandidateSet, Query
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,21 @@ from numpy.typing import NDArray
 
 from fathom.data.graph.seen import Training, keys_of, popularity, training_of
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import OF_ANSWER, POPULARITY, SEEN, CandidateSet, Direction, Query, QuerySet, Relation
+from fathom.data.queries import (
+    ENTITIES,
+    OF_ANSWER,
+    POPULARITY,
+    SEEN,
+    CandidateSet,
+    Direction,
+    Query,
+    QuerySet,
+    Relation,
+)
 from fathom.data.taking import is_blank
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 
-ENTITIES = "entities"
-"""Name of the candidate set that all queries of a graph share."""
 BLOCK = 1 << 16
 
 

@@ -17,22 +17,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr, ndtri
 
 from fathom.metrics.correlation import correlate
 from fathom.metrics.correlation import intercept as fitted_intercept
 from fathom.metrics.correlation import slope as fitted_slope
-from fathom.metrics.significance import smallest_difference, smallest_unseen
+from fathom.metrics.significance import permutation_test, smallest_difference, smallest_unseen
 from fathom.metrics.table import SHARE, Metric
-from fathom.metrics.uncertainty import Fold, Interval, crossed, interval
+from fathom.metrics.uncertainty import (
+    CONFIDENCE,
+    Fold,
+    Interval,
+    Labels,
+    at_confidence,
+    crossed,
+    interval,
+    of_spread,
+)
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
 NOTHING_OF_IT = "there is none of which this could be a share"
 MINUS = " − "
+OVER_MODELS = "no interval: a mean over models, which were chosen"
 
 
-class Number(NamedTuple):
+class Estimate(NamedTuple):
     """A value with what it needs to be read.
 
     :param value: NaN where there is nothing to tell; the note says why.
@@ -46,6 +57,7 @@ class Number(NamedTuple):
     :param sample: what was drawn, see :class:`fathom.results.samples.Sample`; "" where there is no interval.
     :param smallest: of a difference: the one that these values would have shown in four of five cases, see
         :func:`fathom.metrics.significance.smallest_difference`; None of other numbers, and where it cannot be told.
+    :param interval: from which intervals of other confidence are made; not for JSON.
     """
 
     value: float
@@ -58,13 +70,14 @@ class Number(NamedTuple):
     p_value: float | None = None
     sample: str = ""
     smallest: float | None = None
+    interval: Interval | None = None
 
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it: an open end of an interval is null."""
+        """Return it as JSON can hold it: an open end of an interval is null."""
         return {
             name: None if isinstance(value, float) and not np.isfinite(value) else value
             for name, value in self._asdict().items()
-            if name not in ("p_value", "smallest") or value is not None
+            if name != "interval" and (name not in ("p_value", "smallest") or value is not None)
         }
 
 
@@ -81,9 +94,9 @@ class Noise(NamedTuple):
     training: float | None = None
 
 
-def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0) -> Number:
+def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0) -> Estimate:
     """A number without an interval. :param why: the reason."""
-    return Number(value, None, None, None, why, n, _undrawn(recipe_))
+    return Estimate(value, None, None, None, why, n, _undrawn(recipe_))
 
 
 def _undrawn(recipe_: str) -> str:
@@ -94,7 +107,7 @@ def _undrawn(recipe_: str) -> str:
 # --- of the predictions of one run
 
 
-def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
+def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     """The number of one metric.
 
     :param asked: places of predictions of one scoring, scored or not.
@@ -118,21 +131,24 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Number | None:
     return number_of(found, n, line, sample, partial)
 
 
-def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Number] | None:
+def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Estimate] | None:
     """The same number of other values, such as a baseline's, and metric − other, see :func:`beyond`.
 
     :param others: of all predictions, as the metric's own column.
     :param name: of the others, for the recipe.
-    :returns: None where one of either is not known.
+    :returns: None where the metric, or the baseline of all predictions, is not known. Of predictions that lack the
+        baseline alone, the difference is of the others, and its note says so.
     """
-    places = _told(rows, metric, asked)
-    if not len(places) or np.isnan(others[places]).any():
+    told = _told(rows, metric, asked)
+    places = told[~np.isnan(others[told])]
+    if not len(places):
         return None
     [values] = rows.columns(metric)
     (own, other), weights, queries = _units(rows, metric, places, [values, others])
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
     value, number = beyond(own, other, rows.sample(queries.tolist()), line, metric.limits, weights)
-    return value, number._replace(n=len(places))
+    partial = f"{name}: {len(places)} of {len(told)} predictions have it" if len(places) < len(told) else ""
+    return value, number._replace(n=len(places), note="; ".join(filter(None, (number.note, partial))))
 
 
 def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
@@ -171,7 +187,7 @@ def mean(
     recipe_: str,
     limits: tuple[float, float] = SHARE,
     weights: Floats | None = None,
-) -> Number:
+) -> Estimate:
     """Mean of values, [n], with its interval; untold where there are none. :param sample: how they were drawn."""
     if not np.size(values):
         return untold(NOTHING, recipe_)
@@ -184,7 +200,7 @@ def difference(
     sample: Sample,
     recipe_: str,
     limits: tuple[float, float] = (-1.0, 1.0),
-) -> Number:
+) -> Estimate:
     """Mean of first − second, paired, [n] each, with interval and p value; untold where there are none."""
     if not np.size(first):
         return untold(NOTHING, recipe_)
@@ -197,7 +213,7 @@ def difference(
 
 def over_seeds(
     values: Floats, sample: Sample, recipe_: str, limits: tuple[float, float] = SHARE, tested: bool = False
-) -> tuple[Number, Noise]:
+) -> tuple[Estimate, Noise]:
     """Mean of the values of facts by each of several seeds, for other facts and other seeds, and what it is unsure by.
 
     :param values: [seeds, n], n above zero.
@@ -205,7 +221,7 @@ def over_seeds(
     :param tested: whether zero is a question, as of a difference.
     """
     seeds, n = values.shape
-    found = crossed(values, sample.clusters, within=sample.within, limits=limits)
+    found = crossed(values, sample.clusters, within=sample.within, also=sample.also, limits=limits)
     drawn = sample if seeds == 1 else sample._replace(key=f"{sample.key}{AND_SEED}")
     noise = Noise(seeds)
     if not np.isnan(found.error + found.seed_error):
@@ -229,15 +245,15 @@ def beyond(
     recipe_: str,
     limits: tuple[float, float] = SHARE,
     weights: Floats | None = None,
-) -> tuple[float, Number]:
+) -> tuple[float, Estimate]:
     """Mean of *other*, such as a baseline's, and own − other, paired, [n] each, with interval and p value.
 
     The other's mean being what it is, the difference goes no further than *limits*, those of both. Where the own values
-    are all alike, it does not show what they may be elsewhere: its interval is then theirs, moved, without a p value.
+    are all alike, it does not show what they may be elsewhere: its interval and p value are then theirs, moved.
     """
     value = float(np.average(other, weights=weights))
     if np.ptp(own) < 1e-12:
-        found = _shifted(_between(own, sample, limits, weights), -value)
+        found = _shifted(_between(own, sample, limits, weights), -value, limits)
     else:
         found = _between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
     return value, _tested(found, np.size(own), recipe_, sample)
@@ -250,41 +266,67 @@ def contrast(
     recipe_: str,
     strata: Sequence[str] | None = None,
     limits: tuple[float, float] = SHARE,
-) -> Number:
-    """Mean of the values that are of the *first* part − mean of the others, with interval and p value.
+    units: Labels | None = None,
+) -> Estimate:
+    """Return the mean of the *first* group − mean of the others, compared within strata, with interval and p value.
 
-    Strata are compared each by itself, and count with n₁n₀ / (n₁ + n₀), as Mantel and Haenszel (1959) weigh them; one
-    of one part alone says nothing. Each value is taken for how far it is from the middle between the two means of its
-    stratum, twofold, so that the weighted mean of these is the contrast, and their spread that of either part.
+    Strata count with n₁n₀ / (n₁ + n₀) (Mantel and Haenszel 1959); one that has a single group says nothing. The p value
+    is the larger of that of the interval, which sees how units or relations cluster, and that of a permutation of units
+    (:func:`fathom.metrics.significance.permutation_test`), which holds for the smallest groups. The interval is widened
+    to agree with it.
 
-    :param values: [n].
-    :param first: whether each is of the first part, [n].
-    :param strata: label of each, [n]; None: they are of one.
+    :param values: shape (n).
+    :param first: whether each is of the first group, shape (n).
+    :param strata: label of each, shape (n); None: all are of one.
     :param limits: of the values.
-    :returns: untold where no stratum has both parts.
+    :param units: label of each, shape (n), that changes groups as a whole; None: each value by itself.
+    :returns: undefined where no stratum has both groups.
     """
     given, part = np.asarray(values, float), np.asarray(first, bool)
     labels = np.zeros(len(given), int) if strata is None else np.unique(np.asarray(strata), return_inverse=True)[1]
-    signed, weights = np.zeros(len(given)), np.zeros(len(given))
-    for label in np.unique(labels):
-        of_first, of_others = (labels == label) & part, (labels == label) & ~part
-        sizes = int(of_first.sum()), int(of_others.sum())
-        if not all(sizes):
-            continue
-        middle = (given[of_first].mean() + given[of_others].mean()) / 2
-        signed[of_first], signed[of_others] = 2 * (given[of_first] - middle), 2 * (middle - given[of_others])
-        weights[of_first], weights[of_others] = sizes[1] / sum(sizes), sizes[0] / sum(sizes)
-    told = weights > 0
-    if not told.any():
+    count, of_first = np.bincount(labels).astype(float), np.bincount(labels, part)
+    both = ((of_first > 0) & (of_first < count))[labels]
+    if not both.any():
         return untold(NOTHING, recipe_)
+    given, part, labels, sample = given[both], part[both], labels[both], sample.only(both)
+    # A weighted mean of these is the contrast, and their spread that of either group.
+    sums = [np.bincount(labels, own * given, len(count)) for own in (part, ~part)]
+    sizes = [np.bincount(labels, own, len(count)) for own in (part, ~part)]
+    means = [total / np.maximum(size, 1) for total, size in zip(sums, sizes, strict=True)]
+    middle, whole = (means[0] + means[1])[labels] / 2, (sizes[0] + sizes[1])[labels]
+    signed = 2 * np.where(part, given - middle, middle - given)
+    weights = np.where(part, sizes[1][labels], sizes[0][labels]) / whole
     span = limits[1] - limits[0]
-    found = _between(signed[told], sample.only(told), (-span, span), weights[told])
-    return _tested(found, int(told.sum()), recipe_, sample)
+    found = _between(signed, sample, (-span, span), weights)
+    own_units = np.arange(len(given)) if units is None else np.asarray(units)[both]
+    permuted = permutation_test(given, part.astype(float), labels, own_units)
+    return _tested(_widened(found, permuted, span), len(given), recipe_, sample)
 
 
-def _shifted(found: Interval, by: float) -> Interval:
+def _widened(found: Interval, p_value: float, span: float) -> Interval:
+    """Return the interval of the larger p value: as many standard errors around the estimate as that is away from 0."""
+    if np.isnan(found.p_value) or found.p_value >= p_value or found.spread is None:
+        return found
+    error = max(abs(found.estimate) / max(float(ndtri(1 - p_value / 2)), 1e-6), float(np.sqrt(found.spread.variance)))
+    p_value = max(p_value, float(2 * ndtr(-abs(found.estimate) / error)))
+    spread = found.spread._replace(variance=error**2, degrees=np.inf)
+    wider = found._replace(spread=spread, limits=(-np.inf, np.inf), p_value=p_value, error=error, degrees=np.inf)
+    low, high = at_confidence(wider, CONFIDENCE)
+    ends = (None if end is None else float(np.clip(end, -span, span)) for end in (low, high))
+    return wider._replace(low=next(ends), high=next(ends))
+
+
+def _shifted(found: Interval, by: float, limits: tuple[float, float]) -> Interval:
+    """Move an interval of equal values, and give it the p value that belongs to it: it reaches 0 where the share
+    z² / (n + z²) of others, all at the nearer limit, makes up for the estimate."""
     low, high = (None if end is None else end + by for end in (found.low, found.high))
-    return found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan)
+    moved = found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan, spread=None)
+    if found.spread is None or abs(moved.estimate) < 1e-12:
+        return moved._replace(p_value=1.0 if abs(moved.estimate) < 1e-12 and low is not None else np.nan)
+    reach = found.estimate - (limits[0] if moved.estimate > 0 else limits[1])
+    share = moved.estimate / reach if reach else 1.0
+    z = np.sqrt(found.spread.effective * share / (1 - share)) if share < 1 else np.inf
+    return moved._replace(p_value=float(2 * ndtr(-z)))
 
 
 def _between(
@@ -310,7 +352,7 @@ def _each_once(values: Floats, weights: Floats | None, sample: Sample) -> tuple[
     return np.bincount(cluster, each * values) / below, below, Sample(sample.key, None, groups)
 
 
-def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:
+def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Estimate:
     """Mean of *part* / mean of *whole*, [n] each, no part greater than its whole, with its interval; untold where the
     whole is nothing."""
     there = whole > 0
@@ -322,34 +364,55 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Number:
     return number_of(found, int(there.sum()), recipe_, drawn)
 
 
-def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str) -> Number:
+def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str) -> Estimate:
     """Pearson's r of pairs, [n] each, with the interval of Fisher's z and p value; NaN where one side does not vary."""
-    found = correlate(x, y, sample.clusters, within=sample.within)
+    found = correlate(x, y, sample.clusters, within=sample.within, also=sample.also)
     return _tested(found, np.size(x), recipe_, sample)
 
 
-def slope(x: Floats, y: Floats, sample: Sample, recipe_: str, beside: Floats | None = None) -> Number:
+def slope(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:
     """Slope of y on x, [n] each, with interval and p value; see :func:`fathom.metrics.correlation.slope`."""
-    found = fitted_slope(x, y, sample.clusters, within=sample.within, beside=beside)
+    found = fitted_slope(x, y, sample.clusters, within=sample.within, also=sample.also)
     return _tested(found, np.size(x), recipe_, sample)
 
 
-def intercept(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Number:
+def intercept(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:
     """What the line of y on x says where x is 0, with interval and p value."""
-    return _tested(fitted_intercept(x, y, sample.clusters, within=sample.within), np.size(x), recipe_, sample)
+    found = fitted_intercept(x, y, sample.clusters, within=sample.within, also=sample.also)
+    return _tested(found, np.size(x), recipe_, sample)
 
 
-def number_of(found: Interval, n: int, recipe_: str, sample: Sample, partial: str = "") -> Number:
+def number_of(found: Interval, n: int, recipe_: str, sample: Sample, partial: str = "") -> Estimate:
     """A mean whose weights the caller has chosen. :param partial: a note that stands before the interval's own."""
     own = found.note
     if sample.one_cluster and found.low is None:
         own = f"all of one {sample.key}, which says nothing of others: no interval"
     notes = "; ".join(filter(None, (partial, own)))
     made = f"{_undrawn(recipe_)}|cluster:{sample.key}"
-    return Number(found.estimate, found.low, found.high, found.units, notes, n, made, None, sample.key)
+    return Estimate(
+        found.estimate, found.low, found.high, found.units, notes, n, made, None, sample.key, interval=found
+    )
 
 
-def _tested(found: Interval, n: int, recipe_: str, sample: Sample) -> Number:
+def below(number: Estimate, bound: float) -> Estimate:
+    """Return bound − number, tested against zero: whether a number is smaller than a bound."""
+    found = number.interval
+    if found is None or found.spread is None or found.low is None or found.high is None:
+        return untold(number.note, number.recipe)
+    limits = (-found.limits[1], -found.limits[0])
+    spread = found.spread._replace(estimate=-found.estimate)
+    if found.spread.variance > 0:
+        made = of_spread(spread._replace(estimate=bound - found.estimate))
+    else:
+        turned = found._replace(estimate=-found.estimate, low=-found.high, high=-found.low, spread=spread)
+        made = _shifted(turned, bound, limits)
+    p_value = None if np.isnan(made.p_value) else made.p_value
+    return number._replace(
+        value=made.estimate, low=made.low, high=made.high, p_value=p_value, interval=made, smallest=None
+    )
+
+
+def _tested(found: Interval, n: int, recipe_: str, sample: Sample) -> Estimate:
     p_value = None if np.isnan(found.p_value) else found.p_value
     return number_of(found, n, recipe_, sample)._replace(p_value=p_value)
 

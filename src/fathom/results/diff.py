@@ -16,15 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, all_of
-from fathom.metrics.significance import LEVEL
-from fathom.results import numbers
-from fathom.results.baselines import Beside, ByLot, Ranked, verdict_of, without_scores
-from fathom.results.compared import SMALLEST, NotCompared, holm_of, outcomes_to_compare, refusals_table
-from fathom.results.numbers import MINUS, Number, combined
-from fathom.results.outcomes import Outcome, check_depth, names_of
+from fathom.metrics.significance import POWER
+from fathom.results import estimates
+from fathom.results.baselines import LEGENDS, ByLot, Compared, Ranked, above_chance, verdict_of, without_scores
+from fathom.results.claims import NO_DIFFERENCE, Claim, Contrast, Decision, decide, difference_in_words, percent
+from fathom.results.compare import SMALLEST, NotCompared, read_runs, refusals_table
+from fathom.results.estimates import MINUS, Estimate, combined
+from fathom.results.facts import RunFacts, check_depth, names_of
+from fathom.results.joint import common_facts, difference
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
-from fathom.results.sides import common_facts, difference
 from fathom.results.tables import Cell, Table, Tabled
 from fathom.store.folder import RunFolder, differences
 
@@ -60,34 +61,25 @@ class Part(NamedTuple):
     :param difference: after − before, paired by fact.
     :param became: shares that were learnt, forgotten, kept, never known, and kept of those known before, in this order.
     :param beside: what answering without knowledge would score, and after − that.
-    :param adjusted: p value of the difference, by Holm among all groups; None of all facts beside groups.
+    :param changed: the verdict on the difference; *above*: that on the baselines, None without any.
     """
 
     name: str
     facts: int
     alone: tuple[int, int]
-    before: Number
-    after: Number
-    difference: Number
-    became: Mapping[str, Number]
-    beside: tuple[Beside, ...]
+    before: Estimate
+    after: Estimate
+    difference: Estimate
+    became: Mapping[str, Estimate]
+    beside: tuple[Compared, ...]
     each: tuple[OfFact, ...]
-    adjusted: float | None = None
-
-    @property
-    def p_value(self) -> float | None:
-        """The adjusted one where there is one."""
-        return self.difference.p_value if self.adjusted is None else self.adjusted
-
-    @property
-    def shown(self) -> bool:
-        """Whether a difference is significant."""
-        return self.p_value is not None and self.p_value < LEVEL
+    changed: Decision | None = None
+    above: Decision | None = None
 
     @property
     def verdict(self) -> str | None:
-        """Whether the run after is above answering without knowledge; None where nobody knows."""
-        return verdict_of(self.beside)
+        """Whether the run after is above the baselines; None without any."""
+        return verdict_of(self.above)
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,6 +97,30 @@ class Change(Tabled):
     listed: int = 0
     not_compared: tuple[NotCompared, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> list[str]:
+        """What changed over all facts, whether groups changed, and what was learnt and forgotten."""
+        whole = self.parts[0]
+        assert whole.changed is not None
+        words = {0: "shows no significant change", 1: "knows more than before", -1: "knows less than before"}
+        before, after = (percent(number.value) for number in (whole.before, whole.after))
+        said = [
+            f"The model {words[whole.changed.sign]}: {before} before, {after} after, "
+            f"{difference_in_words(whole.changed)} ({whole.facts:,} facts)."
+        ]
+        if whole.changed.word == NO_DIFFERENCE and whole.difference.smallest is not None:
+            points = f"{100 * whole.difference.smallest:.1f} points"
+            said.append(f"A true change of {points} would have been found in {POWER:.0%} of cases.")
+        if self.by:
+            holds = [part.name for part in self.parts[1:] if part.changed is not None and part.changed.holds]
+            which = f": {', '.join(holds)}" if holds else ""
+            said.append(f"{len(holds)} of {len(self.parts) - 1} groups by {self.by} changed significantly{which}.")
+        became = whole.became
+        said.append(
+            f"Learnt: {percent(became[LEARNT].value)} of the facts; forgotten: {percent(became[FORGOTTEN].value)}."
+        )
+        return said
 
     @property
     def tables(self) -> list[Table]:
@@ -143,7 +159,7 @@ def diff(
     """
     if len(scoring) > 1:
         raise BadInput(f"--scoring {','.join(scoring)}: expected one")
-    outcomes = outcomes_to_compare([before, after], scoring, cluster, lambda outcome: outcome)
+    outcomes = read_runs([before, after], scoring, cluster, lambda outcome: outcome)
     all_of(*(partial(_check_cut, side, k) for side in outcomes))
     first, second = outcomes
     baselines = without_scores(second.rows)
@@ -157,26 +173,34 @@ def diff(
                 parts.append(_part(name, *sides, k, baselines))
             except BadInput as error:
                 refused.append(NotCompared(first.path, name, str(error)))
-        adjusted = holm_of([part.difference.p_value for part in parts[1:]])
-        parts[1:] = [part._replace(adjusted=p) for part, p in zip(parts[1:], adjusted, strict=True)]
-    return Change(tuple(parts), by, k, listed, tuple(refused), tuple(_asked_otherwise(first, second)))
+    return Change(tuple(_decided(parts)), by, k, listed, tuple(refused), tuple(_asked_otherwise(first, second)))
 
 
-def _check_cut(side: Outcome, k: int) -> None:
+def _decided(parts: Sequence[Part]) -> list[Part]:
+    """Decide on all parts as one family: whether they changed, and whether the run after is above the baselines."""
+    changes = [Claim(f"{part.name} changed", (Contrast("after − before", part.difference),)) for part in parts]
+    above = [above_chance(f"{part.name} is above the baselines", part.beside) for part in parts]
+    decisions = iter(decide([*changes, *filter(None, above)]))
+    changed = [next(decisions) for _ in parts]
+    over = [next(decisions) if claim is not None else None for claim in above]
+    return [part._replace(changed=one, above=two) for part, one, two in zip(parts, changed, over, strict=True)]
+
+
+def _check_cut(side: RunFacts, k: int) -> None:
     """:raises BadInput: it cannot tell Hits@k."""
     check_depth(side, k)
     if np.isnan(side.hits(k)[side.scored]).any():
         raise BadInput(f"{side.path}: {side.why_untold}, which Hits@{k} needs: ask without --k")
 
 
-def _of_group(groups: Mapping[str, Outcome], name: str, by: str) -> Outcome:
+def _of_group(groups: Mapping[str, RunFacts], name: str, by: str) -> RunFacts:
     if name not in groups:
         there = next(iter(groups.values()))
         raise BadInput(f"{there.path} has no query whose {by} is {name}")
     return groups[name]
 
 
-def _asked_otherwise(first: Outcome, second: Outcome) -> list[str]:
+def _asked_otherwise(first: RunFacts, second: RunFacts) -> list[str]:
     """What but the model differs in how the two were asked."""
     old, new = ({key: own for key, own in one.rows.identity.items() if key != "model"} for one in (first, second))
     found = [line.strip() for line in differences(old, new)]
@@ -185,10 +209,10 @@ def _asked_otherwise(first: Outcome, second: Outcome) -> list[str]:
     return alike + [f"asked otherwise before (there) and after (here): {'; '.join(found)}"] * bool(found)
 
 
-def _part(name: str, first: Outcome, second: Outcome, k: int, baselines: Mapping[str, Ranked | ByLot]) -> Part:
+def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: Mapping[str, Ranked | ByLot]) -> Part:
     """:raises BadInput: no fact in common, or other candidates."""
     facts = common_facts([first, second])
-    sample = second.two_way_sample(facts).numbered()
+    sample = second.sample(facts)
     every = [first.hits(k), second.hits(k)]
     before, after = (own[side.at(facts)] for side, own in zip((first, second), every, strict=True))
     made = combined("", [side.recipe("") for side in (first, second)], " then ")
@@ -196,9 +220,10 @@ def _part(name: str, first: Outcome, second: Outcome, k: int, baselines: Mapping
     beside = []
     for baseline, found in baselines.items():
         own = second.per_fact(found.hits(k))[second.at(facts)]
-        if not np.isnan(own).any():
+        told = ~np.isnan(own)
+        if told.any():
             made_of = second.recipe(f"{cut}{MINUS}{baseline}")
-            beside.append(Beside(baseline, *numbers.beyond(after, own, sample, made_of)))
+            beside.append(Compared(baseline, *estimates.beyond(after[told], own[told], sample.only(told), made_of)))
     return Part(
         name,
         len(facts),
@@ -218,14 +243,14 @@ def became(before: Floats, after: Floats) -> dict[str, Floats]:
     return {LEARNT: after - kept, FORGOTTEN: before - kept, KEPT: kept, NEVER: 1 - np.maximum(before, after)}
 
 
-def _became(before: Floats, after: Floats, sample: Sample, made: str) -> dict[str, Number]:
+def _became(before: Floats, after: Floats, sample: Sample, made: str) -> dict[str, Estimate]:
     """:param made: recipe, without the name in front."""
     shares = became(before, after)
-    told = {what: numbers.mean(values, sample, f"{what}{made}") for what, values in shares.items()}
-    return told | {RETAINED: numbers.ratio(shares[KEPT], before, sample, f"{RETAINED}{made}")}
+    told = {what: estimates.mean(values, sample, f"{what}{made}") for what, values in shares.items()}
+    return told | {RETAINED: estimates.ratio(shares[KEPT], before, sample, f"{RETAINED}{made}")}
 
 
-def _each(first: Outcome, second: Outcome, facts: Sequence[str], before: Floats, after: Floats) -> list[OfFact]:
+def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Floats, after: Floats) -> list[OfFact]:
     names = names_of(second.rows.candidates)
     ranks = [side.mean_ranks[side.at(facts)].tolist() for side in (first, second)]
     changes = np.select([after > before, after < before, before > 0], [LEARNT, FORGOTTEN, KEPT], NEVER).tolist()
@@ -241,41 +266,53 @@ def _each(first: Outcome, second: Outcome, facts: Sequence[str], before: Floats,
 def _before_and_after(found: Change) -> Table:
     groups = [found.by] if found.by else []
     baselines = list(dict.fromkeys(one.baseline for part in found.parts for one in part.beside))
-    body: list[tuple[Cell | Number, ...]] = []
+    body: list[tuple[Cell | Estimate, ...]] = []
     for part in found.parts:
         about = (part.name,) * len(groups)
-        smallest = None if part.shown else part.difference.smallest
-        change = ("rose" if part.difference.value > 0 else "fell") if part.shown else None
+        changed = part.changed
+        assert changed is not None
+        smallest = None if changed.holds else part.difference.smallest
+        change = {1: "rose", -1: "fell"}.get(changed.sign, changed.word)
         beside = {one.baseline: one.value for one in part.beside}
-        tested = (part.difference, *(part.adjusted,) * len(groups), smallest, change)
+        number = part.difference._replace(low=changed.low, high=changed.high)
+        tested = (number, changed.p_value, smallest, change)
         body.append(
             (*about, part.facts, *part.alone, part.before, part.after, *tested, *map(beside.get, baselines))
             + (part.verdict,) * bool(baselines)
         )
     shares = ("before", "after", *baselines, "smallest")
     sides = {side: (f"{side} low", f"{side} high") for side in ("before", "after")}
-    holm = ("p (Holm)",) * len(groups)
     verdict, alone = ("verdict",) * bool(baselines), ("only before", "only after")
     return Table.of_numbers(
-        (*groups, "facts", *alone, "before", "after", "difference", *holm, "smallest", "change", *baselines, *verdict),
+        (
+            *groups,
+            "facts",
+            *alone,
+            "before",
+            "after",
+            "difference",
+            "p (Holm)",
+            "smallest",
+            "change",
+            *baselines,
+            *verdict,
+        ),
         body,
         "accuracy" if found.k == 1 else f"hits@{found.k}",
         {**sides, "difference": ("low", "high", "p")},
         {**dict.fromkeys(shares, ".1%"), "difference": "+.1%", "p (Holm)": ".2g"},
         _notes(found),
-        (*alone, *(end for ends in sides.values() for end in ends)),
+        ("p", *alone, *(end for ends in sides.values() for end in ends)),
     )
 
 
 def _notes(found: Change) -> list[str]:
     notes = ["difference: after minus before, paired by fact", SMALLEST, *found.notes]
     if found.by:
-        notes[1:1] = [f"p (Holm): adjusted for the {len(found.parts) - 1} groups"]
-    if any(part.beside for part in found.parts):
-        notes.append(
-            "random, majority: what answering by lot, and with what is right most often in the other facts, would "
-            "score on these facts; verdict: whether the 95 % interval of after minus that lies above 0"
-        )
+        notes[1:1] = [f"p (Holm) and simultaneous intervals: for all {2 * len(found.parts)} verdicts of the table"]
+    known = dict.fromkeys(one.baseline for part in found.parts for one in part.beside)
+    if known:
+        notes.append("baselines: " + "; ".join(LEGENDS[name] for name in known))
     alone = found.parts[0].alone
     if any(alone):
         notes.append(f"left out: {alone[0]:,} facts that only the run before ranked, {alone[1]:,} only the run after")

@@ -1,0 +1,312 @@
+"""Does a model follow keywords, or know the facts? (Section 5.4 of Shaier et al. 2024; Kassner and Schütze 2020.)
+
+Runs with negated, misprimed, paraphrased or truncated sentences (``--alter``) are paired by fact with the unmodified
+run of the same model. Three things are measured in addition to the change in accuracy:
+
+- *same answer*: how often the first answer stays. It should for a paraphrase, and should not for a negation.
+- *same of known*: the same over facts that the model has right and no baseline has. A model that knows nothing gives
+  its usual answer, negated or not, so only these facts count.
+- *prime*: how often the first answer to a misprimed sentence is the candidate put in front. Its controls are how often
+  that was the answer *anyway*, and how often the answer is, *by chance*, the prime of another fact of the relation.
+
+A model *follows keywords* if it takes the prime more often than both controls, or keeps more of the known answers under
+negation than it changes. It *does not* if it knows facts, takes the prime hardly more often (or changes known answers
+under negation), and keeps known answers where the meaning stays: a model that any rewording throws off does neither.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.data.selection.altering import PRIME
+from fathom.errors import BadInput
+from fathom.results import estimates
+from fathom.results.baselines import RunBaselines
+from fathom.results.claims import Claim, Contrast
+from fathom.results.estimates import Estimate
+from fathom.results.facts import ACCURACY, AS_IT_IS, RunFacts, outcomes_of
+from fathom.results.joint import common_facts, difference
+from fathom.results.rows import Floats, grouped
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+
+NEGATED, MISPRIMED = "negated", "misprimed"
+FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
+MOST = 0.5
+"""Of the known answers."""
+SLACK = 0.05
+"""Taking the prime so little more often is no sign of following it."""
+NO_KNOWN = "the model has no fact right that the baselines have wrong"
+Firsts = dict[str, dict[str, float]]
+"""For each fact, how often each entity is the first answer."""
+
+
+class Primed(NamedTuple):
+    """How often the first answer is the prime.
+
+    :param share: of misprimed sentences. :param anyway: of the unmodified ones.
+    :param by_chance: of the primes of other facts.
+    :param more_than_anyway: the paired difference, and *more_than_chance*.
+    """
+
+    share: Estimate
+    anyway: Estimate
+    by_chance: Estimate
+    more_than_anyway: Estimate
+    more_than_chance: Estimate
+
+
+class Alteration(NamedTuple):
+    """One run with altered sentences, against the unmodified run of its model.
+
+    :param how: the alteration. :param run: folder of the altered run.
+    :param plain: accuracy on unmodified sentences; *altered* likewise; *change* the paired difference.
+    :param same: share of facts whose first answer stays.
+    :param known: share that stays of the facts that the model knows; None where it knows none.
+    :param over_half: that share − ½, tested.
+    :param primed: None where no sentence has a prime.
+    :param knows: contrasts with the baselines on the unmodified sentences.
+    """
+
+    model: str
+    data: str
+    reading: str
+    how: str
+    run: str
+    facts: int
+    plain: Estimate
+    altered: Estimate
+    change: Estimate
+    same: Estimate
+    known: Estimate | None
+    over_half: Estimate | None
+    primed: Primed | None
+    knows: tuple[Contrast, ...]
+
+
+def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Alteration]:
+    """Pair each altered run with the unmodified run of the same model, data set and reading, where there is one.
+
+    :raises BadInput: two unmodified runs, no fact in common, or other candidates.
+    """
+    found = []
+    for own in grouped((_identity(one), one) for one in outcomes_of(runs, scoring, cluster, None)).values():
+        plain = [outcome for outcome in own if outcome.alteration == AS_IT_IS]
+        altered = [outcome for outcome in own if outcome.alteration != AS_IT_IS]
+        if len(plain) > 1 and altered:
+            raise BadInput(
+                f"{plain[0].path} and {plain[1].path} are both unmodified runs of {plain[0].model} on {plain[0].data}: "
+                "give one with the altered runs"
+            )
+        if plain and altered:
+            first = _in_first_wording(plain[0])
+            baselines = RunBaselines(first)
+            found += [_alteration(other, first, baselines) for other in altered]
+    return found
+
+
+def altered_claims(found: Sequence[Alteration]) -> list[Claim]:
+    """Declare, for misprimed and negated runs, that the model follows keywords, and that it does not."""
+    claims = []
+    for one in found:
+        if one.how == MISPRIMED and one.primed is not None:
+            follows, keeps = _misprimed(one.primed), _keeps(one)
+            claims += _both(one, follows, [*_not_followed(one.primed), keeps])
+        elif one.how == NEGATED:
+            follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
+            others = [other for other in found if other.how != NEGATED and _identity_of(other) == _identity_of(one)]
+            keeps = max(map(_keeps, others), key=_size, default=_NOT_KEPT)
+            changes = Contrast("changes more known answers than it keeps", one.over_half, -1, NO_KNOWN)
+            claims += _both(one, follows, [_turned(changes), keeps])
+    return claims
+
+
+_NOT_KEPT = Contrast(
+    "keeps known answers where the meaning stays", None, 1, "no run with --alter misprimed, paraphrased or truncated"
+)
+
+
+def _both(one: Alteration, follows: Sequence[Contrast], does_not: Sequence[Contrast]) -> list[Claim]:
+    about = f"{one.model} on {one.data}, {one.how}"
+    return [Claim(f"{about}: {FOLLOWS}", tuple(follows)), Claim(f"{about}: {DOES_NOT}", (*one.knows, *does_not))]
+
+
+def _misprimed(primed: Primed) -> list[Contrast]:
+    return [
+        Contrast("takes the prime more often than without it", primed.more_than_anyway, 1),
+        Contrast("takes the prime more often than by chance", primed.more_than_chance, 1),
+    ]
+
+
+def _not_followed(primed: Primed) -> list[Contrast]:
+    most = max(primed.more_than_anyway, primed.more_than_chance, key=lambda one: one.value)
+    return [Contrast(f"takes the prime less than {SLACK:.0%} more often", estimates.below(most, SLACK), 1)]
+
+
+def _keeps(one: Alteration) -> Contrast:
+    return Contrast(f"keeps most known answers when {one.how}", one.over_half, 1, NO_KNOWN)
+
+
+def _turned(contrast: Contrast) -> Contrast:
+    """Return a contrast that supports its claim where the estimate is below 0, with the sign turned."""
+    own = contrast.estimate
+    turned = own and own._replace(value=-own.value, low=own.high and -own.high, high=own.low and -own.low)
+    return contrast._replace(estimate=turned, sign=1)
+
+
+def _size(contrast: Contrast) -> float:
+    return -np.inf if contrast.estimate is None else contrast.estimate.value
+
+
+def _identity_of(one: Alteration) -> tuple[str, str, str]:
+    return one.model, one.data, one.reading
+
+
+def _in_first_wording(plain: RunFacts) -> RunFacts:
+    """Of each query the prediction by the first template, or sentence, by which it was asked."""
+    queries, templates = plain.rows.query[plain.places], plain.rows.template[plain.places]
+    first = np.full(len(plain.rows.query_ids), np.iinfo(np.int64).max)
+    np.minimum.at(first, queries, templates)
+    of_first = templates == first[queries]
+    if of_first.all():
+        return plain
+    return RunFacts(plain.run, plain.rows, plain.scoring, plain.model, plain.places[of_first], "wording:first")
+
+
+def _identity(outcome: RunFacts) -> tuple[str, str, str, str, str]:
+    """Return what two runs share that differ in their sentences alone; "auto" is a reading of its own here."""
+    return outcome.model, outcome.data, outcome.options.get("reading", "auto"), outcome.probe, outcome.scoring
+
+
+def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> Alteration:
+    facts = common_facts([altered, plain])
+    firsts = [_first_answers(outcome) for outcome in (plain, altered)]
+    same = np.full(len(altered.facts), np.nan)
+    same[altered.at(facts)] = [_alike(*(own[fact] for own in firsts)) for fact in facts]
+    primes, known = _primes(altered, facts), baselines.known(facts)
+    hits = [altered.hits(1), plain.hits(1)]
+    over_half = None
+    if known:
+        at, name = altered.at(known), "same answer of the known − ½"
+        over_half = estimates.beyond(same[at], np.full(len(at), MOST), altered.sample(known), altered.recipe(name))[1]
+    claim = baselines.claim(1, facts)
+    return Alteration(
+        plain.model,
+        plain.data,
+        plain.reading,
+        altered.alteration,
+        altered.path,
+        len(facts),
+        plain.mean(ACCURACY, hits[1], facts),
+        altered.mean(ACCURACY, hits[0], facts),
+        difference(ACCURACY, [(1, altered), (-1, plain)], hits, facts),
+        altered.mean("same answer", same, facts),
+        altered.mean("same answer of the known", same, known) if known else None,
+        over_half,
+        _primed(altered, plain, primes, firsts) if primes else None,
+        claim.contrasts if claim else (),
+    )
+
+
+def _first_answers(outcome: RunFacts) -> Firsts:
+    """Of each fact how often each entity is the first answer; those that tie share the place."""
+    prompts = grouped(zip(outcome.fact_of.tolist(), outcome.places.tolist(), strict=True))
+    found: Firsts = {}
+    for fact, places in prompts.items():
+        own: dict[str, float] = {}
+        for place in places:
+            best = _first(outcome, place)
+            for id_ in best:
+                own[id_] = own.get(id_, 0.0) + 1 / (len(best) * len(places))
+        found[outcome.facts[fact]] = own
+    return found
+
+
+def _first(outcome: RunFacts, place: int) -> list[str]:
+    """The best answer of a prediction, and those of the list of the best that tie with it."""
+    table = outcome.rows.table
+    scores: list[float] = table.column("top_scores")[place].as_py() or []
+    return [id_ for id_, score in zip(outcome.rows.best(place), scores, strict=False) if score == scores[0]]
+
+
+def _alike(one: dict[str, float], other: dict[str, float]) -> float:
+    """Chance that a first answer of the one is the other's."""
+    return sum(share * other.get(id_, 0.0) for id_, share in one.items())
+
+
+def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
+    """Who was called out, by fact."""
+    wanted = set(facts)
+    of_query = zip(altered.facts, altered.queries, strict=True)
+    said = ((fact, altered.rows.said_of(query, PRIME)) for fact, query in of_query if fact in wanted)
+    return {fact: prime for fact, prime in said if prime}
+
+
+def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: Sequence[Firsts]) -> Primed:
+    """:param firsts: of the plain, and of the altered."""
+    name, called = "answers the prime", list(primes)
+    before, after = (
+        _share_of_primes(outcome, primes, own) for outcome, own in zip((plain, altered), firsts, strict=True)
+    )
+    chance = _share_of_others_primes(altered, primes, firsts[1])
+    return Primed(
+        altered.mean(name, after, called),
+        plain.mean(name, before, called),
+        altered.mean(name, chance, called),
+        difference(name, [(1, altered), (-1, plain)], [after, before], called),
+        difference(name, [(1, altered), (-1, altered)], [after, chance], called),
+    )
+
+
+def _share_of_primes(outcome: RunFacts, primes: dict[str, str], firsts: Firsts) -> Floats:
+    found = np.full(len(outcome.facts), np.nan)
+    for fact, prime in primes.items():
+        found[outcome.place[fact]] = firsts[fact].get(prime, 0.0)
+    return found
+
+
+def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: Firsts) -> Floats:
+    """Of each fact the chance that its first answer is a prime drawn from those of the relation's other facts that are
+    wrong of it, too; 0 where there is none."""
+    found = np.full(len(outcome.facts), np.nan)
+    facts = list(primes)
+    relations, golds = outcome.relations_of(facts), outcome.golds_of(facts)
+    called = {relation: Counter(own) for relation, own in grouped(zip(relations, primes.values(), strict=True)).items()}
+    for fact, relation, gold in zip(facts, relations, golds, strict=True):
+        own, prime = called[relation], primes[fact]
+        wrong = own.total() - 1 - sum(own[id_] for id_ in gold)
+        taken = sum(share * (own[id_] - (id_ == prime)) for id_, share in firsts[fact].items() if id_ not in gold)
+        found[outcome.place[fact]] = taken / wrong if wrong else 0.0
+    return found
+
+
+def altered_table(found: Sequence[Alteration]) -> Table:
+    """One line per altered run: what the alteration costs, what stays, and how often the prime is taken."""
+    shares = ("accuracy", "altered accuracy", "same answer", "same of known", "prime", "anyway", "by chance")
+    ends = {name: (f"{name} low", f"{name} high") for name in shares}
+    rows = [
+        (
+            *(one.model, one.data, one.reading, one.how, one.run, one.facts),
+            *(one.plain, one.altered, one.change, one.same, one.known, *(one.primed or (None,) * 5)[:3]),
+        )
+        for one in found
+    ]
+    return Table.of_numbers(
+        (
+            *("model", "data", "reading", "alteration", "path", "facts"),
+            *("accuracy", "altered accuracy", "change", *shares[2:]),
+        ),
+        rows,
+        "altered sentences",
+        {**ends, "change": ("low", "high", "p")},
+        dict.fromkeys(shares, ".1%") | {"change": "+.1%"},
+        [
+            "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",
+            "prime: first answers that are the prime; anyway: without it; by chance: the primes of other facts",
+        ],
+        ["data", "reading", "path", "p", *(end for own in ends.values() for end in own)],
+    ).without_empty("same of known", "prime", "anyway", "by chance")

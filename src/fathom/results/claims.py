@@ -1,0 +1,203 @@
+"""Claims: the only place where differences become conclusions.
+
+A study declares what it would conclude as a :class:`Claim` with its contrasts. A claim holds if *every* contrast is
+significant in its direction (an intersection-union test, so a claim needs no correction for its contrasts), and if no
+control that it needs is missing. All claims of one call are one family, adjusted by Holm (1979). The intervals shown
+next to several claims hold simultaneously (Bonferroni), so a reader of intervals finds what a reader of p values finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fathom.metrics.significance import LEVEL, holm
+from fathom.metrics.uncertainty import at_confidence
+from fathom.results.estimates import Estimate
+
+SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
+EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
+FEWEST = 6
+"""Units that a claim needs: with five, all of which agree, a test that flips signs has p = 2 / 2⁵ = 0.06."""
+
+
+class Contrast(NamedTuple):
+    """A difference that a claim needs.
+
+    :param name: in words.
+    :param estimate: None if it could not be computed.
+    :param sign: the direction that supports the claim: +1 or −1; 0 for either.
+    :param missing: why there is no estimate, and what to do about it.
+    """
+
+    name: str
+    estimate: Estimate | None
+    sign: int = 0
+    missing: str = ""
+
+
+class Claim(NamedTuple):
+    """What a study would conclude.
+
+    :param name: in words.
+    :param contrasts: all of them must be significant, the undirected ones in the direction of the first.
+    :param margin: differences smaller than this do not matter; None where no margin was given.
+    :param objection: why significant contrasts would not support the claim; "" where nothing speaks against it.
+    """
+
+    name: str
+    contrasts: tuple[Contrast, ...]
+    margin: float | None = None
+    objection: str = ""
+
+
+class Decision(NamedTuple):
+    """The verdict on one claim of a family.
+
+    :param word: :data:`SIGNIFICANT`, :data:`NO_DIFFERENCE`, :data:`EQUIVALENT` or :data:`UNDETERMINED`.
+    :param reason: what decided; for :data:`UNDETERMINED` what is missing.
+    :param p_value: by Holm among the family; None where nothing was tested.
+    :param low: lower end of the first contrast's simultaneous interval; *high* likewise.
+    :param not_worse: whether the first contrast lies above −margin; None without a margin.
+    """
+
+    claim: Claim
+    word: str
+    reason: str
+    p_value: float | None
+    low: float | None
+    high: float | None
+    not_worse: bool | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is supported."""
+        return self.word == SIGNIFICANT
+
+    @property
+    def sign(self) -> int:
+        """+1 or −1 if the claim is supported, else 0."""
+        return _sign(self.claim.contrasts[0].estimate) if self.holds else 0
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The first contrast, with the simultaneous interval and the adjusted p value."""
+        first = self.claim.contrasts[0].estimate
+        return first and first._replace(low=self.low, high=self.high, p_value=self.p_value)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return {"claim": self.claim.name, "verdict": self.word, "reason": self.reason, "p_value": self.p_value}
+
+
+def decide(claims: Sequence[Claim]) -> list[Decision]:
+    """Decide all claims of one call, as one family."""
+    tested = [_p_value(claim) for claim in claims]
+    values = [p for p in tested if p is not None]
+    adjusted = iter(holm(values).tolist())
+    return [
+        _decision(claim, None if p is None else next(adjusted), len(values))
+        for claim, p in zip(claims, tested, strict=True)
+    ]
+
+
+def _p_value(claim: Claim) -> float | None:
+    """The largest p value of the contrasts; 1 for one in the wrong direction, None where none can be tested."""
+    direction = claim.contrasts[0].sign or _sign(claim.contrasts[0].estimate)
+    found = [_p_of(contrast, contrast.sign or direction) for contrast in claim.contrasts]
+    values = [p for p in found if p is not None]
+    return max(values, default=None)
+
+
+def _p_of(contrast: Contrast, direction: int) -> float | None:
+    estimate = contrast.estimate
+    if _why_untested(contrast) or estimate is None or estimate.p_value is None:
+        return None
+    return estimate.p_value if _sign(estimate) == direction else 1.0
+
+
+def _why_untested(contrast: Contrast) -> str:
+    estimate = contrast.estimate
+    if estimate is None:
+        return contrast.missing or f"{contrast.name} was not measured"
+    if estimate.p_value is None or estimate.low is None:
+        return f"{contrast.name}: {estimate.note or 'it has no interval'}"
+    if (units := estimate.clusters or estimate.n) < FEWEST:
+        return f"{contrast.name}: only {units} of the {FEWEST} independent units that a test needs"
+    return ""
+
+
+def _sign(estimate: Estimate | None) -> int:
+    return 0 if estimate is None else int(estimate.value > 0) - int(estimate.value < 0)
+
+
+def _decision(claim: Claim, p_value: float | None, family: int) -> Decision:
+    first = claim.contrasts[0].estimate
+    low, high = _simultaneous(first, 1 - LEVEL / max(1, family))
+    if p_value is not None and p_value < LEVEL and first is not None and low is not None and high is not None:
+        # Holm rejects a little more than Bonferroni does; a rejected zero is then the end of the interval.
+        low, high = (max(low, 0.0), high) if first.value > 0 else (low, min(high, 0.0))
+    within, not_worse = _against_margin(claim, family)
+    word, reason = _verdict(claim, p_value)
+    if within and word != UNDETERMINED:
+        word, reason = EQUIVALENT, f"the difference is smaller than {claim.margin:g}"
+    return Decision(claim, word, reason, p_value, low, high, not_worse)
+
+
+def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
+    untested = [why for contrast in claim.contrasts if (why := _why_untested(contrast))]
+    if p_value is not None and p_value >= LEVEL:
+        return NO_DIFFERENCE, f"not significant: {', '.join(_lacking(claim))}"
+    if claim.objection:
+        return UNDETERMINED, claim.objection
+    if untested or p_value is None:
+        return UNDETERMINED, "; ".join(dict.fromkeys(untested))
+    return SIGNIFICANT, "every contrast is significant" if len(claim.contrasts) > 1 else ""
+
+
+def _lacking(claim: Claim) -> list[str]:
+    """Contrasts that are not significant by themselves; all of them where only the family's size decides."""
+    direction = claim.contrasts[0].sign or _sign(claim.contrasts[0].estimate)
+    each = [(contrast.name, _p_of(contrast, contrast.sign or direction)) for contrast in claim.contrasts]
+    return [name for name, p in each if p is not None and p >= LEVEL] or [f"{claim.name}, among so many claims"]
+
+
+def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float | None, float | None]:
+    if estimate is None or estimate.interval is None:
+        return (None, None) if estimate is None else (estimate.low, estimate.high)
+    return at_confidence(estimate.interval, confidence)
+
+
+def _against_margin(claim: Claim, family: int) -> tuple[bool, bool | None]:
+    """Whether the difference is within the margin, and whether it is above −margin, by one-sided tests at the level."""
+    if claim.margin is None or _why_untested(claim.contrasts[0]):
+        return False, None
+    low, high = _simultaneous(claim.contrasts[0].estimate, 1 - 2 * LEVEL / max(1, family))
+    if low is None or high is None:
+        return False, None
+    return -claim.margin < low and high < claim.margin, low > -claim.margin
+
+
+# --- in words
+
+
+def percent(value: float) -> str:
+    """Return a share as "61.5 %"."""
+    return f"{100 * value:.1f} %"
+
+
+def difference_in_words(decision: Decision, is_share: bool = True) -> str:
+    """Return "+46.5 points [34.0, 57.3], p < 0.001" of the first contrast."""
+    estimate = decision.claim.contrasts[0].estimate
+    if estimate is None:
+        return "unknown"
+    factor, form, unit = (100, ".1f", " points") if is_share else (1, ".3f", "")
+    words = f"{factor * estimate.value:+{form}}{unit}"
+    if decision.low is not None and decision.high is not None:
+        words += f" [{factor * decision.low:{form}}, {factor * decision.high:{form}}]"
+    return words + (f", {p_in_words(decision.p_value)}" if decision.p_value is not None else "")
+
+
+def p_in_words(p_value: float) -> str:
+    """Return "p < 0.001" or "p = 0.032"."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -1,0 +1,488 @@
+"""One scoring of one run by fact: the representation that metrics, comparisons, studies and the report share.
+
+The value of a fact is the mean over its templates, sentences and directions. A fact with an unscored prediction has no
+value; it is counted with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fathom.errors import BadInput, refuse
+from fathom.metrics.table import Metric
+from fathom.results import estimates
+from fathom.results.estimates import NOTHING, Estimate, recipe, untold
+from fathom.results.names import short_names
+from fathom.results.rows import Floats, Ints, Rows, grouped, values_in
+from fathom.results.samples import Sample, drawn
+from fathom.store.folder import RunFolder
+
+CUTS = (1, 5, 10)
+ACCURACIES = tuple(f"Acc@{k}" for k in CUTS)
+BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
+READINGS = (BY_TEMPLATE, FREE)
+AS_IT_IS = "no"
+PLAIN, CHAT, SHUFFLED = "plain", "chat", "shuffled chat"
+STOPPED = "a search stopped too early to tell"
+WRITTEN = "written or chosen answers have no rank"
+ACCURACY = "accuracy"
+_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
+_RELEASED = ("rows", "run", "places", "fact_of", "_first", "queries")
+_KEPT = (
+    *("data", "reading", "wording", "options", "why_untold", "recipe_without_name", "relations", "subjects", "labels"),
+    *("spaces", "sizes", "beyond", "mean_ranks", "mean_log_ranks", "groups", "content_hash", "parameters"),
+)
+"""Properties that comparisons use after the predictions were released."""
+Value = TypeVar("Value")
+Shared = dict[Any, Any]
+
+
+class RunFacts:
+    """One scoring of one run. Arrays and sequences have one entry per fact, in order of appearance.
+
+    :param rows: the run's predictions; :meth:`release` drops them.
+    :param model: name of the model in tables.
+    :param places: predictions to include, by default all of this scoring.
+    :param part: "key:value" where these are a part of the run, for recipes.
+    """
+
+    def __init__(
+        self, run: RunFolder, rows: Rows, scoring: str, model: str, places: Ints | None = None, part: str = ""
+    ) -> None:
+        identity = rows.identity
+        self.run, self.rows, self.scoring, self.model, self.part = run, rows, scoring, model, part
+        self.path, self.cluster = str(run.path), rows.cluster
+        self.full_name = str(identity["model"]["name"])
+        self.data = str(identity.get("data", {}).get("name"))
+        self.probe = str(identity["probe"])
+        self.attention = str(identity.get("resolved", {}).get("attention", ""))
+        self.places = rows.of(scoring) if places is None else places
+        """Positions of its predictions in the rows."""
+        ids = [fact or query for fact, query in zip(rows.fact_ids, rows.query_ids, strict=True)]
+        of_prediction = [ids[query] for query in rows.query[self.places].tolist()]
+        self.facts: Sequence[str] = list(dict.fromkeys(of_prediction))
+        """``fact_id``, else ``query_id`` of a sentence without a known subject."""
+        self.place: Mapping[str, int] = {fact: number for number, fact in enumerate(self.facts)}
+        self.fact_of: Ints = np.array([self.place[fact] for fact in of_prediction], dtype=np.int64)
+        """Index of each prediction's fact."""
+        _, self._first = np.unique(self.fact_of, return_index=True)
+        reasons = zip(of_prediction, self.places.tolist(), strict=True)
+        self.left_out = {fact: reason for fact, place in reasons if (reason := rows.reason[place]) is not None}
+        """Facts with an unscored prediction, and the reason."""
+        self.scored = np.array([fact not in self.left_out for fact in self.facts], dtype=bool)
+        self._values: dict[str, Floats] = {}
+        self._at: tuple[Iterable[str], Ints] | None = None
+
+    def release(self, metrics: Sequence[Metric], shared: Shared) -> RunFacts:
+        """Drop the predictions, keep what comparisons need: half a megabyte for BEAR's 7,731 facts.
+
+        :param metrics: whose values are kept, in addition to accuracy.
+        :param shared: equal sequences of several runs are stored once in it.
+        """
+        for one in metrics:
+            self.values(one)
+        self.hits(1)
+        for name in _KEPT:
+            value = getattr(self, name)
+            self.__dict__[name] = _shared(value, shared) if isinstance(value, list) else value
+        self.__dict__["groups"] = {key: _shared(values, shared) for key, values in self.groups.items()}
+        self.facts = _shared(self.facts, shared)
+        self.place = shared.setdefault(("place", id(self.facts)), self.place)
+        self.left_out = {fact: sys.intern(reason) for fact, reason in self.left_out.items()}
+        for name in _RELEASED:
+            self.__dict__.pop(name, None)
+        return self
+
+    # --- values
+
+    def per_fact(self, values: Floats) -> Floats:
+        """Return the mean over each fact's predictions, shape (facts); NaN where one is NaN or unscored.
+
+        :param values: one per prediction of the run, as :class:`Rows` has them.
+        """
+        sums = np.bincount(self.fact_of, values[self.places], minlength=len(self.facts))
+        return np.where(self.scored, sums / np.bincount(self.fact_of, minlength=len(self.facts)), np.nan)
+
+    def values(self, metric: Metric) -> Floats:
+        """Return a metric of each fact, shape (facts); NaN where the fact has none."""
+        if metric.name not in self._values:
+            self._values[metric.name] = self.per_fact(self.rows.columns(metric)[0])
+        return self._values[metric.name]
+
+    def hits(self, k: int) -> Floats:
+        """Return expected Hits@k of each fact; NaN where the fact is unscored."""
+        name = ACCURACY if k == 1 else f"hits@{k}"
+        if name not in self._values:
+            self._values[name] = self.per_fact(self.rows.hits(k))
+        return self._values[name]
+
+    @cached_property
+    def mean_ranks(self) -> Floats:
+        """Mean rank of each fact's predictions; infinite where a search stopped, NaN where unscored."""
+        return self.per_fact(self._ranks)
+
+    @cached_property
+    def mean_log_ranks(self) -> Floats:
+        """Mean decimal logarithm of the ranks, likewise."""
+        return self.per_fact(np.log10(self._ranks))
+
+    @property
+    def _ranks(self) -> Floats:
+        """Rank of each prediction of the run; infinite where a search stopped before it."""
+        return np.where(np.isnan(self.rows.rank) & ~np.isnan(self.rows.above), np.inf, self.rows.rank)
+
+    @cached_property
+    def beyond(self) -> Floats:
+        """The lowest rank at which a search for the fact stopped; infinite where none did."""
+        found = np.full(len(self.facts), np.inf)
+        np.fmin.at(found, self.fact_of, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
+        return found
+
+    @cached_property
+    def stopped(self) -> set[str]:
+        """Facts whose rank is only known to be greater than some number."""
+        known = (self.beyond == np.inf) | ~self.scored
+        return {fact for fact, is_known in zip(self.facts, known, strict=True) if not is_known}
+
+    # --- sampling units and groups
+
+    @cached_property
+    def queries(self) -> list[int]:
+        """Index of each fact's first query."""
+        return self.rows.query[self.places][self._first].tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def relations(self) -> Sequence[str]:
+        """Relation of each fact, "" where it has none."""
+        return [self.rows.relations[query] for query in self.queries]
+
+    @cached_property
+    def subjects(self) -> Sequence[str | None]:
+        """Subject id of each fact; None where it has none."""
+        return [self.rows.subjects[query] for query in self.queries]
+
+    @cached_property
+    def labels(self) -> Sequence[str | None]:
+        """Value of the cluster key of each fact; None where it has none."""
+        return [self.rows.cluster_label(query) if self.cluster else None for query in self.queries]
+
+    @cached_property
+    def groups(self) -> Mapping[str, Sequence[Sequence[str]]]:
+        """Values of each fact under every key, by its first query, see :meth:`Rows.values_of`."""
+        return {key: self._groups_by(key) for key in self.rows.keys}
+
+    def _groups_by(self, key: str) -> list[Sequence[str]]:
+        texts = [self.rows.said_of(query, key) for query in self.queries]
+        values = {text: tuple(values_in(key, text)) for text in set(texts)}
+        return [values[text] for text in texts]
+
+    def at(self, facts: Iterable[str]) -> Ints:
+        """Return the indices of these facts."""
+        if self._at is None or self._at[0] is not facts:  # callers pass the same list again and again
+            self._at = facts, np.array([self.place[fact] for fact in facts], dtype=np.int64)
+        return self._at[1]
+
+    def relations_of(self, facts: Iterable[str]) -> list[str]:
+        """Return the relations of these facts."""
+        return [self.relations[place] for place in self.at(facts).tolist()]
+
+    def subjects_of(self, facts: Iterable[str]) -> list[str | None]:
+        """Return the subject ids of these facts; None where a fact has none."""
+        return [self.subjects[place] for place in self.at(facts).tolist()]
+
+    def cluster_label(self, fact: str) -> str | None:
+        """Return the value of the cluster key of one fact; None where it has none."""
+        return self.labels[self.place[fact]]
+
+    def sample(self, facts: Iterable[str]) -> Sample:
+        """Return how these facts were drawn."""
+        places = self.at(facts).tolist()
+        relations, subjects = ([values[at] for at in places] for values in (self.relations, self.subjects))
+        return drawn(self.cluster, relations, (self.labels[at] for at in places), subjects=subjects).numbered()
+
+    def told(self) -> Sequence[str]:
+        """Return the scored facts."""
+        return self._told
+
+    @cached_property
+    def _told(self) -> Sequence[str]:
+        return self.facts if self.scored.all() else [fact for fact in self.facts if fact not in self.left_out]
+
+    def parts(self, key: str) -> dict[str, RunFacts]:
+        """Split by the values of *key*, in order of appearance. Queries of one fact may be in different parts.
+
+        :raises BadInput: no query has this key.
+        """
+        if key not in self.rows.keys:
+            raise BadInput(f"{self.path} cannot be broken down by '{key}': it has {', '.join(self.rows.keys)}")
+        asked = zip(self.rows.query[self.places].tolist(), self.places.tolist(), strict=True)
+        each = grouped((value, place) for query, place in asked for value in self.rows.values_of(query, key))
+        return {
+            value: RunFacts(self.run, self.rows, self.scoring, self.model, np.array(own), f"{key}:{value}")
+            for value, own in each.items()
+        }
+
+    # --- candidates and answers
+
+    @cached_property
+    def spaces(self) -> Sequence[str]:
+        """Digest of each fact's ranked candidates, regardless of their order."""
+        digests = {
+            name: hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:16]
+            for name, (ids, _) in self.rows.candidates.items()
+        }
+        named = [digests.get(self.rows.spaces[query] or "", "") for query in self.queries]
+        said = zip(self.fact_of.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
+        lacking = grouped((fact, digest) for fact, digest in said if digest)
+        return [
+            " without ".join([name, *sorted(set(lacking[fact]))]) if fact in lacking else name
+            for fact, name in enumerate(named)
+        ]
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Number of candidates of each fact."""
+        return self.rows.number_of_candidates[self.places][self._first]
+
+    @property
+    def mean_candidates(self) -> float:
+        """Mean number of candidates of the scored facts; NaN where there are none."""
+        sizes = self.sizes[self.scored]
+        return float(np.mean(sizes)) if sizes.any() else float("nan")
+
+    def asked_about(self, facts: Iterable[str]) -> list[str]:
+        """Return the names of the subjects as in the prompt; "" where a fact has none."""
+        named = self.rows.table.column("subject").take(self.places[self._first[self.at(facts)]]).to_pylist()
+        return [name or "" for name in named]
+
+    def golds_of(self, facts: Iterable[str]) -> list[list[str]]:
+        """Return the ids of the gold answers."""
+        return [self.rows.gold[self.queries[place]] for place in self.at(facts).tolist()]
+
+    # --- the run
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        """The probe's options."""
+        return dict(self.rows.identity.get("options", {}))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Digest of the model's weights, configuration and tokenizer."""
+        return str(self.rows.identity["model"].get("content_hash"))
+
+    @property
+    def alteration(self) -> str:
+        """How ``--alter`` changed the facts' sentences; :data:`AS_IT_IS` where it did not."""
+        return str(self.options.get("alter", AS_IT_IS))
+
+    @cached_property
+    def reading(self) -> str:
+        """Template-based, template-free, both (relations differ) or without templates, as the option says, else by
+        whether queries have sentences of their own. Altered sentences are a reading of their own: "misprimed"."""
+        option = self.options.get("reading")
+        if self.alteration != AS_IT_IS:
+            return f"{option}, {self.alteration}" if option in READINGS else self.alteration
+        if option in READINGS:
+            return str(option)
+        natural = np.array([bool(self.rows.sentences[query]) for query in self.rows.query[self.places]], dtype=bool)
+        if not natural.any():
+            return BY_TEMPLATE if (self.rows.template[self.places] >= 0).any() else NEITHER
+        # A fact without a sentence is unscored, which shows nothing about how the others were asked.
+        return FREE if natural[self.rows.scored[self.places]].all() else BOTH
+
+    @cached_property
+    def wording(self) -> str:
+        """Plain, through a chat template, or after its shuffled tokens."""
+        if not self.options.get("chat"):
+            return PLAIN
+        return SHUFFLED if self.options.get("shuffle_chat") else CHAT
+
+    @cached_property
+    def parameters(self) -> int | None:
+        """Number of the model's parameters; None where the run did not record it."""
+        about = self.run.manifest.get("circumstances", {}).get("model") or {}
+        found = about.get("parameters") if isinstance(about, dict) else None
+        return found if isinstance(found, int) else None
+
+    @property
+    def name(self) -> str:
+        """Probe, scoring and model."""
+        return f"{self.probe} {self.scoring} {self.model}"
+
+    @property
+    def told_by(self) -> tuple[str, str, str, str, str, str, str]:
+        """What may distinguish it from other runs, the model first, the folder last."""
+        return self.model, self.probe, self.scoring, self.data, self.reading, self.wording, self.path
+
+    def called(self, model: str) -> RunFacts:
+        """Return the same facts with another name of the model."""
+        other = copy(self)
+        other.model = model
+        return other
+
+    # --- estimates
+
+    @cached_property
+    def why_untold(self) -> str:
+        """Why scored facts may lack a value."""
+        return STOPPED if np.isnan(self.rows.correct[self.places]).all() else WRITTEN
+
+    @cached_property
+    def recipe_without_name(self) -> str:
+        """How its estimates were made; see :func:`fathom.results.estimates.recipe`."""
+        return recipe(self.rows, "", self.scoring)
+
+    def recipe(self, name: str) -> str:
+        """Return the recipe of an estimate over facts, each the mean of its templates or sentences."""
+        return f"{name}{self.recipe_without_name}|mean:facts{f'|{self.part}' if self.part else ''}"
+
+    def mean(
+        self, name: str, values: Floats, facts: Sequence[str] | None = None, sample: Sample | None = None
+    ) -> Estimate:
+        """Return the mean of shares over facts with its interval; undefined if there are none or one has no value.
+
+        :param name: for the recipe.
+        :param values: one per fact of the run.
+        :param facts: by default the scored ones.
+        :param sample: how the facts were drawn, if already known.
+        """
+        chosen = self.told() if facts is None else facts
+        told, made = values[self.at(chosen)], self.recipe(name)
+        if not len(told) or np.isnan(told).any():
+            return untold(self.why_untold if len(told) else NOTHING, made)
+        return estimates.mean(told, sample or self.sample(chosen), made)
+
+
+def _shared(values: Iterable[Value], shared: Shared) -> Sequence[Value]:
+    own = tuple(values)
+    return shared.setdefault(own, own)  # type: ignore[no-any-return]
+
+
+# --- reading runs
+
+
+def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> RunFacts:
+    """Read one run in one scoring.
+
+    :param scorings: which to take of a run that has several; one with one needs none.
+    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
+    :raises BadInput: unfinished, without ranks, several scorings and none chosen.
+    """
+    rows = _finished(run, cluster)
+    [scoring, *more] = _wanted(run, rows.scorings, scorings)
+    if more:
+        several = ", ".join((scoring, *more))
+        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {several}")
+    outcome = RunFacts(run, rows, scoring, model or short_names([run])[0])
+    if not np.isnan(rows.correct[outcome.places]).all():
+        raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
+    check_scored(outcome)
+    return outcome
+
+
+def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "") -> list[RunFacts]:
+    """Read one run in each of *scorings* that it has, with ranks or credit, without prompts and answers.
+
+    :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
+    """
+    rows = _finished(run, cluster, _NOT_COMPARED)
+    found = [RunFacts(run, rows, scoring, model) for scoring in _wanted(run, rows.scorings, scorings)]
+    for outcome in found:
+        check_scored(outcome)
+    return found
+
+
+def _finished(run: RunFolder, cluster: str, without: Sequence[str] = ()) -> Rows:
+    if not run.is_complete():
+        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
+    return Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
+
+
+def check_scored(outcome: RunFacts) -> None:
+    """:raises BadInput: none of its facts has a value."""
+    if not outcome.told():
+        [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
+        raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
+
+
+def every_scoring(run: RunFolder, model: str, cluster: str = "") -> list[RunFacts]:
+    """Read all scorings of a run that a study has made."""
+    rows = Rows(run, with_scores=False, cluster=cluster)
+    return [RunFacts(run, rows, scoring, model) for scoring in rows.scorings]
+
+
+def outcomes_of(
+    runs: Sequence[RunFolder], scorings: Sequence[str] = (), cluster: str = "", k: int | None = max(CUTS)
+) -> list[RunFacts]:
+    """Read one scoring of each run, in their order.
+
+    :param scorings: which to take of runs that have several; runs with one need none.
+    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
+    :param k: every rank must be known as far; None where any will do.
+    :raises BadInput: with the faults of all runs.
+    """
+    found, faults = [], []
+    there: set[str] = set()
+    for run, model in zip(runs, short_names(runs), strict=True):
+        try:
+            there |= set(run.predictions().column("scoring").to_pylist())
+            found.append(outcome_of(run, scorings, model, cluster))
+            if k is not None:
+                check_depth(found[-1], k)
+        except BadInput as error:
+            faults += error.faults
+    refuse([*faults, *unknown_scorings(scorings, there)])
+    return found
+
+
+def unknown_scorings(scorings: Sequence[str], there: set[str]) -> list[str]:
+    """Return a line for each scoring that no run has."""
+    known = ", ".join(sorted(there))
+    return [f"--scoring {name}: no run has it; there is {known}" for name in scorings if name not in there]
+
+
+def _wanted(run: RunFolder, own: Sequence[str], scorings: Sequence[str]) -> list[str]:
+    wanted = [name for name in scorings if name in own] if len(own) > 1 else list(own)
+    if not wanted:
+        raise BadInput(f"{run.path} has the scorings {', '.join(own) or 'none'}: choose one with --scoring")
+    return wanted
+
+
+def check_depth(outcome: RunFacts, k: int) -> None:
+    """:raises BadInput: a search stopped before rank *k*."""
+    stopped = outcome.beyond[outcome.beyond < k]
+    if stopped.size:
+        raise BadInput(
+            f"{outcome.path} stopped at rank {stopped.min():.0f} and cannot tell Acc@{k}: "
+            f"ask without --max-rank, or with {k} or more"
+        )
+
+
+def by_column(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[str, RunFacts]]:
+    """Group by (data, reading), then model. :raises BadInput: two runs of one model, data set and reading."""
+    found: dict[tuple[str, str], dict[str, RunFacts]] = {}
+    faults = []
+    for outcome in outcomes:
+        models = found.setdefault((outcome.data, outcome.reading), {})
+        if outcome.model in models:
+            faults.append(
+                f"{models[outcome.model].path} and {outcome.path} are both of {outcome.model} on {outcome.data}, "
+                f"{outcome.reading}: give one of them (fathom compare compares answer pools)"
+            )
+        models[outcome.model] = outcome
+    refuse(faults)
+    return found
+
+
+def names_of(candidates: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
+    """Return each candidate's name by its id. :param candidates: as a run has them."""
+    return {id_: name for ids, names in candidates.values() for id_, name in zip(ids, names, strict=True)}
