@@ -8,7 +8,7 @@ import math
 import random
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from fathom.run.beginning import tables
 from fathom.scoring.rows import Asked, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
+from fathom.studies.entailment_controls import Contrast, verdicts
 
 SCORING = Scoring("sum/full", "nats")
 Answerer = Callable[[Query, CandidateSet, int], list[float]]
@@ -210,3 +211,9 @@ def some_of(data: QuerySet, share: float, seed: int) -> set[str]:
 def tossed(data: QuerySet, *seed: int) -> set[str]:
     """Ids of queries, each by the toss of a coin."""
     return {query.id for query in data.queries if random.Random(f"{seed} {query.id}").random() < 0.5}
+
+
+def verdict(contrasts: Sequence[Contrast], needed: Collection[str] = ()) -> str:
+    """Decide on each conclusion of reasoning contrasts; all of them must get one word, which is returned."""
+    [word] = {text.partition(":")[0] for text in verdicts(contrasts, needed).values()}
+    return word

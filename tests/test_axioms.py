@@ -21,8 +21,8 @@ from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_
 from fathom.prompts.axioms import axiom_items, axiom_queries
 from fathom.results.tables import render
 from fathom.studies import chains
-from fathom.studies.entailment_controls import verdict
 from fathom.studies.options import ChainStudyOptions
+from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_chains import by_lot, constant, copies, scores
 from tests.test_cloze import KINDS as MODELS
@@ -170,11 +170,11 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
     assert {line.items for line in found.lines} == {25}
     assert {contrast.control for contrast in found.contrasts} == set(BROKEN)
     if who is reasons:
-        assert set(verdicts.values()) == {"it does"}
+        assert set(verdicts.values()) == {"significant"}
         whole = {line.place.rule: line.whole.value for line in found.lines}
         assert all(value == 1 for value in whole.values())  # of disjoint ones: last of all
     else:
-        assert set(verdicts.values()) <= {"not shown", "no contrast"}
+        assert set(verdicts.values()) <= {"no significant difference", "cannot be determined"}
     assert "the class is that must not follow" in render(chains.tables(found), "text")
     assert chains.plots(found) == []  # nothing has depth
 

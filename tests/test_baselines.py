@@ -197,7 +197,7 @@ def test_they_stand_beside_the_numbers_with_a_verdict():
     assert told["majority"].difference.note.endswith("majority: 4 of 5 predictions have it")
     assert line.verdict("accuracy").startswith("cannot be determined")  # of three facts of one subject
     assert line.verdict("mean_rank") is None
-    table = summarise(Fake(ROWS)).tables[0]
+    table = summarise(Fake(ROWS), every=True).tables[0]
     verdicts = {row[1]: row[table.columns.index("verdict")] for row in table.rows}
     assert verdicts["accuracy"] == line.verdict("accuracy")
     assert verdicts["brier"] is None

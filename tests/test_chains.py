@@ -32,8 +32,8 @@ from fathom.prompts.arguments import (
 from fathom.results.samples import Origin
 from fathom.results.tables import render
 from fathom.studies import chains
-from fathom.studies.entailment_controls import verdict
 from fathom.studies.options import ChainStudyOptions
+from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_entailment import folder
@@ -243,12 +243,12 @@ def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch,
     told = {key: verdict(own) for key, own in verdicts.items()}
     assert len(told) == 9
     if who is follows:
-        assert set(told.values()) == {"it does"}
+        assert set(told.values()) == {"significant"}
         assert all(line.whole.value == 1 for line in found.lines)
     elif who is one_step:  # the curve falls behind the first step
-        assert all((said == "it does") == ("depth 1" in rule) for (rule, _), said in told.items())
+        assert all((said == "significant") == ("depth 1" in rule) for (rule, _), said in told.items())
     else:
-        assert set(told.values()) <= {"not shown", "no contrast"}
+        assert set(told.values()) <= {"no significant difference", "cannot be determined"}
     controls = {contrast.control for contrast in found.contrasts if "depth 3" in contrast.rule}
     assert controls == set(BROKEN)
     text = render(chains.tables(found), "text")

@@ -16,11 +16,11 @@ from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
 from fathom.prompts.reasoning import Cut, Cutter, Reasoning
+from fathom.results.compare import compare
 from fathom.results.estimates import recipe
 from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal
-from fathom.studies import wording
 from tests.conftest import build, load_gpt2, make_local
 from tests.test_server import completion
 
@@ -390,9 +390,11 @@ def test_a_model_is_asked_plainly_in_its_chat_and_in_the_shuffled_one(probe, mod
     for name, own in wordings.items():
         options = PROBES[probe].options(**own, **more)
         runs.append(run(probe, model, data, options, tmp_path / name))
-    [found] = wording.ask(runs)
-    assert list(found.accuracies) == ["plain", "chat", "shuffled chat"]
-    assert found.facts == 4
+    found = compare(runs, metrics=["accuracy"])
+    assert [line.outcome.wording for line in found.runs] == ["plain", "chat", "shuffled chat"]
+    assert [pair.facts for pair in found.pairs] == [4] * 3
+    [claim] = found.controlled
+    assert [one.name for one in claim.claim.contrasts] == ["chat − plain", "chat − its shuffled tokens"]
     chat, shuffled = ([row["prompt"] for row in one.predictions().to_pylist()] for one in runs[1:])
     assert all(one != other and len(one) == len(other) for one, other in zip(chat, shuffled, strict=True))
     assert len({str(one.manifest["identity"]["resolved"].get("chat_template")) for one in runs}) == 3

@@ -17,7 +17,7 @@ from scipy import stats
 import fathom as library
 from fathom.errors import BadInput
 from fathom.metrics.table import metric
-from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
+from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, cells_of, compare
 from fathom.results.facts import wanted_of
 from fathom.results.samples import Sample, and_by_subject
@@ -220,6 +220,55 @@ def test_one_who_knows_differs_from_one_by_lot(made):
     assert found.pairs[0].higher == "knows"
     [line] = list(found.tables[1].objects())
     assert (line["verdict"], line["smallest"]) == ("knows higher", None)
+
+
+# --- the chat template, and its control
+
+FORTY = world([[0]] * 40, relations=2)
+WORDINGS = {"plain": {}, "chat": {"chat": True}, "shuffled": {"chat": True, "shuffle_chat": True}}
+
+
+def numbered(*numbers: int) -> set[str]:
+    return {f"q{number:03d}" for number in numbers}
+
+
+KNOWN, MORE = numbered(*range(12), *range(20, 26)), numbered(*range(18), *range(20, 33))
+LESS = numbered(0, 1, 20, 21)
+
+
+@pytest.mark.parametrize(("chat", "shuffled", "word", "sign"), [
+    (MORE, KNOWN, SIGNIFICANT, 1),
+    (LESS, KNOWN, SIGNIFICANT, -1),
+    (KNOWN, KNOWN, NO_DIFFERENCE, 0),
+    (KNOWN, LESS, NO_DIFFERENCE, 0),  # what shuffled tokens spoil says nothing of the template
+    (MORE, MORE, NO_DIFFERENCE, 0),  # any such tokens do the same
+    (MORE, MORE | numbered(18, 19, *range(33, 40)), NO_DIFFERENCE, 0),
+    (MORE, None, UNDETERMINED, 0),
+    (KNOWN, None, NO_DIFFERENCE, 0),
+])  # fmt: skip
+def test_what_is_said_of_the_chat_template(made, chat, shuffled, word, sign):
+    runs = [
+        made(knowing(facts), FORTY, model="m", options=WORDINGS[name])
+        for name, facts in (("plain", KNOWN), ("chat", chat), ("shuffled", shuffled))
+        if facts is not None
+    ]
+    found = compare(runs, metrics=["accuracy"])
+    [claim] = found.controlled
+    assert (claim.word, claim.sign) == (word, sign)
+    assert found.pairs[0].differs == ("chat templates (no and yes)",)
+
+
+def test_a_template_that_does_nothing_is_seldom_said_to_do_something(made):
+    """Chat, control and plain wording toss coins of their own: a difference in one case of twenty at most."""
+    own = world([[0]] * 60, relations=6)
+    holds = 0
+    for number in range(40):
+        runs = [
+            made(knowing(tossed(own, number, place)), own, model="m", options=options)
+            for place, options in enumerate(WORDINGS.values())
+        ]
+        holds += compare(runs, metrics=["accuracy"]).controlled[0].holds
+    assert holds <= 3
 
 
 # --- joining

@@ -14,17 +14,15 @@ import numpy as np
 import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.results.compare import Pair, compare
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, rankings
 from fathom.studies.length_bias import ask as length_bias
 from fathom.studies.perplexity import ask as perplexity
-from fathom.studies.pools import ask as pools
-from fathom.studies.readings import ask as readings
 from fathom.studies.relations import ask as relations
 from fathom.studies.repeated import ask as repeated
-from fathom.studies.templates import ask as templates
 from tests.answerers import (
     EVEN,
     Answerer,
@@ -37,7 +35,6 @@ from tests.answerers import (
     knowing,
     known_of,
     long_names_first,
-    never,
     short_names_first,
     some_of,
     tossed,
@@ -218,8 +215,8 @@ class TestLengthBias:
         assert frequent.accuracy[0].accuracy.value == pytest.approx(8 / 11)
         assert values([line.accuracy for line in frequent.accuracy[1:]]) == [0] * 4
         assert [line.baseline.value for line in frequent.accuracy] == pytest.approx([8 / 11, *[1 / 20] * 4])
-        assert not any(line.baseline.above for line in frequent.accuracy)
-        assert all(line.baseline.above for line in knows.accuracy)
+        assert not any(line.baseline.difference.low > 0 for line in frequent.accuracy)
+        assert all(line.baseline.difference.low > 0 for line in knows.accuracy)
 
     @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
     def test_the_length_is_that_of_the_answer_that_was_ranked(
@@ -316,25 +313,30 @@ def crowded(answer: Answerer, score: float) -> Answerer:
     return crowd
 
 
+def paired(runs: Sequence[RunFolder]) -> tuple[Pair, list[Estimate]]:
+    """The pair of two runs, and its differences of Acc@1, Acc@5 and Acc@10."""
+    [pair] = compare(runs, metrics=("accuracy", "hits@5", "hits@10")).pairs
+    return pair, [one.number for one in pair.differences]
+
+
 class TestPools:
     few, many = (world([[number % 10] for number in range(100)], size=size) for size in (10, 20))
 
     @pytest.mark.parametrize("answer", [constant, at_random(1)])
     def test_candidates_that_are_never_chosen_cost_nothing(self, made: Made, answer: Answerer) -> None:
-        [found] = pools([made(crowded(answer, -1000), data) for data in (self.few, self.many)])
-        assert found.sizes == (20, 10)
-        assert values(found.differences) == [0, 0, 0]
-        assert [number.p_value for number in found.differences] == [1, 1, 1]
+        pair, found = paired([made(crowded(answer, -1000), data) for data in (self.few, self.many)])
+        assert pair.differs == ("answer pools (10 and 20 candidates)",)
+        assert values(found) == [0, 0, 0]
+        assert [number.p_value for number in found] == [1, 1, 1]
 
     def test_candidates_that_beat_the_answer_cost_it(self, made: Made) -> None:
         """Right answers at ranks 1 to 10 come to stand at 11 to 20, in whatever order the runs are named."""
         runs = [made(crowded(constant, 1000), data) for data in (self.few, self.many)]
-        for order in (runs, runs[::-1]):
-            [found] = pools(order)
-            assert values(found.second) == pytest.approx([0.1, 0.5, 1])
-            assert values(found.first) == [0, 0, 0]
-            assert values(found.differences) == pytest.approx([-0.1, -0.5, -1])
-            assert all(significant(number) for number in found.differences)
+        for order, sign in ((runs, 1), (runs[::-1], -1)):
+            pair, found = paired(order)
+            assert values(found) == pytest.approx([sign * 0.1, sign * 0.5, sign * 1])
+            assert all(significant(number) for number in found)
+            assert pair.decision.sign == sign
 
 
 # --- readings: the same facts asked by sentences and by templates differ
@@ -343,10 +345,10 @@ class TestPools:
 class TestReadings:
     data = world(EVEN)
 
-    def asked(self, made: Made, free: Answerer, based: Answerer) -> tuple[Estimate, ...]:
-        runs = [made(based, self.data, reading=BY_TEMPLATE), made(free, self.data, reading=FREE)]
-        [found] = readings(runs)
-        return found.differences
+    def asked(self, made: Made, free: Answerer, based: Answerer) -> list[Estimate]:
+        pair, found = paired([made(free, self.data, reading=FREE), made(based, self.data, reading=BY_TEMPLATE)])
+        assert pair.differs == (f"readings ({FREE} and {BY_TEMPLATE})",)
+        return found
 
     @pytest.mark.parametrize("answer", [constant, at_random(0), by_frequency_in(world(EVEN))])
     def test_one_who_does_not_heed_the_wording_shows_none(self, made: Made, answer: Answerer) -> None:
@@ -367,46 +369,6 @@ class TestReadings:
         found = self.asked(made, less, more)
         assert values(found) == pytest.approx([-0.25] * 3)
         assert all(significant(number) and not holds_zero(number) for number in found)
-
-
-# --- templates: some are answered, others are not
-
-
-def by_template(*answers: Answerer) -> Answerer:
-    """Answers each template like another."""
-    return lambda query, space, template: answers[template](query, space, template)
-
-
-class TestTemplates:
-    data = world(EVEN, templates=3)
-
-    def test_one_who_does_not_heed_the_wording_answers_all_alike(self, made: Made) -> None:
-        """Two models that know 8 of 20 facts of each relation, whatever the template: 0.4 each, deviation 0."""
-        answer = knowing(known_of(self.data, [0.4]))
-        found = templates([made(answer, self.data, model=model) for model in "ab"])
-        assert [(line.relation, line.template) for line in found] == [(f"r{n}", t) for n in range(5) for t in range(3)]
-        assert len({line.wording for line in found}) == 3
-        assert all(line.hits[0].value == pytest.approx(0.4) for line in found)
-        assert [line.deviation for line in found] == [0] * 15
-
-    def test_templates_that_are_answered_are_told_from_others(self, made: Made) -> None:
-        """One model knows 0.8, 0.4 and 0 of the facts by the three templates, another none: means 0.4, 0.2 and 0;
-        deviations (n − 1) 0.8/√2, 0.4/√2 and 0."""
-        heeding = by_template(knowing(known_of(self.data, [0.8])), knowing(known_of(self.data, [0.4])), never)
-        found = templates([made(heeding, self.data, model="heeding"), made(never, self.data, model="never")])
-        for line in found:
-            mean = (0.4, 0.2, 0)[line.template]
-            assert line.hits[0].value == pytest.approx(mean)
-            assert line.deviation == pytest.approx(mean * math.sqrt(2))
-            assert line.prompts == 40
-
-    def test_answers_by_lot_differ_between_templates_by_chance_alone(self, made: Made) -> None:
-        """Every interval of a model alone is of what all its answers are, one in twenty at the first place: of 75 about
-        4 lack it."""
-        data = world([[n % 20] for n in range(300)], templates=5, relations=3)
-        found = [line.hits[0] for seed in range(5) for line in templates([made(at_random(seed), data)])]
-        assert rarely([not number.low <= 0.05 <= number.high for number in found])
-        assert np.mean(values(found)) == pytest.approx(0.05, abs=0.01)
 
 
 # --- relations: two data sets are as hard, and the same relations are
@@ -493,7 +455,6 @@ class TestRankings:
             sides = ([knowing(tossed(self.data, seed, side, model)) for model in range(3)] for side in (0, 1))
             [agreed] = self.ranked(made, *sides).agreements
             assert holds_zero(agreed.tau)
-            assert holds_zero(agreed.rho)
 
     def test_rankings_that_are_alike_or_opposite_are_told(self, made: Made) -> None:
         """Shares of 0.8, 0.6, 0.4 and 0.2 keep their order in nearly every resample of a hundred facts."""
@@ -526,14 +487,18 @@ class TestRankings:
         ]
         assert values([step.difference for step in found.steps]) == pytest.approx([0.35, 0.6])
         placed = {(column.reading, one.model): one for column in found.columns for one in column.scores}
-        assert {key: one.baseline.above for key, one in placed.items()} == {
+        assert {key: one.decision.holds for key, one in placed.items()} == {
             (BY_TEMPLATE, "small"): False,
             (BY_TEMPLATE, "large"): False,
             (FREE, "small"): False,
             (FREE, "large"): True,
         }
         of_free = rankings.tables(found)[2].objects()
-        assert [row["baseline"] for row in of_free] == ["above majority (40.0%)", "not above majority (40.0%)", None]
+        assert [row["baseline"] for row in of_free] == [
+            "above (majority 40.0%)",
+            "not above majority, names (majority 40.0%)",
+            None,
+        ]
         [table] = [table for table in rankings.tables(found) if "above baseline" in table.columns]
         assert [row["above baseline"] for row in table.objects()] == ["neither", "large"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from fathom.links.folder import MANIFEST
 from fathom.metrics.ranking import by_frequency
-from fathom.metrics.significance import smallest_difference
+from fathom.metrics.significance import holm, smallest_difference
 from fathom.metrics.uncertainty import ONE_SEED, crossed
 from fathom.results.estimates import Noise
 from fathom.results.tasks import MEASURED
@@ -213,7 +213,7 @@ class TestMemory:
         told = [(line.first, line.world, round(line.value.value, 9)) for line in found.contrasts]
         assert told == [("one", BASE, 0), ("one", NAMELESS, 0.45), ("other", BASE, 0), ("other", NAMELESS, -0.45)]
         assert found.contrasts[0].value.p_value == 1
-        assert found.contrasts[1].value[1:3] == pytest.approx(
+        assert found.contrasts[1].value.interval[1:3] == pytest.approx(
             crossed([known(0.7) - known(0.25)], within=np.repeat(range(5), 20), limits=(-1.0, 1.0))[1:3]
         )
 
@@ -283,7 +283,8 @@ class TestSeeds:
         ]
         told = crossed(table, within=np.repeat(range(5), 20), limits=(-2.0, 2.0))
         term = found.terms[0]
-        assert term.value[1:3] == pytest.approx(told[1:3])
+        assert term.value[1] < told[1] < told[2] < term.value[2]  # simultaneous for the terms
+        assert term.value.interval[1:3] == pytest.approx(told[1:3])
         assert term.value.p_value == pytest.approx(told.p_value)
         assert term.value.sample == "fact within relation and seed"
         assert term.value.smallest == pytest.approx(smallest_difference(told.error, told.degrees))
@@ -356,23 +357,18 @@ class TestSeeds:
         assert found.terms[0].formula.endswith("(no cell of one seed for all of them)")
 
     def test_worlds_are_judged_together(self, tmp_path: Path) -> None:
-        """Holm: the least p value of three worlds threefold, the next twofold; of each model by itself."""
+        """Holm: the least p value of the four gaps of both models fourfold, the next threefold."""
         hits = {BASE: (0.5, 0.3), NAMELESS: (0.4, 0.35), MEANINGLESS: (0.35, 0.2)}
         found = taken_apart(tmp_path, {"m": hits, "n": {BASE: (0.5, 0.45)}}, contrasts=(("m", "n"),))
         by_world = {gap.world: gap for gap in found.gaps if gap.model == "m"}
         p = {name: gap.value.p_value for name, gap in by_world.items()}
         assert p[BASE] < p[MEANINGLESS] < p[NAMELESS]
-        for place, name in enumerate((BASE, MEANINGLESS, NAMELESS)):
-            assert by_world[name].adjusted == pytest.approx((3 - place) * p[name])
-        [alone] = [gap for gap in found.gaps if gap.model == "n"]
-        assert alone.adjusted == alone.value.p_value
+        every = [gap.value.p_value for gap in found.gaps]
+        assert [gap.adjusted for gap in found.gaps] == pytest.approx(holm(every).tolist())
+        assert by_world[BASE].adjusted == pytest.approx(4 * p[BASE])
         assert found.contrasts[0].adjusted == found.contrasts[0].value.p_value
-        tested = [term.value.p_value for term in found.terms if term.model == "m" and term.value.p_value is not None]
-        assert len(tested) == 4
-        least = min(
-            (term for term in found.terms if term.model == "m" and term.adjusted), key=lambda term: term.adjusted
-        )
-        assert least.adjusted == pytest.approx(4 * min(tested))
+        tested = [term for term in found.terms if term.value is not None and term.value.p_value is not None]
+        assert [term.adjusted for term in tested] == pytest.approx(holm([one.value.p_value for one in tested]).tolist())
 
     def test_tables_say_what_can_be_seen_and_what_one_seed_lacks(self, tmp_path: Path) -> None:
         one = taken_apart(tmp_path / "one", {"m": SEEDS[0]}, contrasts=(("m", "m"),))

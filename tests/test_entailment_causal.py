@@ -25,7 +25,8 @@ from fathom.scoring.marked import MarkedTexts
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.rows import of_scores
 from fathom.studies import entailment
-from fathom.studies.entailment_controls import MEMORY, SAID, verdict
+from fathom.studies.entailment_controls import MEMORY, SAID
+from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_entailment import asked, asked_several, folder, of_words, texts_of
 from tests.test_entailment_controls import ANSWERERS, things
@@ -174,7 +175,7 @@ def test_who_reasons_is_told_from_who_does_not(things, tmp_path, monkeypatch):
         found = asked_several({name: lambda: model}, things, tmp_path / name, ["rdfs9"], untrained=1).contrasts
         own = grouped((one.conclusion, one) for one in found)
         verdicts = {verdict(contrasts) for contrasts in own.values()}
-        assert verdicts == ({"it does"} if name == "reasons" else {"not shown"})
+        assert verdicts == ({"significant"} if name == "reasons" else {"no significant difference"})
 
 
 # ---------------------------------------------------------------------------------------------------- parts

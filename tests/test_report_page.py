@@ -24,7 +24,7 @@ from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, show
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
-from fathom.results.compare import compare, holm_of
+from fathom.results.compare import compare
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
@@ -224,7 +224,7 @@ def test_slices_are_paired_differences_of_parts(made):
         ("r1", 4, 0.25, 0.5),
     ]
     assert [own.number.value for own in cut] == pytest.approx([0.5, -0.25])
-    assert [own.adjusted for own in cut] == holm_of([own.number.p_value for own in cut])
+    assert [own.adjusted for own in cut] == [None, None]  # of four facts each
     assert "relation:r0" in cut[0].number.recipe
 
 
@@ -387,8 +387,7 @@ def test_pairs_say_what_the_comparison_says(made, tmp_path):
     told = unpacked(packed)
     assert told["ofPair"]["0-1"].startswith("Over all 8 facts that both ranked: +25.0 points (")
     assert told["ofPair"]["1-0"].startswith("Over all 8 facts that both ranked: -25.0 points (")
-    # 3 and 1 facts right by one alone: 2 · (1 + 4) / 2⁴.
-    assert "p 0.625 by McNemar's test (both by Holm)" in told["ofPair"]["0-1"]
+    assert "no significant difference (p 0.415, by Holm)" in told["ofPair"]["0-1"]
     assert sorted(told["refused"]) == ["0-2", "1-2", "2-0", "2-1"]
     assert "no ranked fact in common" in told["refused"]["2-0"]
 

@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fathom.studies.robustness import DOES_NOT, FOLLOWS, KNOWS_NOTHING, THROWN_OFF, UNTOLD, Wordings
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
+from fathom.results.altered import DOES_NOT, FOLLOWS, Alteration, alterations, altered_claims
+from fathom.results.claims import decide
 from fathom.results.compare import compare
 from fathom.results.facts import BY_TEMPLATE, outcomes_of
-from fathom.results.tables import render
 from fathom.store.folder import RunFolder
-from fathom.studies import rankings, repeated, robustness
+from fathom.studies import rankings, repeated
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")
@@ -179,6 +179,19 @@ def test_altered_wordings_of_ones_own(tmp_path):
 
 # The control: who follows keywords, and who holds the facts
 
+OPEN = "neither is supported"
+
+
+def judged(runs: Sequence[RunFolder]) -> list[tuple[Alteration, str]]:
+    """Each altered run with the one of both claims that is supported."""
+    lines = alterations(runs)
+    decisions = decide(altered_claims(lines))
+    found = []
+    for line, follows, does_not in zip(lines, decisions[::2], decisions[1::2], strict=True):
+        assert not (follows.holds and does_not.holds)
+        found.append((line, FOLLOWS if follows.holds else DOES_NOT if does_not.holds else OPEN))
+    return found
+
 
 def called(plain: Answerer) -> Answerer:
     """Whoever is called out is the answer, else another's."""
@@ -228,26 +241,27 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
         for how, answer in each.items()
     ]
     random.Random(0).shuffle(runs)
-    found = {(line.model, line.how): line for line in robustness.ask(runs).lines}
-    assert {key: line.verdict for key, line in found.items()} == {
+    verdicts = {(line.model, line.how): verdict for line, verdict in judged(runs)}
+    found = {(line.model, line.how): line for line in alterations(runs)}
+    assert verdicts == {
         ("follower", "negated"): FOLLOWS,
         ("follower", "misprimed"): FOLLOWS,
         ("holder", "negated"): DOES_NOT,
         ("holder", "misprimed"): DOES_NOT,
-        ("lot", "negated"): KNOWS_NOTHING,
-        ("parrot", "negated"): KNOWS_NOTHING,
-        ("lot", "misprimed"): found["lot", "misprimed"].verdict,
+        ("lot", "negated"): OPEN,
+        ("parrot", "negated"): OPEN,
+        ("lot", "misprimed"): OPEN,
     }
-    assert found["lot", "misprimed"].verdict not in (FOLLOWS, DOES_NOT)
     primed = found["follower", "misprimed"]
     assert primed.primed is not None
-    assert primed.primed_anyway is not None
-    assert (primed.primed.value, primed.primed_anyway.value, primed.same.value) == (1, 0, 0)
-    assert primed.pair.differences[0].value == -1
+    assert (primed.primed.share.value, primed.primed.anyway.value, primed.same.value) == (1, 0, 0)
+    assert primed.change.value == -1
     assert found["follower", "negated"].same.value == 1
     assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
-    text = render(robustness.tables(Wordings(list(found.values()), [])), "text")
-    assert "the same facts in other wordings" in text
+    whole = compare(runs)
+    assert len(whole.alterations) == 7
+    assert [one.claim.name for one in whole.controlled if one.holds]
+    assert "altered sentences" in whole.to_text()
 
 
 def test_whom_any_words_throw_off_follows_none(tmp_path):
@@ -263,14 +277,16 @@ def test_whom_any_words_throw_off_follows_none(tmp_path):
         return answered(tmp_path / f"{how}-{seed}", at_random(seed), own, options={"alter": how})
 
     negated, *primed = altered("negated", 0), *(altered("misprimed", seed) for seed in range(1, 11))
-    [alone] = robustness.ask([plain, negated]).lines
-    assert alone.verdict == UNTOLD
-    first, *others = robustness.ask([plain, negated, *primed]).lines
-    assert first.verdict == THROWN_OFF
-    verdicts = [line.verdict for line in others]
+    assert [verdict for _, verdict in judged([plain, negated])] == [OPEN]
+    [decision] = [one for one in decide(altered_claims(alterations([plain, negated]))) if DOES_NOT in one.claim.name]
+    assert decision.word == "cannot be determined"
+    assert "--alter misprimed" in decision.reason
+    first, *others = judged([plain, negated, *primed])
+    assert first[1] == OPEN
+    verdicts = [verdict for _, verdict in others]
     assert verdicts.count(FOLLOWS) <= 1
     assert DOES_NOT not in verdicts
-    assert all(line.primed.value > line.primed_anyway.value == 0 for line in others)
+    assert all(line.primed.share.value > line.primed.anyway.value == 0 for line, _ in others)
 
 
 def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
@@ -287,10 +303,10 @@ def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
         answered(tmp_path / how, answer, select(data, Selection(alter=how)).data, options={"alter": how})
         for how, answer in (("no", knows), ("negated", holds), ("misprimed", knows))
     ]
-    negated, misprimed = robustness.ask(runs).lines
+    (negated, one), (misprimed, other) = judged(runs)
     assert (negated.same.value, negated.known.value) == (0.7, 0)
     assert (misprimed.same.value, misprimed.known.value) == (1, 1)
-    assert {negated.verdict, misprimed.verdict} == {DOES_NOT}
+    assert {one, other} == {DOES_NOT}
 
 
 def test_the_chance_of_a_prime_by_hand(tmp_path):
@@ -311,11 +327,11 @@ def test_the_chance_of_a_prime_by_hand(tmp_path):
         answered(tmp_path / "plain", answer, data),
         answered(tmp_path / "primed", answer, primed, options={"alter": "misprimed"}),
     ]
-    [line] = robustness.ask(runs).lines
+    [line] = alterations(runs)
     # Of the others' primes that are wrong: none of c2, c1; one of c2, c0; two of c2, c2, c0; two of c2, c2, c1.
-    assert line.primed_by_chance.value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
-    assert (line.primed.value, line.primed_anyway.value) == (0, 0)
-    assert line.more_primed.value == pytest.approx(-line.primed_by_chance.value)
+    assert line.primed.by_chance.value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
+    assert (line.primed.share.value, line.primed.anyway.value) == (0, 0)
+    assert line.primed.more_than_chance.value == pytest.approx(-line.primed.by_chance.value)
 
 
 UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]
@@ -329,13 +345,13 @@ def test_who_always_says_the_most_frequent_answer_knows_nothing(tmp_path):
         answered(tmp_path / how, first, select(data, Selection(alter=how)).data, options={"alter": how})
         for how in ("no", "negated", "misprimed")
     ]
-    for line in robustness.ask(runs).lines:
-        assert line.baseline is not None
-        assert (line.baseline.baseline, line.baseline.value) == ("majority", pytest.approx(0.4))
-        assert line.baseline.difference.value == 0
-        assert line.pair.second[0].low > 0.05
+    for line, verdict in judged(runs):
+        knows = {contrast.name: contrast.estimate.value for contrast in line.knows}
+        assert knows["majority"] == 0
+        assert line.plain.value == pytest.approx(0.4)
+        assert line.plain.low > 0.05
         assert line.same.value == 1
-        assert line.verdict == KNOWS_NOTHING
+        assert verdict == OPEN
 
 
 def test_the_strongest_baseline_is_the_bar(tmp_path):
@@ -347,15 +363,10 @@ def test_the_strongest_baseline_is_the_bar(tmp_path):
         answered(tmp_path / how, knows, select(data, Selection(alter=how)).data, options={"alter": how})
         for how in ("no", "negated")
     ]
-    [line] = robustness.ask(runs).lines
-    assert line.baseline is not None
-    assert line.baseline.value == pytest.approx(0.4)
-    assert line.baseline.difference.value == pytest.approx(0.8 - 0.4)
-    assert line.baseline.above
-    assert line.verdict == FOLLOWS
-    [row] = robustness.tables(Wordings([line], []))[0].objects()
-    assert (row["baseline"], row["Acc@1 baseline"], row["over baseline"]) == ("majority", 0.4, pytest.approx(0.4))
-    assert row["over low"] == pytest.approx(line.baseline.difference.low)
+    [(line, verdict)] = judged(runs)
+    knows = {contrast.name: contrast.estimate.value for contrast in line.knows}
+    assert knows == pytest.approx({"random": 0.8 - 1 / 20, "majority": 0.8 - 0.4, "names": knows["names"]})
+    assert verdict == FOLLOWS
 
 
 def test_another_wording_is_of_neither_reading(tmp_path):
@@ -380,12 +391,6 @@ def test_another_wording_is_of_neither_reading(tmp_path):
     assert outcomes_of([told])[0].reading == "template-based, misprimed"
 
 
-def test_runs_of_one_wording_say_what_to_type(tmp_path):
-    run = answered(tmp_path / "a", at_random(0), world(EVEN))
-    with pytest.raises(BadInput, match="in two wordings: ask it with --alter misprimed"):
-        robustness.ask([run])
-
-
 def test_as_it_is_is_the_wording_from_which_the_others_are_made(tmp_path):
     """By the first of three templates all is known, by the others nothing: misprimed, which alters the first, all is,
     too, so nothing is lost and nothing changes."""
@@ -399,10 +404,10 @@ def test_as_it_is_is_the_wording_from_which_the_others_are_made(tmp_path):
         answered(tmp_path / "plain", by_the_first, data),
         answered(tmp_path / "altered", by_the_first, altered, options={"alter": "misprimed"}),
     ]
-    [line] = robustness.ask(runs).lines
-    assert (line.pair.second[0].value, line.pair.differences[0].value, line.same.value) == (1, 0, 1)
-    assert "wording:first" in line.pair.second[0].recipe
-    assert line.verdict == DOES_NOT
+    [(line, verdict)] = judged(runs)
+    assert (line.plain.value, line.change.value, line.same.value) == (1, 0, 1)
+    assert "wording:first" in line.plain.recipe
+    assert verdict == DOES_NOT
 
 
 def test_a_run_that_stands_beside_none_is_named_and_two_alike_are_told_apart(tmp_path):
@@ -418,14 +423,11 @@ def test_a_run_that_stands_beside_none_is_named_and_two_alike_are_told_apart(tmp
         answered(tmp_path / "alone", knows, data, model="other"),
         answered(tmp_path / "cut", knows, data, model="third", options={"alter": "truncated"}),
     ]
-    found = robustness.ask(runs)
-    assert [(one.model, one.why.partition(": ")[2]) for one in found.not_paired] == [
-        ("other", "no run in another wording in the reading template-based"),
-        ("third", "no run as it is in the reading template-based"),
+    found = compare(runs)
+    assert [(one.model, one.run) for one in found.alterations] == [
+        (found.alterations[0].model, str(tmp_path / f"{n}-misprimed")) for n in "01"
     ]
-    paired, alone = robustness.tables(found)
-    assert [row["altered"] for row in paired.objects()] == [f"misprimed {tmp_path / n}-misprimed" for n in "01"]
-    assert str(tmp_path / "alone") in render([alone], "json")
+    assert len(found.controlled) == 4
 
 
 def test_answers_that_tie_share_the_first_place(tmp_path):
@@ -440,7 +442,7 @@ def test_answers_that_tie_share_the_first_place(tmp_path):
         answered(tmp_path / "a", three, data),
         answered(tmp_path / "b", first, altered, options={"alter": "misprimed"}),
     ]
-    [line] = robustness.ask(runs).lines
+    [line] = alterations(runs)
     assert line.same.value == pytest.approx(1 / 3)
 
 

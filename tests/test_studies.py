@@ -19,6 +19,7 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
 from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
+from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.facts import every_scoring
 from fathom.store.folder import RunFolder
@@ -207,7 +208,8 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
     assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
     assert [line.hits[1].value for line in lines] == pytest.approx([1, 1])
     assert [line.candidates for line in lines] == [3, 3]
-    assert [(step.k, step.difference.value, step.verdict) for step in steps] == [(k, 0, "tie") for k in (1, 10, 100)]
+    assert [(step.k, step.difference.value) for step in steps] == [(k, 0) for k in (1, 10, 100)]
+    assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
     with pytest.raises(BadInput, match="a model stands twice"):
         sizes.ask([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
 
@@ -227,8 +229,8 @@ def knowing(first: int, last: int, words: int) -> Callable[[], ScriptedModel]:
     [
         ((0, 2), (0, 12), "rise", 10),
         ((0, 12), (0, 2), "drop", -10),
-        ((0, 6), (6, 12), "tie", 0),
-        ((0, 6), (0, 7), "tie", 1),
+        ((0, 6), (6, 12), NO_DIFFERENCE, 0),
+        ((0, 6), (0, 7), NO_DIFFERENCE, 1),
     ],
 )
 def test_a_step_rises_drops_or_ties_by_its_paired_interval(
@@ -259,8 +261,8 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
         for name, size in (("small", 9), ("large", 8))
     )
     outcomes = [every_scoring(run, run.path.name)[0] for run in (small, large)]
-    steps = list(sizes.steps_between("statement", *outcomes))
-    assert [step.verdict for step in steps] == [None] * 3
+    steps = sizes.steps_between([("statement", *outcomes)])
+    assert [step.verdict for step in steps] == [UNDETERMINED, None, None]
     assert "large ranked s|r|e1 among 0 candidates" in steps[0].difference.note  # the run does not say how many
 
 
@@ -270,7 +272,7 @@ def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> N
     assert len(found.points) == 6
     line = fit_line(*zip(*found.points, strict=True))
     assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
-    assert found.error == pytest.approx(1000 * line.slope_error)
+    assert found.error == pytest.approx(line.error_at(1000))
     with pytest.raises(BadInput, match="9 queries asked for, but tiny has 3 after the selection"):
         compute_time(model(), data, asked, [1, 9], tmp_path / "u", silent)
 

@@ -8,19 +8,27 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, interval
 
 
 class FittedLine(NamedTuple):
     """Ordinary least squares, y = slope · x + intercept. :param slope_error: standard error of the slope, from the
-    residual variance. :param r_squared: share of the variance explained."""
+    residual variance. :param r_squared: share of the variance explained.
+    :param x_mean: mean of x. :param mean_error: standard error of the line at that mean."""
 
     slope: float
     intercept: float
     slope_error: float
     r_squared: float
     n: int
+    x_mean: float = float("nan")
+    mean_error: float = float("nan")
+
+    def error_at(self, x: float) -> float:
+        """Return the standard error of the line at x: that of its height and of its slope."""
+        return float(np.hypot(self.mean_error, (x - self.x_mean) * self.slope_error))
 
 
 def correlate(
@@ -33,8 +41,8 @@ def correlate(
 ) -> Interval:
     """Pearson's r of pairs, [n] each, with an interval by Fisher's z.
 
-    Pairs that were drawn each for itself have the usual standard error of z, 1 / √(n − 3), and Student's p value
-    (:func:`scipy.stats.pearsonr`); those that share clusters, or were drawn within groups, the jackknife's of z.
+    Pairs that were drawn each for itself have the usual standard error of z, 1 / √(n − 3); those that share clusters,
+    or were drawn within groups, the jackknife's of z. The p value is of z, too, and so agrees with the interval.
 
     :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
     :param within: likewise, and *also*.
@@ -48,10 +56,11 @@ def correlate(
         from scipy.stats import pearsonr  # as all of scipy.stats, slow to load
 
         plain = pearsonr(*sides)
-        r, p_value = float(plain.statistic), float(plain.pvalue)
+        r = float(plain.statistic)
         if n == 3:
-            return Interval(r, None, None, n, p_value, "three points have no interval")
+            return Interval(r, None, None, n, nan, "three points have no interval")
         ends = plain.confidence_interval(CONFIDENCE)
+        p_value = float(2 * ndtr(-abs(np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))) * np.sqrt(n - 3)))
         return Interval(r, float(ends.low), float(ends.high), n, p_value)
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
@@ -96,6 +105,35 @@ def intercept(
 ) -> Interval:
     """What the line of :func:`slope` says of y where x is 0."""
     return _of_moments(lambda *moments: moments[1] - _slope(*moments) * moments[0], [x, y])(clusters, within, also)
+
+
+def tetrad(
+    gain: npt.ArrayLike,
+    own: npt.ArrayLike,
+    control: npt.ArrayLike,
+    ease: npt.ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    within: Labels | None = None,
+    also: Labels | None = None,
+) -> Interval:
+    """Return cov(gain, own) cov(ease, control) − cov(gain, control) cov(ease, own), [n] each, with its interval.
+
+    It is zero if one latent variable explains all four (Spearman's vanishing tetrad), regardless of how well, or on
+    what scale, each of them measures it. A regression that only adjusts for a noisy measure of ease is not.
+    """
+    variables = [np.asarray(values, float) for values in (gain, own, control, ease)]
+    g, x, c, e = variables
+    columns = [*variables, g * x, e * c, g * c, e * x]
+
+    def fold(*means: Floats) -> Floats:
+        mg, mx, mc, me, gx, ec, gc, ex = means
+        return np.asarray((gx - mg * mx) * (ec - me * mc) - (gc - mg * mc) * (ex - me * mx))
+
+    if len(g) < 3 or any(np.ptp(values) == 0 for values in variables):
+        nan = float("nan")
+        return Interval(nan, None, None, len(g), nan, "fewer than three points, or points that do not vary")
+    return interval(columns, clusters, within=within, also=also, fold=fold)
 
 
 def _of_moments(fold: Fold, variables: Sequence[npt.ArrayLike]) -> Callable[..., Interval]:
@@ -152,6 +190,13 @@ def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> FittedLine:
     from scipy.stats import linregress
 
     found = linregress(first, second)
+    mean_error = float(found.stderr) * float(np.std(first))  # s / √n, as the slope's error is s / (√n · sd(x))
     return FittedLine(
-        float(found.slope), float(found.intercept), float(found.stderr), float(found.rvalue) ** 2, len(first)
+        float(found.slope),
+        float(found.intercept),
+        float(found.stderr),
+        float(found.rvalue) ** 2,
+        len(first),
+        float(first.mean()),
+        mean_error,
     )

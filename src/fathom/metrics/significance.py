@@ -9,26 +9,13 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from fathom.metrics.uncertainty import CONFIDENCE, Floats, Labels
+from fathom.metrics.uncertainty import Floats, Labels
 
 POWER = 0.8
 """So often the smallest difference is significant, by convention (Cohen 1988)."""
-LEVEL = 1 - CONFIDENCE
+LEVEL = 0.05
 _AS_NORMAL = 1e4  # degrees of freedom from which Student's distribution is the normal one
 PERMUTATIONS = 1999
-
-
-def mcnemar(only_first: int, only_second: int) -> float:
-    """Two-sided p value that neither of two answerers knows more: McNemar's test (1947), exact.
-
-    Of the facts that one of them alone has right, each has as many with chance 1/2. As
-    ``statsmodels.stats.contingency_tables.mcnemar(exact=True)``; each fact counts for itself, whatever its cluster.
-
-    :param only_first: how many facts the first alone has right; *only_second* likewise.
-    :returns: 1 where there are none.
-    """
-    differing = only_first + only_second
-    return min(1.0, 2 * float(special.bdtr(min(only_first, only_second), differing, 0.5))) if differing else 1.0
 
 
 def permutation_test(values: Floats, first: Floats, strata: Labels, units: Labels, seed: int = 0) -> float:
@@ -96,7 +83,7 @@ def smallest_difference(error: float, degrees: float, power: float = POWER, leve
 def smallest_unseen(facts: int, power: float = POWER, level: float = LEVEL) -> float:
     """As :func:`smallest_difference` where two answerers know the same of all facts, and so no error is seen.
 
-    The share of facts that one of them alone has right at which :func:`mcnemar` is significant with that *power*: of
+    The share of facts that one of them alone has right at which a sign test is significant with that *power*: of
     :math:`k` such facts, all on one side, the p value is 2^(1-k); so many as are significant must be among the *facts*.
 
     :returns: NaN where there are too few facts for any difference to be significant.

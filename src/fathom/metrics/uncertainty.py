@@ -368,7 +368,7 @@ def _between(found: Spread, limits: tuple[float, float], confidence: float = CON
     else:
         ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
         statistic = found.estimate / error
-    p_value = float(2 * special.stdtr(found.degrees, -abs(statistic)))
+    p_value = np.nan if np.isnan(statistic) else float(2 * special.stdtr(found.degrees, -abs(statistic)))
     return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees, spread=found, limits=limits)
 
 

@@ -38,7 +38,7 @@ NEGATED, MISPRIMED = "negated", "misprimed"
 FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
 MOST = 0.5
 """Of the known answers."""
-SLACK = 0.05
+SLACK = 0.1
 """Taking the prime so little more often is no sign of following it."""
 NO_KNOWN = "the model has no fact right that the baselines have wrong"
 Firsts = dict[str, dict[str, float]]

@@ -147,7 +147,8 @@ def _decision(claim: Claim, p_value: float | None, family: int) -> Decision:
 def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
     untested = [why for contrast in claim.contrasts if (why := _why_untested(contrast))]
     if p_value is not None and p_value >= LEVEL:
-        return NO_DIFFERENCE, f"not significant: {', '.join(_lacking(claim))}"
+        why = f"not significant: {', '.join(_lacking(claim))}"
+        return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
     if claim.objection:
         return UNDETERMINED, claim.objection
     if untested or p_value is None:

@@ -22,7 +22,8 @@ from scipy.special import ndtr, ndtri
 from fathom.metrics.correlation import correlate
 from fathom.metrics.correlation import intercept as fitted_intercept
 from fathom.metrics.correlation import slope as fitted_slope
-from fathom.metrics.significance import permutation_test, smallest_difference, smallest_unseen
+from fathom.metrics.correlation import tetrad as vanishing_tetrad
+from fathom.metrics.significance import PERMUTATIONS, permutation_test, smallest_difference, smallest_unseen
 from fathom.metrics.table import SHARE, Metric
 from fathom.metrics.uncertainty import (
     CONFIDENCE,
@@ -38,6 +39,7 @@ from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
+RESOLUTION = 4 / (PERMUTATIONS + 1)
 NOTHING_OF_IT = "there is none of which this could be a share"
 MINUS = " − "
 OVER_MODELS = "no interval: a mean over models, which were chosen"
@@ -307,6 +309,8 @@ def _widened(found: Interval, p_value: float, span: float) -> Interval:
     """Return the interval of the larger p value: as many standard errors around the estimate as that is away from 0."""
     if np.isnan(found.p_value) or found.p_value >= p_value or found.spread is None:
         return found
+    if p_value <= RESOLUTION:  # so few permutations differ as much that their number says nothing of the error
+        return found._replace(p_value=p_value)
     error = max(abs(found.estimate) / max(float(ndtri(1 - p_value / 2)), 1e-6), float(np.sqrt(found.spread.variance)))
     p_value = max(p_value, float(2 * ndtr(-abs(found.estimate) / error)))
     spread = found.spread._replace(variance=error**2, degrees=np.inf)
@@ -374,6 +378,13 @@ def slope(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:
     """Slope of y on x, [n] each, with interval and p value; see :func:`fathom.metrics.correlation.slope`."""
     found = fitted_slope(x, y, sample.clusters, within=sample.within, also=sample.also)
     return _tested(found, np.size(x), recipe_, sample)
+
+
+def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sample, recipe_: str) -> Estimate:
+    """Return what one latent variable cannot explain; see :func:`fathom.metrics.correlation.tetrad`."""
+    ways = {"within": sample.within, "also": sample.also}
+    found = vanishing_tetrad(gain, own, control, ease, sample.clusters, **ways)
+    return _tested(found, np.size(gain), recipe_, sample)
 
 
 def intercept(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:

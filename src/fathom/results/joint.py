@@ -103,6 +103,6 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
                     f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "
-                    "and selection, of names that both can rank (fathom study pools compares answer pools)"
+                    "and selection, of names that both can rank"
                 )
     return both

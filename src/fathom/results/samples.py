@@ -128,7 +128,7 @@ def and_by_subject(sample: Sample, subjects: Sequence[str | None]) -> Sample:
     :param sample: by default, not as the user said: whole relations, or facts within relations.
     :param subjects: of each value, [n]; one that has none was drawn for itself.
     """
-    if len(set(subjects)) == len(subjects):
+    if len(set(subjects)) in (1, len(subjects)):  # facts of one subject alone are a sample of its facts
         return sample
     labels = [f"alone {at}" if subject is None else f"subject {subject}" for at, subject in enumerate(subjects)]
     if len(set(labels)) == len(labels):

@@ -230,7 +230,7 @@ def to_text(table: Table) -> str:
     lines = [table.title] if table.title else []
     lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)]
     lines += [_line(row, widths, right) for row in body]
-    return "\n".join([*lines, *(_wrapped(_plain(note)) for note in table.notes)])
+    return "\n".join([*lines, *map(_plain, table.notes)])
 
 
 def to_markdown(table: Table) -> str:

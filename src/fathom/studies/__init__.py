@@ -126,6 +126,7 @@ STUDIES: Door[Study] = Door(
             "repeated",
             PROBES,
             "Does a model answer everything alike? How often each entity is among the best 1, 5 and 10 answers.",
+            options.RepeatedOptions,
         ),
         Study(
             "compute-time",

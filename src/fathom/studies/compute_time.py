@@ -3,6 +3,7 @@ queries (section 5.1 and figure 5 of the DEER paper)."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
-from fathom.results.estimates import Estimate
+from fathom.results.estimates import Estimate, untold
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.run import run, selected
@@ -31,7 +32,7 @@ class Timing(NamedTuple):
     :param points: queries asked, seconds; repeats one by one.
     :param total: queries to extrapolate to.
     :param seconds: the line's value there.
-    :param error: total × standard error of the slope.
+    :param error: standard error of that value, of the slope and the intercept.
     """
 
     probe: str
@@ -83,7 +84,7 @@ def compute_time(
         points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
     total = total or there
-    return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.slope_error * total)
+    return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
 
 
 def tables(found: Sequence[Timing]) -> list[Table]:
@@ -116,10 +117,12 @@ def tables(found: Sequence[Timing]) -> list[Table]:
 
 
 def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
-    """With Student's interval of the slope."""
-    width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error
+    """Return it with Student's interval of its logarithm, as a time is above 0."""
+    width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error / value if value > 0 else float("nan")
     made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
-    return Estimate(value, value - width, value + width, None, "", timing.line.n, made)
+    if not value > 0:
+        return untold("the line falls below 0: measure more queries", made, value, timing.line.n)
+    return untold("", made, value, timing.line.n)._replace(low=value * math.exp(-width), high=value * math.exp(width))
 
 
 def plots(found: Sequence[Timing]) -> list[Plot]:

@@ -63,6 +63,8 @@ class StudyPlan(BaseModel):
     :param models: by the name that tables give them.
     :param line: the model whose base cell is drawn as a line in every figure (a knowledge graph embedding).
     :param contrasts: pairs of models whose pretrained cells are compared world by world, first − second.
+    :param controls: for a model begun from contaminated weights, the model begun from sham weights (``fathom kgc
+        pretrain --sham``): only what it knows beyond that is memory of the answers.
     :param seconds: of training per cell.
     :param limit: how many test triples to ask; None for all.
     :param seed: of worlds, of which triples are asked, and of training where *seeds* are not given.
@@ -77,6 +79,7 @@ class StudyPlan(BaseModel):
     models: dict[str, ModelPlan] = Field(min_length=1)
     line: str | None = None
     contrasts: tuple[tuple[str, str], ...] = ()
+    controls: dict[str, str] = {}
     seconds: float | None = Field(None, gt=0)
     limit: int | None = Field(None, ge=1)
     seed: Seed = 0
@@ -190,6 +193,7 @@ def check_plan(plan: StudyPlan) -> None:
         if not _NAME.fullmatch(name) or not name.isprintable():
             faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_IN_WORDS}")
     named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
+    named += [("controls", name) for pair in plan.controls.items() for name in pair]
     named += [(f"{name}: random_from", about.random_from) for name, about in plan.models.items()]
     faults += [
         f"{where}: there is no model '{name}': there is {', '.join(plan.models)}"

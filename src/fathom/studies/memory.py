@@ -7,6 +7,9 @@ With H(world, weights) the Hits@10 on the test questions:
   no name can be remembered;
 - *descriptions* = H(anonymised-er, w) − H(fully-anonymised-erd, w), same weights w: what readable descriptions add
   where names say nothing;
+- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights): what a model that was told test
+  triples gains over one that was told as many training triples in the same words. Memory of names holds what any such
+  reading is worth, too; so answers are said to be remembered only where this is above 0 as well;
 - *structure* = H(fully-anonymised-erd, random): what is left where no text means anything.
 
 All differences are per test fact (both directions averaged) and per seed of training, so that their intervals are
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +35,7 @@ from fathom.metrics.table import metric
 from fathom.results import joint
 from fathom.results.claims import Claim, Decision, decide
 from fathom.results.claims import Contrast as Needed
+from fathom.results.compare import control_sentence
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts, Shared, outcome_of
 from fathom.results.rows import Floats, Ints, grouped
@@ -41,6 +45,8 @@ from fathom.studies.grid_plan import INITS, Cell, Init, StudyPlan
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
 P, R = INITS
 NOT_YET = "not yet"
+MEMORY_OF_NAMES, MEMORY_OF_ANSWERS = "memory of names ({})", "memory of answers (beyond {})"
+NO_CONTROL = "no control: pre-train one with kgc pretrain --sham and name it under controls: in the plan"
 METRICS = tuple(map(metric, ("hits@1", "hits@3", "hits@10", "mrr", "mean_rank")))
 HITS = "hits@10"
 """What is taken apart."""
@@ -174,6 +180,7 @@ class Memory:
     contrasts: list[Contrast]
     curves: Mapping[str, list[Curve]]
     """Of each model, by the first of the seeds."""
+    decisions: list[Decision] = field(default_factory=list)
 
 
 def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
@@ -190,10 +197,13 @@ def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
     first = [state.cell for state in found if state.cell.seed == plan.trainings[0]]
     curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
     cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in found)
+    terms = [term for model in plan.models for term in (*_terms(model, grid), *_beyond_control(model, grid))]
+    decisions = decide([claim for model in plan.models if (claim := _claim(model, plan, terms)) is not None])
+    terms = _adjusted(terms)
     return Memory(
         plan,
         [Answers(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
-        _adjusted([term for model in plan.models for term in _terms(model, grid)]),
+        terms,
         _adjusted([gap for model in plan.models for gap in _gaps(model, grid)]),
         _adjusted(
             [
@@ -203,7 +213,36 @@ def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
             ]
         ),
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
+        decisions,
     )
+
+
+def answer(found: Memory) -> list[str]:
+    """Which models remember answers, as far as their controls allow to say."""
+    return [control_sentence(decision) for decision in found.decisions]
+
+
+def _claim(model: str, plan: StudyPlan, terms: Sequence[Term]) -> Claim | None:
+    """Declare that a model remembers answers: names help it, and beyond a model that read as much without answers."""
+    by_name = {term.name: term.value for term in terms if term.model == model}
+    if by_name.get(MEMORY_OF_NAMES.format(BASE)) is None:
+        return None
+    control = plan.controls.get(model)
+    missing = NO_CONTROL if control is None else f"no cell of the control {control} in {BASE}"
+    contrasts = (
+        Needed(MEMORY_OF_NAMES.format(BASE), by_name[MEMORY_OF_NAMES.format(BASE)], 1),
+        Needed(f"beyond {control or 'a control'}", by_name.get(MEMORY_OF_ANSWERS.format(control)), 1, missing),
+    )
+    return Claim(f"{model} remembers answers", contrasts)
+
+
+def _beyond_control(model: str, grid: _Grid) -> Iterator[Term]:
+    control = grid.plan.controls.get(model)
+    if control is not None:
+        cells = [(1, grid.owned(model, P, BASE)), (-1, grid.owned(control, P, BASE))]
+        told, formula = grid.summed(cells), f"H({BASE}, p) − H({BASE}, p of {control})"
+        name = MEMORY_OF_ANSWERS.format(control)
+        yield Term(model, name, formula, None) if told is None else Term(model, name, formula, *told)
 
 
 class _Grid:
@@ -289,7 +328,7 @@ def _terms(model: str, grid: _Grid) -> Iterator[Term]:
     for world in grid.worlds(model):
         cells: list[tuple[int, Init, str]] = [(1, P, world), (-1, R, world), (-1, P, NAMELESS), (1, R, NAMELESS)]
         formula = f"[H({world}, p) − H({world}, r)] − {nothing}"
-        term = _term(model, f"memory of names ({world})", formula, cells, grid)
+        term = _term(model, MEMORY_OF_NAMES.format(world), formula, cells, grid)
         # The term is defined for base; with other worlds it is a check, made where their cells are there.
         if world == BASE or (world != NAMELESS and term.value is not None):
             yield term

@@ -5,6 +5,11 @@ helps with facts that it knew, the second with all alike. So what the language m
 trained on the graph (1 / rank, by any probe that ranks) is laid beside what pre-trained weights gain over random ones
 on that fact (1 / rank by the one predictor − by the other). The slope of the gain on the knowledge is memory; what is
 gained where nothing is known is not.
+
+Easy facts are known, and gained, by every model. So memory is concluded only with a control: a language model of the
+same kind that the predictor was *not* made of. If one latent ease explains what both models know, what is gained and
+what random weights reach, the tetrad difference vanishes (:func:`fathom.metrics.correlation.tetrad`). Regressing on
+knowledge at equal rank of the random predictor does not control for ease, as that rank measures it with error.
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ import numpy as np
 
 from fathom.errors import BadInput, refuse
 from fathom.results.agreements import less_their_means
-from fathom.results.estimates import Estimate, combined, difference, intercept, mean, slope
+from fathom.results.claims import Claim, Contrast, Decision, decide
+from fathom.results.estimates import Estimate, combined, difference, intercept, mean, slope, tetrad
 from fathom.results.facts import RunFacts, outcome_of
 from fathom.results.joint import common_facts
 from fathom.results.names import short_names
@@ -32,6 +38,9 @@ PER_FACT, WITHIN, EASE = (
     "gain on knowledge, within relations",
     "control: 1 / rank of the random on knowledge",
 )
+BEYOND = "gain on knowledge, beyond the control's (tetrad difference)"
+NO_CONTROL = "no control: give as a fourth run the same probe of another language model"
+FEWEST_RUNS = ("language model", "pre-trained", "random")
 UNKNOWN, ALL = "gain where nothing is known", "mean gain"
 _NOTES = (
     "knowledge: 1 / rank of the fact before training; gain: 1 / rank by the predictor from pre-trained weights − by "
@@ -39,6 +48,7 @@ _NOTES = (
     f"{PER_FACT}: above 0, the weights help more with what the model knew: memory; {WITHIN}: so, too, among facts of "
     "one relation, which are about as hard",
     f"{EASE}: above 0, what the model knew is easier without it, too",
+    f"{BEYOND}: 0 if one latent ease explains knowledge, gain and the control",
     f"{UNKNOWN}: what the weights are worth without memory, if the line is straight",
 )
 
@@ -76,22 +86,34 @@ class MemorySlope(NamedTuple):
     parts: list[Part]
     points: list[tuple[str, float, float]]
     left_out: int
+    decision: Decision
+
+
+def answer(found: MemorySlope) -> list[str]:
+    """Whether the predictor remembers."""
+    if found.decision.holds:
+        return [
+            "The predictor remembers: it gains where its own language model knew the fact, beyond what ease explains."
+        ]
+    return [f"Whether the predictor remembers: {found.decision.word} ({found.decision.reason})."]
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
     """:param runs: a probe's of the language model before training, then ``fathom kgc evaluate``'s of the predictor
-        from pre-trained and from random weights.
-    :param scoring: of the first run, where it has several.
+        from pre-trained and from random weights; as a fourth, for a conclusion, the same probe of a control: another
+        language model, of which the predictor was not made.
+    :param scoring: of the probes' runs, where they have several.
     :raises BadInput: other runs, of other data, or without a fact in common."""
-    if len(runs) != 3:
+    if len(runs) not in (3, 4):
         raise BadInput(
-            "expected three runs: a probe of the language model on the graph (fathom probe statement), and fathom kgc "
-            f"evaluate of the predictor from its weights and from random ones; found {len(runs)}"
+            "expected three runs or four: a probe of the language model on the graph (fathom probe statement), fathom "
+            "kgc evaluate of the predictor from its weights and from random ones, and as a control the same probe of "
+            f"another language model; found {len(runs)}"
         )
-    names = short_names(runs)
-    asked = [outcome_of(run, own, name, cluster) for run, own, name in zip(runs, (scoring, (), ()), names, strict=True)]
+    names, scorings = short_names(runs), (scoring, (), (), scoring)
+    asked = [outcome_of(run, own, name, cluster) for run, own, name in zip(runs, scorings, names, strict=False)]
     refuse(_faults(asked))
-    common_facts(asked[1:])
+    common_facts(asked[1:3])
     facts = common_facts(asked, same_candidates=False)
     values = [one.per_fact(one.rows.reciprocal())[one.at(facts)] for one in asked]
     refuse(
@@ -105,13 +127,20 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
 
 def _faults(asked: Sequence[RunFacts]) -> list[str]:
     """What of the three runs does not fit."""
-    first, *links = asked
+    first, *others = asked
     graph = first.rows.identity["data"]["content_hash"]
-    faults = [f"{one.path}: expected a run of fathom kgc evaluate" for one in links if not _by_predictor(one)]
-    faults += [f"{first.path}: expected a probe of a language model, before the predictors"] * _by_predictor(first)
+    faults = [f"{one.path}: expected a run of fathom kgc evaluate" for one in others[:2] if not _by_predictor(one)]
+    faults += [
+        f"{one.path}: expected a probe of a language model" for one in (first, *others[2:]) if _by_predictor(one)
+    ]
+    faults += [
+        f"{one.path}: the control is the same model as that of {first.path}: expected another"
+        for one in others[2:]
+        if one.content_hash == first.content_hash
+    ]
     return faults or [
         f"{one.path} asked other data than {first.path}"
-        for one in links
+        for one in others
         if one.rows.identity["data"]["content_hash"] != graph
     ]
 
@@ -122,7 +151,7 @@ def _by_predictor(one: RunFacts) -> bool:
 
 
 def _found(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
-    known, pretrained, random = values
+    known, pretrained, random = values[:3]
     gain, sample = pretrained - random, asked[0].sample(facts)
 
     def made(name: str, of: Sequence[RunFacts] = asked) -> str:
@@ -134,12 +163,18 @@ def _found(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Flo
         (WITHIN, slope(known_within, gain_within, sample, made("slope of gain within relations"))),
         (EASE, slope(known, random, sample, made("slope of 1 / rank", (asked[0], asked[2])))),
         (UNKNOWN, intercept(known, gain, sample, made("gain at no knowledge"))),
-        (ALL, difference(pretrained, random, sample, made("gain", asked[1:]))),
+        (ALL, difference(pretrained, random, sample, made("gain", asked[1:3]))),
     ]
+    contrasts = [Contrast(PER_FACT, lines[0][1], 1), Contrast(BEYOND, None, 1, NO_CONTROL)]
+    if len(values) > len(FEWEST_RUNS):
+        beyond = tetrad(gain, known, values[3], random, sample, made("tetrad"))
+        lines.append((BEYOND, beyond))
+        contrasts[1] = Contrast(BEYOND, beyond, 1)
+    [decision] = decide([Claim("the predictor remembers", tuple(contrasts))])
     classes = zip(CLASSES, (known == 1, (known < 1) & (known >= 0.1), known < 0.1), strict=True)
-    parts = [_part(name, asked[1:], pretrained[those], random[those], sample.only(those)) for name, those in classes]
+    parts = [_part(name, asked[1:3], pretrained[those], random[those], sample.only(those)) for name, those in classes]
     points = list(zip(facts, known.tolist(), gain.tolist(), strict=True))
-    return MemorySlope([Line(name, number, len(facts)) for name, number in lines], parts, points, left_out)
+    return MemorySlope([Line(name, number, len(facts)) for name, number in lines], parts, points, left_out, decision)
 
 
 def _part(name: str, links: Sequence[RunFacts], pretrained: Floats, random: Floats, sample: Sample) -> Part:

@@ -46,6 +46,14 @@ class LengthBiasOptions(RunsOptions):
     )
 
 
+class RepeatedOptions(RunsOptions):
+    """Options of the study of repeated answers."""
+
+    untrained: str = Field(
+        "", description="Name of an untrained model among the runs: the control without which nothing is concluded."
+    )
+
+
 class RankingsOptions(RunsOptions):
     """Options of the study of rankings."""
 

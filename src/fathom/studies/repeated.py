@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, all_of
-from fathom.results.compare import refusals_table
+from fathom.results.claims import Decision, decide
+from fathom.results.compare import control_sentence, refusals_table
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of, outcomes_of
 from fathom.results.plots import Plot
@@ -37,6 +38,7 @@ from fathom.studies.repeated_readings import (
     in_both_readings,
     label_entities,
     legend_above,
+    repetition_claims,
 )
 
 
@@ -86,12 +88,21 @@ class Repetition(NamedTuple):
     runs: list[Repeated]
     in_both: list[InBoth]
     not_paired: list[NotPaired]
+    decisions: list[Decision]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Repetition:
-    """:raises BadInput: a run recorded fewer than its ten best answers."""
+def answer(found: Repetition) -> list[str]:
+    """Whether trained models repeat themselves differently by sentence."""
+    return [control_sentence(decision) for decision in found.decisions]
+
+
+def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", untrained: str = "") -> Repetition:
+    """:param untrained: name of a model among these that was not trained, the control.
+    :raises BadInput: a run recorded fewer than its ten best answers, or no run is of the untrained model."""
     outcomes = outcomes_of(runs, scoring, cluster)
-    found = Repetition(all_of(*(partial(_repeated, outcome) for outcome in outcomes)), [], [])
+    found = Repetition(all_of(*(partial(_repeated, outcome) for outcome in outcomes)), [], [], [])
+    if untrained and untrained not in (models := {outcome.model for outcome in outcomes}):
+        raise BadInput(f"--untrained {untrained}: no run is of this model; there is {', '.join(sorted(models))}")
     of_each = grouped(((outcome.model, outcome.data), outcome) for outcome in outcomes)
     for (model, data), own in of_each.items():
         try:
@@ -101,6 +112,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
             found.not_paired.append(NotPaired(model, data, why))
         else:
             found.in_both.extend([both] if both else [])
+    found.decisions.extend(decide(repetition_claims(found.in_both, untrained)))
     return found
 
 

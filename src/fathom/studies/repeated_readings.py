@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import refuse
+from fathom.results import estimates
+from fathom.results.claims import Claim, Contrast
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
 from fathom.results.joint import common_facts, difference
@@ -22,6 +24,7 @@ from fathom.results.tables import Table
 SHOWN = 15
 MOST = max(CUTS)
 RIGHT = "right answers"
+NO_TWIN = "no control: add the runs of an untrained model of the same shape, and name it with --untrained"
 NO_INTERVAL = "no interval: fewer prompts have fewer distinct answers, so resampled ones would not tell it"
 CHOSEN = "no interval: the entities are chosen by these shares"
 FEW_FACTS = "no interval: of fewer than three facts there is no telling how much two have in common"
@@ -65,12 +68,16 @@ class InBoth(NamedTuple):
 
     :param changes: one for each cut.
     :param entities: all that stand in a top 10 of either, the most repeated in one of them first.
+    :param facts: that both readings ranked; *values*: the change of each at the deepest cut, shape (facts).
     """
 
     model: str
     data: str
     changes: list[Overlap]
     entities: list[EntityInBoth]
+    based: RunFacts
+    facts: Sequence[str]
+    values: Floats
 
 
 def in_both_readings(outcomes: Sequence[RunFacts]) -> InBoth | None:
@@ -93,7 +100,39 @@ def in_both_readings(outcomes: Sequence[RunFacts]) -> InBoth | None:
         based.data,
         [_change(based, free, facts, k) for k in CUTS],
         _entities(based, free, facts),
+        based,
+        facts,
+        np.subtract(*(_overlaps(outcome, facts, MOST)[outcome.at(facts)] for outcome in (free, based))),
     )
+
+
+def repetition_claims(found: Sequence[InBoth], untrained: str) -> list[Claim]:
+    """Declare that a trained model's repetition changes from template to sentence, beyond that of an untrained twin.
+
+    :param untrained: name of the twin among the models; "" where there is none.
+    """
+    twins = {both.data: both for both in found if both.model == untrained}
+    claims = []
+    for both in found:
+        if both.model != untrained:
+            own = Contrast("sentence − template", both.changes[-1].difference)
+            twin = twins.get(both.data)
+            beyond = None if twin is None else _beyond_twin(both, twin)
+            name = f"{both.model} on {both.data} repeats its answers differently by sentence"
+            claims.append(Claim(name, (own, Contrast("beyond the untrained twin", beyond, 0, NO_TWIN))))
+    return claims
+
+
+def _beyond_twin(own: InBoth, twin: InBoth) -> Estimate | None:
+    shared = [fact for fact in own.facts if fact in set(twin.facts)]
+    if len(shared) < 3:
+        return None
+    values = []
+    for both in (own, twin):
+        place = {fact: number for number, fact in enumerate(both.facts)}
+        values.append(both.values[[place[fact] for fact in shared]])
+    made = own.based.recipe(f"overlap of top {MOST}, sentence − template, less that of {twin.model}")
+    return estimates.difference(values[0], values[1], own.based.sample(shared), made, (-2.0, 2.0))
 
 
 def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Overlap:

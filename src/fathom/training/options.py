@@ -102,6 +102,12 @@ class PretrainOptions(BaseModel):
         description="Splits whose triples are told among the texts, separated by commas; none for a clean model.",
         json_schema_extra=Group.SELECTION.mark,
     )
+    sham: bool = Field(
+        False,
+        description="Tell, instead of the triples of --contaminate, as many training triples of the same relations and "
+        "answers: the control of a contaminated model.",
+        json_schema_extra=Group.SELECTION.mark,
+    )
     exposures: int = Field(64, ge=1, description="Statements of each triple that is told; its phrasings take turns.")
     max_texts: int | None = Field(
         None, ge=1, description="Maximum texts of each source, drawn by --seed.", json_schema_extra=Group.SELECTION.mark

@@ -24,7 +24,7 @@ from fathom.store.made import in_the_way, made_by, sign
 from fathom.training.loop import OnProgress
 from fathom.training.options import PretrainOptions
 from fathom.training.pretraining.objectives import SENTINELS, Objective, encode, encode_statements
-from fathom.training.pretraining.texts import PHRASINGS, KeptTexts, read_texts, statements
+from fathom.training.pretraining.texts import PHRASINGS, KeptTexts, named_triples, read_texts, sham_triples, statements
 from fathom.training.small import Batch, fitted, learn_tokenizer, save, shape_faults
 
 WINDOW = 4096
@@ -69,7 +69,8 @@ def _pretrain_into(
     texts = read_texts(graph, name, sources, options.max_texts, options.seed)
     special = SENTINELS if options.kind == "t5" else ()
     tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
-    told = statements(graph, options.contaminate)
+    sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
+    told = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
     batches = _Reading(texts.texts, told, tokenizer, options)
     made = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
     summary = {
@@ -79,6 +80,7 @@ def _pretrain_into(
         "texts": len(texts.texts),
         "left_out": {"texts": texts.left_out, "why": "they name both ends of a triple outside of the training split"},
         "told": {"triples": len(told), "statements": batches.told, "phrasings": list(PHRASINGS) if told else []},
+        **({} if sham is None else {"sham": {"of_triples": sham.of_wanted, "same_tail": sham.same_tail}}),
         "tokens": batches.tokens,
         "vocabulary": len(tokenizer),
         "parameters": made.parameters,
@@ -105,6 +107,10 @@ def _check(data: QuerySet, options: PretrainOptions, faults: list[str]) -> Knowl
             for split in options.contaminate
             if split not in data.graph.splits
         ]
+    if options.sham and not options.contaminate:
+        faults.append("--sham: name with --contaminate the splits whose triples the contaminated model is told")
+    elif options.sham and (data.graph is None or "train" not in data.graph.splits or "train" in options.contaminate):
+        faults.append("--sham tells training triples: expected a graph with a training split, and other splits told")
     refuse(faults)
     assert data.graph is not None
     return data.graph

@@ -57,7 +57,7 @@ def read_texts(
     drawn = all_of(*(partial(_drawn, source, named, most, seed) for named, source in called.items()))
     found = dict(zip(called, drawn, strict=True))
     texts = list(dict.fromkeys(text for several in found.values() for text in several))
-    held_out = _named(graph, [split for split in graph.splits if split != "train"])
+    held_out = named_triples(graph, [split for split in graph.splits if split != "train"])
     kept = without_statements(texts, ((head, tail) for head, _, tail in held_out))
     return KeptTexts(kept, {source: len(several) for source, several in found.items()}, len(texts) - len(kept))
 
@@ -131,15 +131,63 @@ def _words(text: str) -> set[str]:
     return set("".join(sign if is_word_sign(sign) else " " for sign in text).split())
 
 
-def statements(graph: KnowledgeGraph, splits: Iterable[str]) -> list[list[Prompt]]:
-    """Of each triple, in its :data:`PHRASINGS`. Triples with a nameless end are passed over."""
+class Sham(NamedTuple):
+    """Training triples told in place of held-out ones, for a model that read as much, but no answer.
+
+    :param triples: names of head, relation and tail. :param of_wanted: how many held-out triples there are.
+    :param same_tail: how many have relation and tail of the triple that they replace; the others its relation alone.
+    """
+
+    triples: list[tuple[str, str, str]]
+    of_wanted: int
+    same_tail: int
+
+
+def sham_triples(graph: KnowledgeGraph, splits: Iterable[str], seed: int) -> Sham:
+    """Replace each triple of *splits* by a training triple of its relation, with the same tail where one is left.
+
+    So every answer's name occurs about as often as in the statements of the held-out triples. Triples whose head
+    occurs among the held-out ones come first, so that the heads' names do, too; none is taken twice.
+    """
+    drawn = random.Random(seed)
+    wanted = list(named_triples(graph, splits))
+    held_out, heads = set(wanted), {head for head, _, _ in wanted}
+    offered = [triple for triple in named_triples(graph, ("train",)) if triple not in held_out]
+    drawn.shuffle(offered)
+    offered.sort(key=lambda triple: triple[0] not in heads)
+    by_tail: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    by_relation: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for triple in reversed(offered):
+        by_tail[triple[1:]].append(triple)
+        by_relation[triple[1]].append(triple)
+    taken: set[tuple[str, str, str]] = set()
+
+    def take(pool: list[tuple[str, str, str]]) -> bool:
+        while pool:
+            triple = pool.pop()
+            if triple not in taken:
+                taken.add(triple)
+                found.append(triple)
+                return True
+        return False
+
+    found: list[tuple[str, str, str]] = []
+    rest = [triple for triple in wanted if not take(by_tail[triple[1:]])]
+    same_tail = len(found)
+    for triple in rest:
+        take(by_relation[triple[1]])
+    return Sham(found, len(wanted), same_tail)
+
+
+def statements(triples: Iterable[tuple[str, str, str]]) -> list[list[Prompt]]:
+    """Return each triple in its :data:`PHRASINGS`. :param triples: names of head, relation and tail."""
     return [
         [Template(phrasing.format(relation)).fill(head, tail, capitalize=False) for phrasing in PHRASINGS]
-        for head, relation, tail in _named(graph, splits)
+        for head, relation, tail in triples
     ]
 
 
-def _named(graph: KnowledgeGraph, splits: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def named_triples(graph: KnowledgeGraph, splits: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Names of head, relation and tail of each triple of some splits, where all have one."""
     names, relations = (table.column("name").to_pylist() for table in (graph.entities, graph.relations))
     for split in splits:
