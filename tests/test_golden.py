@@ -27,17 +27,7 @@ KEPT = Path(__file__).parent / "golden" / "cases"
 OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
 WRITE = os.environ.get("FATHOM_GOLDEN") == "write"
 
-INFO = ("data-info", "data-info-tokens")
-EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("build-ontology", "folders/data/town/manifest.json/sources/files/0/bytes"): "the example words a domain otherwise",
-    ("study-choice", "folders/studies/choice/choice.csv/*"): "tables of controls stand behind those that were kept",
-    ("study-repeated", "folders/studies/repeated/repeated.csv/*"): "how readings differ stands behind what was kept",
-    ("study-rankings", "folders/studies/rankings/*"): "both readings are compared on the facts that both ranked",
-    **{(case, "printed/data info data/towns*"): "of sentences also what is ranked by default" for case in INFO},
-    ("build-cloze", "*"): "n-gram ranks stand in the groups of each fact, and in what is said of the data",
-    ("build-choices", "folders/data/choices/reasoning/*"): "each reasoning question draws options of its own",
-    ("build-choices", "folders/data/choices/memorizing/*"): "no wrong option is above the right one, and so right, too",
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(case, pattern of the path in its JSON) → why it differs from what is kept; the metrics of a run of version 0.1.0 are
 "old" and its name. An exception that fits nothing is a failure."""
 

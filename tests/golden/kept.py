@@ -66,9 +66,10 @@ def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
 
 
 def printed_tables(content: Any) -> Any:
-    """Number the tables of ``--format json``: their titles are prose."""
+    """Number the tables of ``--format json``: their titles, and the answer above them, are prose."""
     titled = isinstance(content, dict) and all(isinstance(rows, dict | list) for rows in content.values())
-    return {f"table {place}": rows for place, rows in enumerate(content.values(), 1)} if titled else content
+    tables = [rows for title, rows in content.items() if title != "answer"] if titled else []
+    return {f"table {place}": rows for place, rows in enumerate(tables, 1)} if titled else content
 
 
 def columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
