@@ -461,3 +461,25 @@ def test_every_format(made, fathom, tmp_path):
     assert [len(table) for table in tables] == [2, 1, 1]
     assert float(tables[1][0]["difference"]) == 1 / 4
     assert library.compare([library.open_run(run) for run in runs]).to_markdown().startswith("a_1 & 50% and b show")
+
+
+@pytest.mark.parametrize("name", ["pools", "readings", "wording", "robustness", "templates"])
+def test_a_former_study_names_the_command_that_took_its_place(fathom, name):
+    code, printed, said = fathom("study", name, "a", "b", "--out", "c")
+    assert (code, printed) == (2, "")
+    assert ("fathom metrics" if name == "templates" else "fathom compare") in said
+
+
+def test_equivalence_and_planning_on_the_command_line(made, fathom):
+    """Two runs that differ in one of forty facts: 2.5 points, with the 90 % interval within 20."""
+    one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))
+    code, printed, _ = fathom(
+        "compare", one.path, other.path, "--metrics", "accuracy", "--margin", "20", "--detect", "3"
+    )
+    assert code == 0
+    told = json.loads(fathom("compare", one.path, other.path, "--margin", "20", "--detect", "3", "--format", "json")[1])
+    assert told["differences in accuracy"][0]["verdict"] == "equivalent"
+    [plan] = told["what would detect it"]
+    # The standard error is 1/40; λ is 2.8 with many degrees of freedom: (2.8 · 0.025 / 0.03)² · 40 = 218 facts.
+    assert plan["facts needed"] == pytest.approx(218, rel=0.12)
+    assert "equivalent" in printed

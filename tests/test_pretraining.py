@@ -25,7 +25,14 @@ from fathom.training.pretraining.objectives import (
     encode,
     encode_statements,
 )
-from fathom.training.pretraining.texts import PHRASINGS, read_texts, statements, without_statements
+from fathom.training.pretraining.texts import (
+    PHRASINGS,
+    named_triples,
+    read_texts,
+    sham_triples,
+    statements,
+    without_statements,
+)
 from fathom.training.small import NO_TARGET, learn_tokenizer
 
 KINDS = ("masked", "causal", "t5", "bart")
@@ -94,7 +101,7 @@ def test_sentences_of_a_data_set(data: QuerySet, tmp_path: Path) -> None:
 
 def test_statements_name_both_ends_in_both_directions(data: QuerySet) -> None:
     assert data.graph is not None
-    told = statements(data.graph, ["test", "dev"])
+    told = statements(named_triples(data.graph, ["test", "dev"]))
     assert len(told) == 8
     query = data.queries[0]
     head, tail = query.subject, data.candidates[query.candidates].name_of(query.gold[0])
@@ -104,6 +111,34 @@ def test_statements_name_both_ends_in_both_directions(data: QuerySet) -> None:
         f"{head} | part of | {tail}",
         f"{tail} | inverse part of | {head}",
     ]
+
+
+def test_a_sham_tells_training_triples_of_the_same_relation_and_tail(tmp_path: Path) -> None:
+    """Of (h1, r, x) and (h2, r, x) there are two training triples with tail x, one of them of a head that the test
+    asks about; of (h3, r, y) none with y; of s one, which is taken once."""
+    (tmp_path / "train.tsv").write_text("a\tr\tx\nh3\tr\tx\nb\tr\tz\nc\ts\tx\n")
+    (tmp_path / "test.tsv").write_text("h1\tr\tx\nh3\tr\ty\nh2\ts\tw\nh2\ts\tv\n")
+    graph = read(tmp_path).graph
+    assert graph is not None
+    found = sham_triples(graph, ["test"], seed=0)
+    assert (found.of_wanted, found.same_tail) == (4, 1)
+    assert found.triples[0] == ("h3", "r", "x")  # its head is one of the test's, as that of (a, r, x) is not
+    assert found.triples[1] in {("a", "r", "x"), ("b", "r", "z")}
+    assert found.triples[2:] == [("c", "s", "x")]
+    assert not {*found.triples} & {*named_triples(graph, ["test"])}
+
+
+def test_a_sham_model_reads_as_much_and_no_answer(data: QuerySet, tmp_path: Path) -> None:
+    told = [
+        pretrain(data, [], PretrainOptions(kind="causal", contaminate="test", exposures=6, sham=sham, **SMALL), out)
+        for sham, out in ((False, tmp_path / "told"), (True, tmp_path / "sham"))
+    ]
+    assert told[0]["told"] == told[1]["told"]
+    assert told[1]["sham"] == {"of_triples": 6, "same_tail": 0}  # each tail is of one triple
+    with pytest.raises(BadInput, match="--sham: name with --contaminate"):
+        pretrain(data, [], PretrainOptions(kind="causal", sham=True, **SMALL), tmp_path / "nothing")
+    with pytest.raises(BadInput, match="--sham tells training triples"):
+        pretrain(data, [], PretrainOptions(kind="causal", sham=True, contaminate="train", **SMALL), tmp_path / "train")
 
 
 # ---------------------------------------------------------------------------------------------------- objectives
@@ -140,7 +175,7 @@ def test_masked_asks_for_fifteen_percent() -> None:
 def test_masked_takes_a_whole_name_out_of_a_statement(data: QuerySet) -> None:
     asking = objective("masked")
     assert data.graph is not None
-    prompts = [phrasing for triple in statements(data.graph, ["test"]) for phrasing in triple]
+    prompts = [phrasing for triple in statements(named_triples(data.graph, ["test"])) for phrasing in triple]
     seen = set()
     for prompt, text in zip(prompts, encode_statements(asking.tokenizer, prompts), strict=True):
         spans = prompt.subject[0], prompt.answer[0]

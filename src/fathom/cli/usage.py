@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from typer import BadParameter
@@ -10,6 +11,13 @@ from fathom.options import value_fault
 
 Refused: type[Exception] = BadParameter.__bases__[0]
 """What Typer raises of a command line that it refuses: click's UsageError, of which Typer has a copy of its own."""
+
+
+REPLACED = {
+    **dict.fromkeys(("pools", "readings", "wording", "robustness"), "compare RUN RUN…"),
+    "templates": "metrics RUN --by relation+template",
+}
+"""Former studies, and what to type instead."""
 
 
 def refusal(error: Any) -> str:
@@ -24,6 +32,9 @@ def refusal(error: Any) -> str:
         meant = " or ".join(error.possibilities or ())
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
     option = getattr(error, "param", None)
+    named = re.fullmatch(r"No such command '(\S+)'\.", error.format_message())
+    if named and named[1] in REPLACED:
+        return f"fathom study {named[1]} was replaced: type fathom {REPLACED[named[1]]}"
     if option is None:
         return f"{' '.join(error.format_message().split()).rstrip('.')}{_more(error)}"
     name = max(option.opts, key=len) if option.param_type_name == "option" else (option.name or "")
