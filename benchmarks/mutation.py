@@ -51,13 +51,13 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology::test_models_have_short_names_that_tell_them_apart "
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
-    "study_contract controls approaches": "studies/perplexity studies/pools studies/rankings studies/readings "
+    "study_contract controls approaches": "studies/perplexity studies/rankings "
     "studies/rankings_agreement studies/rankings_columns studies/rankings_groups studies/rankings_tables "
-    "studies/relations studies/repeated studies/repeated_readings studies/templates results/pairs",
-    "robustness study_contract": "studies/robustness",
-    "robustness controls": "results/bars",
-    "compare study_contract studies controls approaches": "results/outcomes results/sides",
-    f"report samples baselines studies study_contract approaches {KEPT}": "results/numbers",
+    "studies/relations studies/repeated studies/repeated_readings",
+    "robustness": "results/altered",
+    "claims choice_controls": "results/claims",
+    "compare study_contract studies controls approaches": "results/facts results/joint",
+    f"report samples baselines studies study_contract approaches {KEPT}": "results/estimates",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
     "studies/sizes",
     "samples baselines report compare": "results/samples results/baselines",
@@ -71,8 +71,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",
-    "compare": "results/compared",
-    "diff": "results/changed",
+    "compare": "results/compare results/detect",
+    "diff": "results/diff",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
     "approaches": "metrics/perplexity",
