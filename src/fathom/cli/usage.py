@@ -32,7 +32,7 @@ def refusal(error: Any) -> str:
         meant = " or ".join(error.possibilities or ())
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
     option = getattr(error, "param", None)
-    named = re.fullmatch(r"No such command '(\S+)'\.", error.format_message())
+    named = re.match(r"No such command '([^']+)'", error.format_message())
     if named and named[1] in REPLACED:
         return f"fathom study {named[1]} was replaced: type fathom {REPLACED[named[1]]}"
     if option is None:
