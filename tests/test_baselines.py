@@ -190,7 +190,7 @@ def test_they_stand_beside_the_numbers_with_a_verdict():
     """Random: 1/3, 1/3 of R1 and 1/2 of R2. By template (1/3 + 1/3 + 1/2) / 3 and 1/3: mean 13/36. Majority: y is
     alone in R2, so that it is not told."""
     [line] = summarise(Fake(ROWS)).headlines
-    told = {one.baseline: one for one in line.beside["accuracy"]}
+    told = {one.baseline: one for one in line.baselines["accuracy"]}
     assert told["random"].value == pytest.approx(13 / 36)
     assert told["random"].difference.value == pytest.approx(17 / 24 - 13 / 36)
     assert told["random"].difference.recipe.startswith("accuracy − random|data:Mini@3f2a|")

@@ -201,7 +201,7 @@ def test_the_baseline_stands_beside_a_result(tmp_path):
     data = read(built.out)
     folder = answered(tmp_path / "run", frequent_first(DRUGS), data)
     [headline] = summarise(folder).headlines
-    [one] = [one for one in headline.beside["accuracy"] if one.baseline == "n-gram"]
+    [one] = [one for one in headline.baselines["accuracy"] if one.baseline == "n-gram"]
     ranks = [fact["groups"]["n-gram"].split(" of ")[0].split("-") for fact in facts(built.out)]
     told = [(int(rank[0]), int(rank[-1])) for rank in ranks]
     assert one.value == pytest.approx(np.mean([(1 / (1 + last - first)) * (first == 1) for first, last in told]))

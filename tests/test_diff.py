@@ -56,9 +56,9 @@ def test_baselines_by_hand(made):
     """By lot 1/20. What is right most often elsewhere: in the first relation, two of two each, level but for the fact
     itself, by half; in the second four of one each, level with all twenty, by lot."""
     [part] = diff(*both(made)).parts
-    told = {one.baseline: one.value for one in part.beside}
+    told = {one.baseline: one.value for one in part.baselines}
     assert told == {"random": pytest.approx(1 / 20), "majority": pytest.approx((4 / 2 + 4 / 20) / 8)}
-    differences = {one.baseline: one.difference.value for one in part.beside}
+    differences = {one.baseline: one.difference.value for one in part.baselines}
     assert differences == {"random": pytest.approx(5 / 8 - 1 / 20), "majority": pytest.approx(5 / 8 - 0.275)}
     assert part.verdict == "not above majority"
 

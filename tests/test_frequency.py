@@ -79,7 +79,7 @@ def test_an_answerer_by_training_frequency_is_not_above(tmp_path: Path, seed: in
         return [float(id_ == right) if isinstance(right, str) else counts[query.relation, id_] for id_ in space.ids]
 
     [line] = summarise(answered(tmp_path / "frequent", by_frequency, data)).headlines
-    found = {one.baseline: one for one in line.beside["accuracy"]}
+    found = {one.baseline: one for one in line.baselines["accuracy"]}
     assert found["random"].difference.low > 0.1
     assert found["frequency"].difference.value == pytest.approx(0)
     assert line.verdict("accuracy").startswith("not above frequency")

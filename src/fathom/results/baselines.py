@@ -27,7 +27,7 @@ from fathom.data.queries import NGRAM, NGRAM_AMONG_ALL
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results import estimates
-from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, Claim, Contrast, Decision, decide
+from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, Claim, Contrast, Decision
 from fathom.results.estimates import MINUS, Estimate, against
 from fathom.results.facts import RunFacts
 from fathom.results.rows import Floats, Ints, Rows, grouped
@@ -217,14 +217,6 @@ class RunBaselines:
     def claim(self, k: int, facts: Sequence[str]) -> Claim | None:
         """Return the claim that Hits@k of these facts is above every baseline."""
         return above_chance(f"{self._facts.model} knows more than the baselines", self.compare(k, facts), self._missing)
-
-    def is_above(self, k: int, facts: Sequence[str]) -> bool | None:
-        """Decide that claim by itself; None where it cannot be determined."""
-        claim = self.claim(k, facts)
-        if claim is None:
-            return None
-        [decision] = decide([claim])
-        return decision.holds if decision.holds or decision.word == NO_DIFFERENCE else None
 
     def known(self, facts: Sequence[str]) -> list[str]:
         """Return the facts on which the run is right more often than each baseline that they have."""

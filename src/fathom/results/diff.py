@@ -60,7 +60,7 @@ class Part(NamedTuple):
     :param before: share of hits; *after* likewise.
     :param difference: after − before, paired by fact.
     :param became: shares that were learnt, forgotten, kept, never known, and kept of those known before, in this order.
-    :param beside: what answering without knowledge would score, and after − that.
+    :param baselines: what answering without knowledge would score, and after − that.
     :param changed: the verdict on the difference; *above*: that on the baselines, None without any.
     """
 
@@ -71,7 +71,7 @@ class Part(NamedTuple):
     after: Estimate
     difference: Estimate
     became: Mapping[str, Estimate]
-    beside: tuple[Compared, ...]
+    baselines: tuple[Compared, ...]
     each: tuple[OfFact, ...]
     changed: Decision | None = None
     above: Decision | None = None
@@ -179,7 +179,7 @@ def diff(
 def _decided(parts: Sequence[Part]) -> list[Part]:
     """Decide on all parts as one family: whether they changed, and whether the run after is above the baselines."""
     changes = [Claim(f"{part.name} changed", (Contrast("after − before", part.difference),)) for part in parts]
-    above = [above_chance(f"{part.name} is above the baselines", part.beside) for part in parts]
+    above = [above_chance(f"{part.name} is above the baselines", part.baselines) for part in parts]
     decisions = iter(decide([*changes, *filter(None, above)]))
     changed = [next(decisions) for _ in parts]
     over = [next(decisions) if claim is not None else None for claim in above]
@@ -265,7 +265,7 @@ def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Float
 
 def _before_and_after(found: Change) -> Table:
     groups = [found.by] if found.by else []
-    baselines = list(dict.fromkeys(one.baseline for part in found.parts for one in part.beside))
+    baselines = list(dict.fromkeys(one.baseline for part in found.parts for one in part.baselines))
     body: list[tuple[Cell | Estimate, ...]] = []
     for part in found.parts:
         about = (part.name,) * len(groups)
@@ -273,7 +273,7 @@ def _before_and_after(found: Change) -> Table:
         assert changed is not None
         smallest = None if changed.holds else part.difference.smallest
         change = {1: "rose", -1: "fell"}.get(changed.sign, changed.word)
-        beside = {one.baseline: one.value for one in part.beside}
+        beside = {one.baseline: one.value for one in part.baselines}
         number = part.difference._replace(low=changed.low, high=changed.high)
         tested = (number, changed.p_value, smallest, change)
         body.append(
@@ -310,7 +310,7 @@ def _notes(found: Change) -> list[str]:
     notes = ["difference: after minus before, paired by fact", SMALLEST, *found.notes]
     if found.by:
         notes[1:1] = [f"p (Holm) and simultaneous intervals: for all {2 * len(found.parts)} verdicts of the table"]
-    known = dict.fromkeys(one.baseline for part in found.parts for one in part.beside)
+    known = dict.fromkeys(one.baseline for part in found.parts for one in part.baselines)
     if known:
         notes.append("baselines: " + "; ".join(LEGENDS[name] for name in known))
     alone = found.parts[0].alone

@@ -198,10 +198,6 @@ class RunFacts:
         """Return the subject ids of these facts; None where a fact has none."""
         return [self.subjects[place] for place in self.at(facts).tolist()]
 
-    def cluster_label(self, fact: str) -> str | None:
-        """Return the value of the cluster key of one fact; None where it has none."""
-        return self.labels[self.place[fact]]
-
     def sample(self, facts: Iterable[str]) -> Sample:
         """Return how these facts were drawn."""
         places = self.at(facts).tolist()

@@ -23,7 +23,7 @@ def difference(
     sample: Sample | None = None,
 ) -> Estimate:
     """Σ sign · value over facts that all have, paired by fact, with interval and p value; without a value where that of
-    one cannot be told.
+    one is undefined.
 
     :param name: of the number, for its recipe.
     :param signed: +1 or −1 and the side.
@@ -50,7 +50,7 @@ def over_seeds(
     limits: tuple[float, float] = SHARE,
 ) -> tuple[Estimate, Noise]:
     """Σ sign · value over the facts that all have, paired by fact and by seed, with interval, for other facts and other
-    seeds; of several sides the p value, too. Without a value where that of one fact cannot be told.
+    seeds, and with a p value for several sides. Undefined where the value of one fact is.
 
     :param trainings: for each seed +1 or −1 and the side, in the same order.
     :param values: of a side's facts. :param limits: of one of them.

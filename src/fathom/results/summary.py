@@ -55,7 +55,7 @@ class Headline:
     :param reasons: why, and how often each.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param numbers: by name, as METRICS has them: those that the run's predictions can tell.
-    :param beside: the baselines of each of them, see :mod:`fathom.results.baselines`.
+    :param baselines: the baselines of each of them, see :mod:`fathom.results.baselines`.
     :param decision: whether accuracy is above every baseline; None where none is known.
     """
 
@@ -67,7 +67,7 @@ class Headline:
     reasons: Mapping[str, int]
     deviation: float | None
     numbers: Mapping[str, Estimate]
-    beside: Mapping[str, tuple[Compared, ...]]
+    baselines: Mapping[str, tuple[Compared, ...]]
     decision: Decision | None = None
 
     @property
@@ -175,7 +175,7 @@ class RunNumbers:
         """One per scoring; whether they are above chance is one family of claims."""
         lines = [self._headline(scoring) for scoring in self.rows.scorings]
         missing = lacks_frequency(self.rows)
-        claims = [above_chance(line.scoring, line.beside.get(ACCURACY, ()), missing) for line in lines]
+        claims = [above_chance(line.scoring, line.baselines.get(ACCURACY, ()), missing) for line in lines]
         decisions = iter(decide([claim for claim in claims if claim is not None]))
         return tuple(
             line if claim is None else replace(line, decision=next(decisions))
@@ -217,7 +217,7 @@ class RunNumbers:
                 "reasons": dict(line.reasons),
                 "accuracy_deviation_over_templates": line.deviation,
                 "metrics": {name: number.plain() for name, number in line.numbers.items()},
-                "baselines": {name: {one.baseline: one.plain() for one in own} for name, own in line.beside.items()},
+                "baselines": {name: {one.baseline: one.plain() for one in own} for name, own in line.baselines.items()},
                 "verdict": line.decision.plain() if line.decision is not None else None,
                 "by": {},
             }
@@ -253,7 +253,7 @@ class RunNumbers:
         per_template = self._template_means(scored)
         shown = {wanted.name: wanted for wanted in self._shown()}
         numbers = {name: told for name, wanted in shown.items() if (told := self.number(wanted, asked)) is not None}
-        beside_each = ((name, compared_with(rows, shown[name], asked, self._baselines)) for name in numbers)
+        baselines_of_each = ((name, compared_with(rows, shown[name], asked, self._baselines)) for name in numbers)
         return Headline(
             scoring=scoring,
             templates=tuple(sorted(set(rows.template[asked].tolist()))),
@@ -263,7 +263,7 @@ class RunNumbers:
             reasons=dict(reasons.most_common()),
             deviation=float(np.std(per_template, ddof=1)) if len(per_template) > 1 and not rows.natural else None,
             numbers=numbers,
-            beside={name: found for name, found in beside_each if found},
+            baselines={name: found for name, found in baselines_of_each if found},
         )
 
     def _shown(self) -> list[Metric]:
@@ -351,7 +351,7 @@ def _sentence(line: Headline, model: str) -> str:
         return f"{model} ({line.scoring}): {NOTHING}."
     ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
     said = f"{model} ({line.scoring}) answers {percent(share.value)}{ends} of {line.queries:,} queries correctly"
-    found = line.beside.get(ACCURACY, ())
+    found = line.baselines.get(ACCURACY, ())
     values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in found)
     if line.decision is None:
         return f"{said}; no baseline is known."
@@ -374,7 +374,7 @@ def _is_usual(name: str, line: Headline, candidates: float) -> bool:
 def _headline_table(summary: Summary, every: bool) -> Table:
     body: list[tuple[Cell, ...]] = []
     formats, notes = [], []
-    known = {one.baseline for line in summary.headlines for found in line.beside.values() for one in found}
+    known = {one.baseline for line in summary.headlines for found in line.baselines.values() for one in found}
     others_by_name = [name for name in NAMES if name in known]
     for line in summary.headlines:
         reasons = [f"{count} × unscored: {why}" for why, count in _alike(line.reasons)]
@@ -387,7 +387,7 @@ def _headline_table(summary: Summary, every: bool) -> Table:
             if not every and not _is_usual(name, line, summary.candidates):
                 continue
             told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
-            others = {one.baseline: one.value for one in line.beside.get(name, ())}
+            others = {one.baseline: one.value for one in line.baselines.get(name, ())}
             verdict = (*map(others.get, others_by_name), line.verdict(name))
             note = "; ".join(filter(None, (number.note, *(reasons if name == "accuracy" else ()))))
             body.append((line.scoring, name, *told, number.n, line.unscored, *verdict, note, number.recipe))

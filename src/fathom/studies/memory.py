@@ -7,9 +7,9 @@ With H(world, weights) the Hits@10 on the test questions:
   no name can be remembered;
 - *descriptions* = H(anonymised-er, w) − H(fully-anonymised-erd, w), same weights w: what readable descriptions add
   where names say nothing;
-- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights): what a model that was told test
-  triples gains over one that was told as many training triples in the same words. Memory of names holds what any such
-  reading is worth, too; so answers are said to be remembered only where this is above 0 as well;
+- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights): what a model
+  pre-trained on test triples gains over one pre-trained on as many training triples in the same templates. Memory of
+  names includes what any such pre-training is worth, so a model remembers answers only if this is above 0 as well;
 - *structure* = H(fully-anonymised-erd, random): what is left where no text means anything.
 
 All differences are per test fact (both directions averaged) and per seed of training, so that their intervals are
