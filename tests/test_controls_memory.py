@@ -178,7 +178,7 @@ class TestMemory:
             "descriptions (random)": 0.35,
             "structure": 0.1,
         }
-        assert {gap.world: round(gap.value.value, 9) for gap in found.gaps} == {
+        assert {gap.name: round(gap.value.value, 9) for gap in found.gaps} == {
             BASE: 0.7,
             NAMELESS: 0.05,
             MEANINGLESS: 0.25,
@@ -190,6 +190,19 @@ class TestMemory:
         descriptions = [f"H({NAMELESS}, {init}) − H({MEANINGLESS}, {init})" for init in "pr"]
         assert formulas == [*descriptions, f"H({MEANINGLESS}, r)"]
 
+    def test_other_metrics_have_the_same_effects(self, tmp_path: Path) -> None:
+        """Facts stand at rank 8 or 11, so that 0.65 more of them within ten are 0.65 · (1/8 − 1/11) of MRR, and three
+        ranks less each; none is at rank 1. Hits@10 alone decides."""
+        hits = {BASE: (0.9, 0.2), NAMELESS: (0.5, 0.45), MEANINGLESS: (0.35, 0.1)}
+        found = taken_apart(tmp_path, {"m": hits})
+        by_metric = {name: effects.terms[0].value.value for name, effects in found.effects.items()}
+        expected = {"hits@1": 0, "hits@3": 0, "hits@10": 0.65, "mrr": 0.65 * (1 / 8 - 1 / 11), "mean_rank": -1.95}
+        assert by_metric == pytest.approx(expected)
+        row = memory_tables.tables(found)[-1].objects()[0]
+        assert (row["effect"], row["of"], row["MR"]) == ("term", "memory of names (base)", pytest.approx(-1.95))
+        assert row["MR low"] < row["MR"] < row["MR high"] < 0
+        assert "Hits@10" not in row
+
     def test_worlds_that_lie_evenly_have_no_outlier_and_one_apart_is_told(self, tmp_path: Path) -> None:
         """Gaps of 0.1 to 0.6: quartiles 0.225 and 0.475, fences 0.225 − 1.5 · 0.25 and 0.475 + 1.5 · 0.25. Gaps of 0.2,
         0.25 and 0.3, twice each, and 0.9: quartiles 0.225 and 0.3, fences 0.1125 and 0.4125."""
@@ -199,7 +212,7 @@ class TestMemory:
         of_even, of_apart = ([gap for gap in found.gaps if gap.model == name] for name in ("even", "apart"))
         assert not any(gap.outlier for gap in of_even)
         assert of_even[0].fences == pytest.approx((-0.15, 0.85))
-        assert [gap.world for gap in of_apart if gap.outlier] == ["w6"]
+        assert [gap.name for gap in of_apart if gap.outlier] == ["w6"]
         [shown] = [table for table in memory_tables.tables(found) if "outlier" in table.columns]
         rows = [row for row in shown.objects() if row["model"] == "apart"]
         assert [row["world"] for row in rows if row["outlier"]] == ["w6"]
@@ -210,8 +223,9 @@ class TestMemory:
         """0.6 − 0.6 in one world and 0.7 − 0.25 in the other, whatever the random weights."""
         hits = {"one": {BASE: (0.6, 0.1), NAMELESS: (0.7, 0.3)}, "other": {BASE: (0.6, 0.5), NAMELESS: (0.25, 0.2)}}
         found = taken_apart(tmp_path, hits, contrasts=(("one", "other"), ("other", "one")))
-        told = [(line.first, line.world, round(line.value.value, 9)) for line in found.contrasts]
-        assert told == [("one", BASE, 0), ("one", NAMELESS, 0.45), ("other", BASE, 0), ("other", NAMELESS, -0.45)]
+        told = [(line.model, line.name, round(line.value.value, 9)) for line in found.contrasts]
+        forth, back = "one − other", "other − one"
+        assert told == [(forth, BASE, 0), (forth, NAMELESS, 0.45), (back, BASE, 0), (back, NAMELESS, -0.45)]
         assert found.contrasts[0].value.p_value == 1
         assert found.contrasts[1].value.interval[1:3] == pytest.approx(
             crossed([known(0.7) - known(0.25)], within=np.repeat(range(5), 20), limits=(-1.0, 1.0))[1:3]
@@ -236,7 +250,7 @@ class TestMemory:
         numbers = {name: number.value for name, number in found.cells[0].numbers.items()}
         mrr = 0.9 / 8 + 0.1 / 11
         assert numbers == pytest.approx({"hits@1": 0, "hits@3": 0, "hits@10": 0.9, "mrr": mrr, "mean_rank": 8.3})
-        [*_, table] = memory_tables.tables(found)
+        [*_, table, _] = memory_tables.tables(found)
         assert table.columns[3:7] == ("seeds", "Hits@1", "Hits@1 low", "Hits@1 high")
         row = table.objects()[0]
         assert [row[name] for name in ("Hits@1", "Hits@3", "Hits@10", "MRR", "MR")] == pytest.approx(
@@ -272,7 +286,7 @@ class TestSeeds:
             "descriptions (random)": 0.3,
             "structure": 0.15,
         }
-        assert {gap.world: round(gap.value.value, 9) for gap in found.gaps} == {
+        assert {gap.name: round(gap.value.value, 9) for gap in found.gaps} == {
             BASE: 0.6,
             NAMELESS: 0.1,
             MEANINGLESS: 0.2,
@@ -360,7 +374,7 @@ class TestSeeds:
         """Holm: the least p value of the four gaps of both models fourfold, the next threefold."""
         hits = {BASE: (0.5, 0.3), NAMELESS: (0.4, 0.35), MEANINGLESS: (0.35, 0.2)}
         found = taken_apart(tmp_path, {"m": hits, "n": {BASE: (0.5, 0.45)}}, contrasts=(("m", "n"),))
-        by_world = {gap.world: gap for gap in found.gaps if gap.model == "m"}
+        by_world = {gap.name: gap for gap in found.gaps if gap.model == "m"}
         p = {name: gap.value.p_value for name, gap in by_world.items()}
         assert p[BASE] < p[MEANINGLESS] < p[NAMELESS]
         every = [gap.value.p_value for gap in found.gaps]
@@ -390,7 +404,7 @@ class TestSeeds:
             assert row["p (Holm)"] == found.terms[0].adjusted
             assert row["seeds"] == len(found.plan.seeds)
             assert row["error by training"] == found.terms[0].noise.training
-        assert len(memory_tables.tables(one)) == 5
+        assert len(memory_tables.tables(one)) == 6
         trainings = memory_tables.tables(three)[-1].objects()
         assert [(row["world"], row["seed"], row["Hits@10"]) for row in trainings[:4]] == [
             (BASE, 0, 0.9),

@@ -147,10 +147,10 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     assert terms["reader", "memory of names (base)"].value == 1.0
     assert terms["other", "memory of names (base)"].value == 0.0
     assert terms["reader", "structure"].value == 0.0
-    gaps = {(gap.model, gap.world): gap.value.value for gap in result.gaps}
+    gaps = {(gap.model, gap.name): gap.value.value for gap in result.gaps}
     assert gaps["reader", "base"] == 1.0
     assert gaps["reader", "anonymised-er"] == 0.0
-    contrasts = {one.world: one.value.value for one in result.contrasts}
+    contrasts = {one.name: one.value.value for one in result.contrasts}
     assert contrasts == {"base": 1.0, "anonymised-er": 0.0, "fully-anonymised-erd": 0.0}
     [trained] = result.cells[0].trainings
     assert (trained.epochs, trained.best_epoch, trained.seconds, trained.why) == (3, 3, 3.0, "epochs")
@@ -205,7 +205,7 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
     }
     assert [gap.value.value for gap in result.gaps] == pytest.approx([0.9, 0.1, 0.2, 0.3, 0.4])
     assert all(gap.fences == pytest.approx((-0.1, 0.7)) for gap in result.gaps)
-    assert [gap.world for gap in result.gaps if gap.outlier] == ["base"]
+    assert [gap.name for gap in result.gaps if gap.outlier] == ["base"]
     numbers = [line.hits for line in result.cells] + [line.value for line in result.terms + result.gaps]
     assert all(number.n == 10 and number.low <= number.value <= number.high for number in numbers)
     *tables, metrics = memory_tables.tables(result)

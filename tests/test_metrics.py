@@ -156,7 +156,27 @@ def test_reliability_and_calibration_error_by_hand() -> None:
     assert [row.answers for row in table] == [1, 0, 2, 0, 0, 0, 0, 0, 0, 2]
     assert table[2] == pytest.approx((0.2, 0.3, 2, 0.275, 0.5))
     assert math.isnan(table[1].accuracy)
-    assert confidence.expected_calibration_error(table) == pytest.approx(0.29)
+
+
+def test_calibration_gaps_by_hand() -> None:
+    # Two bins of equal size: 0.2 and 0.3 (ties go to the lower bin), 0.9 and 1. Absolute means 0.5 / 4 and 0.9 / 4.
+    gaps = confidence.calibration_gaps([0.2, 0.9, 0.3, 1.0], [0, 1, 1, 0], bins=2)
+    assert gaps.tolist() == [[0.2, 0, -0.7, 0], [0, pytest.approx(-0.1), 0, 1]]
+    assert confidence.debiased_sum(*gaps.mean(axis=1), errors=np.zeros(2)) == pytest.approx(0.5 / 4 + 0.9 / 4)
+
+
+def test_calibration_error_without_bias() -> None:
+    # g = σ = 1: |g|(2Φ(1) − 1) = 0.682689 and 2σφ(1) = 0.483941. A gap of ten standard errors is what it is.
+    one = np.ones(1)
+    assert confidence.debiased_sum(-1.0, errors=one) == pytest.approx(2 - 0.682689 - 0.483941, abs=1e-6)
+    assert confidence.cautious_sum(-1.0, errors=one) == pytest.approx(0.682689 - 0.483941, abs=1e-6)
+    assert confidence.debiased_sum(10.0, errors=one) == pytest.approx(10)
+    draws = np.random.default_rng(1).standard_normal((200, 2000))
+    # Means for true gaps of 0 and 1: absolute values would give √(2/π) = 0.798 and 1.167.
+    for shift, debiased, cautious in ((0.0, 0.468, 0.0), (1.0, 0.934, math.erf(0.5))):
+        for sum_of, mean in ((confidence.debiased_sum, debiased), (confidence.cautious_sum, cautious)):
+            found = sum_of(*(draws + shift), errors=np.ones(200)) / 200
+            assert found.mean() == pytest.approx(mean, abs=0.01)
 
 
 def test_calibration_refuses_what_it_cannot_count() -> None:
@@ -164,8 +184,6 @@ def test_calibration_refuses_what_it_cannot_count() -> None:
         confidence.reliability([0.5], [1, 0])
     with pytest.raises(ValueError, match=r"\[0, 1\]"):
         confidence.reliability([1.5], [1])
-    with pytest.raises(ValueError, match="no answers"):
-        confidence.expected_calibration_error(confidence.reliability([], []))
 
 
 # --- consistency

@@ -39,9 +39,11 @@ def items(best: list[float], worst: list[float], sure: float) -> SimpleNamespace
 
 def value(one: Metric, of: SimpleNamespace) -> float:
     columns = one.columns(of)
-    if one.whole is not None:
-        return one.whole(*columns)
+    if one.prepare is not None:
+        columns = tuple(one.prepare(*columns))
     means = [np.mean(column) for column in columns]
+    if one.error_folds is not None:
+        return float(one.error_folds[0](*means, errors=np.zeros(len(means))))
     return float(one.fold(*means)) if one.fold else float(means[0])
 
 
@@ -69,9 +71,6 @@ class TestEveryMetric:
 
     def test_it_is_shown_as_a_number(self, one: Metric) -> None:
         assert format(0.5, one.shown)
-
-    def test_one_that_has_no_interval_says_why(self, one: Metric) -> None:
-        assert (one.whole is None) == (one.why_none == "")
 
 
 def test_values_by_hand() -> None:

@@ -7,12 +7,12 @@ queries the calibration. The functions on distributions work along the last axis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr
+from scipy.special import entr, ndtr
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,9 +139,49 @@ def reliability(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 
     return list(map(Bin, *(column.tolist() for column in columns)))
 
 
-def expected_calibration_error(table: Sequence[Bin]) -> float:
-    """Mean gap between confidence and accuracy over the bins, weighted by their counts. :raises ValueError: no item."""
-    total = sum(row.answers for row in table)
-    if not total:
-        raise ValueError("the calibration of no answers is not defined")
-    return sum(row.answers * abs(row.confidence - row.accuracy) for row in table if row.answers) / total
+def calibration_gaps(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 10) -> Floats:
+    """Return confidence − accuracy of each answer in the row of its bin, 0 in the others; shape (bins, n).
+
+    Bins hold equally many answers, as far as ties allow. The expected calibration error is the sum of the absolute
+    means of the rows (Nixon et al. 2019).
+    """
+    sure, right = np.asarray(confidence, float), np.asarray(accuracy, float)
+    edges = np.quantile(sure, np.arange(1, bins) / bins)
+    place = np.searchsorted(edges, sure, side="left")
+    gaps = np.zeros((bins, len(sure)))
+    gaps[place, np.arange(len(sure))] = sure - right
+    return gaps
+
+
+def debiased_sum(*gaps: npt.ArrayLike, errors: Floats) -> Floats:
+    """Return Σ |gap| less the bias that noise would add to these gaps (Kumar et al. 2019, in closed form).
+
+    A gap g with standard error σ has an absolute value of |g|(2Φ(|g|/σ) − 1) + 2σφ(g/σ) on average, so that 2|g| less
+    this is nearly without bias from |g| = σ on. For a calibrated model 0.47 σ of 0.80 σ per bin are left.
+
+    :param gaps: means, one or an array per bin.
+    :param errors: standard error of each, shape (bins); 0 if it is known exactly.
+    :returns: of the shape of one gap.
+    """
+    return _sum_of_sizes(gaps, errors, lambda size, inner, density: 2 * size - inner - density)
+
+
+def cautious_sum(*gaps: npt.ArrayLike, errors: Floats) -> Floats:
+    """Return Σ |gap| as half of the data would find it with the signs of the other half.
+
+    Averaged over all halves of normal data this is |g|(2Φ(|g|/σ) − 1) − 2σφ(g/σ). Its expectation is 0 for a calibrated
+    model and never above the true sum, so it is the lower end's estimate. Arguments as for :func:`debiased_sum`.
+    """
+    return _sum_of_sizes(gaps, errors, lambda size, inner, density: inner - density)
+
+
+def _sum_of_sizes(gaps: Sequence[npt.ArrayLike], errors: Floats, size_of: Callable[..., Floats]) -> Floats:
+    """:param size_of: takes |g|, |g|(2Φ(|g|/σ) − 1) and 2σφ(g/σ)."""
+    total = np.zeros_like(np.asarray(gaps[0], float))
+    for gap, error in zip(gaps, errors.tolist(), strict=True):
+        size = np.abs(np.asarray(gap, float))
+        if error > 0:
+            density = 2 * error * np.exp(-0.5 * (size / error) ** 2) / np.sqrt(2 * np.pi)
+            size = size_of(size, size * (2 * ndtr(size / error) - 1), density)
+        total = total + size
+    return np.asarray(total)

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from fathom.doors import Door
-from fathom.metrics.confidence import Confidence, Floats, expected_calibration_error, reliability
+from fathom.metrics.confidence import Confidence, Floats, calibration_gaps, cautious_sum, debiased_sum
 from fathom.metrics.generation import harmonic_mean
 
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
@@ -84,8 +84,9 @@ class Metric:
         predictions, all alike.
     :param partial: None where one scored prediction without a value leaves the number untold (the mean of the others
         would flatter); else those without one are left out, and a note counts the rest by this word, if it is one.
-    :param whole: in place of a fold, what makes the number of all the values at once; such a number has no interval,
-        and *why_none* is the reason.
+    :param prepare: turns the values of the predictions in question into others, shape (columns, n).
+    :param error_folds: in place of a fold, two that take the means and, as ``errors``, their standard errors: one for
+        the number and the upper end of its interval, one for the lower end.
     :param further: shown only of probes that ask for it by name.
     :param beside_baselines: shown beside what answering without knowledge would score; its step looks at ``hits`` and
         ``reciprocal`` alone.
@@ -98,8 +99,8 @@ class Metric:
     fold: Callable[..., Floats] | None = None
     mean_over: Literal["templates", "queries", "predictions"] = "templates"
     partial: str | None = None
-    whole: Callable[..., float] | None = None
-    why_none: str = ""
+    prepare: Callable[..., Floats] | None = None
+    error_folds: tuple[Callable[..., Floats], Callable[..., Floats]] | None = None
     further: bool = False
     beside_baselines: bool = False
 
@@ -173,8 +174,8 @@ METRICS: Door[Metric] = Door(
             "ece",
             lambda items: (items.confidence.top_probability, items.hits(1)),
             partial="",
-            whole=lambda confidence, hit: expected_calibration_error(reliability(confidence, hit)),
-            why_none="no interval: the error is biased upwards in samples",
+            prepare=calibration_gaps,
+            error_folds=(debiased_sum, cautious_sum),
         ),
         *WEIGHTED,
     ),

@@ -6,7 +6,9 @@ import numpy as np
 
 from fathom.data.templates import ANSWER, capitalized
 from fathom.errors import BadInput
-from fathom.metrics.confidence import expected_calibration_error, reliability, softmax
+from fathom.metrics.confidence import reliability, softmax
+from fathom.metrics.table import metric
+from fathom.results.estimates import measure
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
@@ -98,9 +100,10 @@ def _rank(scores: Floats, place: int) -> float:
 
 
 def reliability_table(run: RunFolder, scoring: str | None = None) -> Table:
-    """How often the model is right at each level of confidence, in ten equal bins (low, high]; the ECE in the notes.
+    """Return how often the model is right at each level of confidence, in ten bins (low, high] of equal width.
 
-    :param scoring: None for all of the run. :raises BadInput: the run has no such scoring.
+    :param scoring: None for all of the run.
+    :raises BadInput: the run has no such scoring.
     """
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
@@ -112,7 +115,10 @@ def reliability_table(run: RunFolder, scoring: str | None = None) -> Table:
             continue
         # Right is the expected Hits@1, the same as in accuracy.
         bins = reliability(rows.confidence.top_probability[places], rows.hits(1)[places])
-        notes.append(f"{name}: expected calibration error {expected_calibration_error(bins):.4f}")
+        error = measure(rows, metric("ece"), rows.of(name))
+        if error is not None:
+            ends = f" [{error.low:.4f}, {error.high:.4f}]" if error.low is not None and error.high is not None else ""
+            notes.append(f"{name}: expected calibration error {error.value:.4f}{ends}, debiased, in bins of equal size")
         body += [(name, *bin_[:3], *(bin_[3:] if bin_.answers else (None, None))) for bin_ in bins]
     return Table(
         ("scoring", "low", "high", "predictions", "mean_confidence", "accuracy"),

@@ -13,6 +13,7 @@ the number, so that the interval is around exactly that number). What they take 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,16 +122,20 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     if not len(places):
         return None
     line = _recipe_of(rows, metric.name, places)
-    if metric.whole is not None:
-        return untold(metric.why_none, line, metric.whole(*(column[places] for column in columns)), len(places))
-    means, weights, queries = _units(rows, metric, places, columns)
+    chosen: Sequence[Floats] = [column[places] for column in columns]
+    if metric.prepare is not None:
+        chosen = list(metric.prepare(*chosen))
+    means, weights, queries = _units(rows, metric, places, chosen)
     sample = rows.sample(queries.tolist())
-    values: npt.ArrayLike = means if metric.fold else means[0]
-    found = _between(values, sample, metric.limits, weights, metric.fold)
+    if metric.error_folds is not None:
+        found = between_folds(means, sample, metric.error_folds, weights, metric.limits)
+    else:
+        values: npt.ArrayLike = means if metric.fold else means[0]
+        found = _between(values, sample, metric.limits, weights, metric.fold)
     missing = metric.partial and len(places) < len(asked)
-    partial = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
+    note = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
     n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
-    return number_of(found, n, line, sample, partial)
+    return number_of(found, n, line, sample, note)
 
 
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Estimate] | None:
@@ -146,11 +151,11 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
     if not len(places):
         return None
     [values] = rows.columns(metric)
-    (own, other), weights, queries = _units(rows, metric, places, [values, others])
+    (own, other), weights, queries = _units(rows, metric, places, [values[places], others[places]])
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
     value, number = beyond(own, other, rows.sample(queries.tolist()), line, metric.limits, weights)
-    partial = f"{name}: {len(places)} of {len(told)} predictions have it" if len(places) < len(told) else ""
-    return value, number._replace(n=len(places), note="; ".join(filter(None, (number.note, partial))))
+    note = f"{name}: {len(places)} of {len(told)} predictions have it" if len(places) < len(told) else ""
+    return value, number._replace(n=len(places), note="; ".join(filter(None, (number.note, note))))
 
 
 def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
@@ -168,8 +173,11 @@ def _recipe_of(rows: Rows, name: str, places: Ints) -> str:
 
 
 def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) -> tuple[list[Floats], Floats, Ints]:
-    """Of each fact (or query, where these were drawn for themselves): its values, one array per column; their weight in
-    the number; and its first query."""
+    """Average by fact, or by query if these were drawn by themselves.
+
+    :param columns: values at *places*.
+    :returns: a mean per unit for each column, the weight of each unit in the number, and its first query.
+    """
     firsts, unit = np.unique(rows.unit[rows.query[places]], return_inverse=True)
     weight = np.ones(len(places))
     if metric.mean_over != "predictions":
@@ -177,7 +185,7 @@ def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) 
         _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
         weight = 1.0 / count[number]
     weights = np.bincount(unit, weight).astype(float)
-    return [np.bincount(unit, weight * values[places]) / weights for values in columns], weights, firsts
+    return [np.bincount(unit, weight * values) / weights for values in columns], weights, firsts
 
 
 # --- of values that a study has made
@@ -347,6 +355,27 @@ def _between(
     return interval(values, sample.clusters, **ways, weights=weights, limits=limits, fold=fold)
 
 
+def between_folds(
+    means: Sequence[Floats],
+    sample: Sample,
+    folds: tuple[Fold, Fold],
+    weights: Floats | None = None,
+    limits: tuple[float, float] = SHARE,
+) -> Interval:
+    """Return the number of the first fold, with its upper end, and the lower end of the second fold.
+
+    :param means: columns, shape (columns, n).
+    :param folds: both take ``errors``, the standard error of each column's mean.
+    """
+    unlimited = (-np.inf, np.inf)
+    errors = np.nan_to_num([_between(mean, sample, unlimited, weights).error for mean in means])
+    upper, lower = (_between(means, sample, unlimited, weights, partial(fold, errors=errors)) for fold in folds)
+    if upper.low is None or lower.low is None:
+        return upper._replace(estimate=float(np.clip(upper.estimate, *limits)), low=None, high=None, spread=None)
+    value, low, high = np.clip([upper.estimate, min(lower.low, upper.low), upper.high], *limits).tolist()
+    return upper._replace(estimate=value, low=low, high=high, p_value=np.nan, spread=None, limits=limits)
+
+
 def _each_once(values: Floats, weights: Floats | None, sample: Sample) -> tuple[Floats, Floats, Sample]:
     """The mean of each cluster that was drawn within a group, with its weight: one value, drawn for itself."""
     _, first, cluster = np.unique(np.asarray(sample.clusters), return_index=True, return_inverse=True)
@@ -393,12 +422,12 @@ def intercept(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:
     return _tested(found, np.size(x), recipe_, sample)
 
 
-def number_of(found: Interval, n: int, recipe_: str, sample: Sample, partial: str = "") -> Estimate:
-    """A mean whose weights the caller has chosen. :param partial: a note that stands before the interval's own."""
+def number_of(found: Interval, n: int, recipe_: str, sample: Sample, first_note: str = "") -> Estimate:
+    """Return the estimate of an interval. :param first_note: precedes the note of the interval."""
     own = found.note
     if sample.one_cluster and found.low is None:
         own = f"all of one {sample.key}, which says nothing of others: no interval"
-    notes = "; ".join(filter(None, (partial, own)))
+    notes = "; ".join(filter(None, (first_note, own)))
     made = f"{_undrawn(recipe_)}|cluster:{sample.key}"
     return Estimate(
         found.estimate, found.low, found.high, found.units, notes, n, made, None, sample.key, interval=found

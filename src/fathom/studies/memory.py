@@ -13,9 +13,9 @@ With H(world, weights) the Hits@10 on the test questions:
 - *structure* = H(fully-anonymised-erd, random): what is left where no text means anything.
 
 All differences are per test fact (both directions averaged) and per seed of training, so that their intervals are
-paired; with several seeds these hold the noise of training, too. The terms of all models are one family, with p values
-by Holm and simultaneous intervals; so are the gaps, and the contrasts. Figures and tables are named after those of
-Sakai et al. (NAACL 2024).
+paired; with several seeds these hold the noise of training, too. The terms of all models on one metric are one family,
+with p values by Holm and simultaneous intervals; so are the gaps, and the contrasts. Hits@10 decides. Figures and
+tables are named after those of Sakai et al. (NAACL 2024).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,7 @@ MEMORY_OF_NAMES, MEMORY_OF_ANSWERS = "memory of names ({})", "memory of answers 
 NO_CONTROL = "no control: pre-train one with kgc pretrain --sham and name it under controls: in the plan"
 METRICS = tuple(map(metric, ("hits@1", "hits@3", "hits@10", "mrr", "mean_rank")))
 HITS = "hits@10"
-"""What is taken apart."""
+"""The metric that decides."""
 Told = tuple[Estimate, Noise]
 
 
@@ -99,51 +99,39 @@ class Answers(NamedTuple):
         return next(iter(whys)) if len(whys) == 1 else ", ".join(f"{why} ({count})" for why, count in whys.items())
 
 
-class Term(NamedTuple):
-    """One term of the decomposition.
+class Effect(NamedTuple):
+    """A sum of cells with signs.
 
-    :param formula: how it is made, and which cells are missing.
+    :param model: its name; "first − second" of a contrast.
+    :param name: of the term; the world of a gap or a contrast.
+    :param formula: how it is computed, and which cells are missing.
     :param value: None where a cell is missing.
-    :param adjusted: its p value by Holm, among the terms of all models.
-    """
-
-    model: str
-    name: str
-    formula: str
-    value: Estimate | None
-    noise: Noise = Noise(0)
-    adjusted: float | None = None
-
-
-class Gap(NamedTuple):
-    """pretrained − random in one world.
-
-    :param adjusted: its p value by Holm, among the gaps of all models.
-    :param fences: Tukey's, over the model's worlds.
+    :param adjusted: its p value by Holm, among the effects of the same kind and metric.
+    :param fences: Tukey's, over the model's worlds; of gaps alone.
     :param outlier: whether the gap lies beyond them.
     """
 
     model: str
-    world: str
-    value: Estimate
-    noise: Noise
-    fences: tuple[float, float]
-    outlier: bool
+    name: str
+    value: Estimate | None
+    noise: Noise = Noise(0)
+    formula: str = ""
     adjusted: float | None = None
+    fences: tuple[float, float] | None = None
+    outlier: bool = False
 
 
-class Contrast(NamedTuple):
-    """first − second, both pretrained, in one world. :param adjusted: its p value by Holm, among all contrasts."""
+class Effects(NamedTuple):
+    """All effects on one metric.
 
-    first: str
-    second: str
-    world: str
-    value: Estimate
-    noise: Noise
-    adjusted: float | None = None
+    :param terms: of the decomposition.
+    :param gaps: pretrained − random in each world.
+    :param contrasts: two models, both pretrained, in each world.
+    """
 
-
-Tested = TypeVar("Tested", Term, Gap, Contrast)
+    terms: list[Effect]
+    gaps: list[Effect]
+    contrasts: list[Effect]
 
 
 class Curve(NamedTuple):
@@ -175,12 +163,26 @@ class Memory:
 
     plan: StudyPlan
     cells: list[Answers]
-    terms: list[Term]
-    gaps: list[Gap]
-    contrasts: list[Contrast]
+    effects: Mapping[str, Effects]
+    """By metric; those on Hits@10 decide."""
     curves: Mapping[str, list[Curve]]
     """Of each model, by the first of the seeds."""
     decisions: list[Decision] = field(default_factory=list)
+
+    @property
+    def terms(self) -> list[Effect]:
+        """The decomposition of Hits@10."""
+        return self.effects[HITS].terms
+
+    @property
+    def gaps(self) -> list[Effect]:
+        """What pre-trained weights add to Hits@10 in each world."""
+        return self.effects[HITS].gaps
+
+    @property
+    def contrasts(self) -> list[Effect]:
+        """Differences in Hits@10 between two models."""
+        return self.effects[HITS].contrasts
 
 
 def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
@@ -197,23 +199,27 @@ def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
     first = [state.cell for state in found if state.cell.seed == plan.trainings[0]]
     curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
     cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in found)
-    terms = [term for model in plan.models for term in (*_terms(model, grid), *_beyond_control(model, grid))]
-    decisions = decide([claim for model in plan.models if (claim := _claim(model, plan, terms)) is not None])
-    terms = _adjusted(terms)
+    effects = {one.name: _effects(plan, grid, one.name) for one in METRICS}
+    claims = (_claim(model, plan, effects[HITS].terms) for model in plan.models)
     return Memory(
         plan,
         [Answers(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
-        terms,
-        _adjusted([gap for model in plan.models for gap in _gaps(model, grid)]),
-        _adjusted(
-            [
-                Contrast(first_, second, world, *told)
-                for first_, second in plan.contrasts
-                for world, told in grid.pairs((first_, P), (second, P))
-            ]
-        ),
+        {name: Effects(*map(_adjusted, own)) for name, own in effects.items()},
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
-        decisions,
+        decide([claim for claim in claims if claim is not None]),
+    )
+
+
+def _effects(plan: StudyPlan, grid: _Grid, metric_name: str) -> Effects:
+    """Compute every effect on one metric, without adjustment."""
+    return Effects(
+        [one for model in plan.models for own in (_terms, _beyond_control) for one in own(model, grid, metric_name)],
+        [gap for model in plan.models for gap in _gaps(model, grid, metric_name)],
+        [
+            Effect(f"{first} − {second}", world, *told)
+            for first, second in plan.contrasts
+            for world, told in grid.pairs((first, P), (second, P), metric_name)
+        ],
     )
 
 
@@ -222,7 +228,7 @@ def answer(found: Memory) -> list[str]:
     return [control_sentence(decision) for decision in found.decisions]
 
 
-def _claim(model: str, plan: StudyPlan, terms: Sequence[Term]) -> Claim | None:
+def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None:
     """Declare that a model remembers answers: names help it, and beyond a model that read as much without answers."""
     by_name = {term.name: term.value for term in terms if term.model == model}
     if by_name.get(MEMORY_OF_NAMES.format(BASE)) is None:
@@ -236,13 +242,13 @@ def _claim(model: str, plan: StudyPlan, terms: Sequence[Term]) -> Claim | None:
     return Claim(f"{model} remembers answers", contrasts)
 
 
-def _beyond_control(model: str, grid: _Grid) -> Iterator[Term]:
+def _beyond_control(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
     control = grid.plan.controls.get(model)
     if control is not None:
         cells = [(1, grid.owned(model, P, BASE)), (-1, grid.owned(control, P, BASE))]
-        told, formula = grid.summed(cells), f"H({BASE}, p) − H({BASE}, p of {control})"
-        name = MEMORY_OF_ANSWERS.format(control)
-        yield Term(model, name, formula, None) if told is None else Term(model, name, formula, *told)
+        value, noise = grid.summed(cells, metric_name) or (None, Noise(0))
+        formula = f"H({BASE}, p) − H({BASE}, p of {control})"
+        yield Effect(model, MEMORY_OF_ANSWERS.format(control), value, noise, formula)
 
 
 class _Grid:
@@ -272,7 +278,7 @@ class _Grid:
     def owned(self, model: str, init: Init, world: str) -> Cell:
         return Cell(self.plan.owner(model, init), init, world)
 
-    def summed(self, cells: Sequence[tuple[int, Cell]], name: str = HITS) -> Told | None:
+    def summed(self, cells: Sequence[tuple[int, Cell]], name: str) -> Told | None:
         """Σ sign · metric over the facts that all ranked and the seeds that all were trained with; None of no seed."""
         trainings = []
         for seed in self.plan.trainings:
@@ -289,15 +295,15 @@ class _Grid:
         told = {one.name: number for one in METRICS if (number := self.summed([(1, cell)], one.name)) is not None}
         return {name: number for name, (number, _) in told.items()}, told[HITS][1] if told else Noise(0)
 
-    def pairs(self, first: tuple[str, Init], second: tuple[str, Init]) -> Iterator[tuple[str, Told]]:
-        """Hits@10 of *first* − *second*, each a model and its weights, in each world of the first that has both."""
+    def pairs(self, first: tuple[str, Init], second: tuple[str, Init], metric_name: str) -> Iterator[tuple[str, Told]]:
+        """Yield *first* − *second*, each a model and its weights, in each world of the first that has both."""
         for world in self.worlds(first[0]):
-            told = self.summed([(1, self.owned(*first, world)), (-1, self.owned(*second, world))])
+            told = self.summed([(1, self.owned(*first, world)), (-1, self.owned(*second, world))], metric_name)
             if told is not None:
                 yield world, told
 
 
-def _adjusted(lines: list[Tested]) -> list[Tested]:
+def _adjusted(lines: list[Effect]) -> list[Effect]:
     """Adjust p values by Holm and make the intervals simultaneous, for all lines as one family."""
     claims = [Claim("", (Needed("", line.value, missing="no cell"),)) for line in lines]
     decided = zip(lines, decide(claims), strict=True)
@@ -321,41 +327,44 @@ def _trained(state: CellState, grid: _Grid, out: Path) -> Trained:
     return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained
 
 
-def _terms(model: str, grid: _Grid) -> Iterator[Term]:
+def _terms(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
     if not any(cell.model == model and cell.init for cell in grid.there):
         return
     nothing = f"[H({NAMELESS}, p) − H({NAMELESS}, r)]"
     for world in grid.worlds(model):
         cells: list[tuple[int, Init, str]] = [(1, P, world), (-1, R, world), (-1, P, NAMELESS), (1, R, NAMELESS)]
         formula = f"[H({world}, p) − H({world}, r)] − {nothing}"
-        term = _term(model, MEMORY_OF_NAMES.format(world), formula, cells, grid)
+        term = _term(model, MEMORY_OF_NAMES.format(world), formula, cells, grid, metric_name)
         # The term is defined for base; with other worlds it is a check, made where their cells are there.
         if world == BASE or (world != NAMELESS and term.value is not None):
             yield term
     for init in INITS:
         formula = f"H({NAMELESS}, {init[0]}) − H({MEANINGLESS}, {init[0]})"
-        yield _term(model, f"descriptions ({init})", formula, [(1, init, NAMELESS), (-1, init, MEANINGLESS)], grid)
-    yield _term(model, "structure", f"H({MEANINGLESS}, r)", [(1, R, MEANINGLESS)], grid)
+        cells = [(1, init, NAMELESS), (-1, init, MEANINGLESS)]
+        yield _term(model, f"descriptions ({init})", formula, cells, grid, metric_name)
+    yield _term(model, "structure", f"H({MEANINGLESS}, r)", [(1, R, MEANINGLESS)], grid, metric_name)
 
 
-def _term(model: str, name: str, formula: str, cells: Sequence[tuple[int, Init, str]], grid: _Grid) -> Term:
+def _term(
+    model: str, name: str, formula: str, cells: Sequence[tuple[int, Init, str]], grid: _Grid, metric_name: str
+) -> Effect:
     """:param cells: sign, weights and world of each."""
     signed = [(sign, grid.owned(model, init, world)) for sign, init, world in cells]
-    told = grid.summed(signed)
+    told = grid.summed(signed, metric_name)
     if told is None:
         lacking = grid.missing([cell for _, cell in signed])
         which = ", ".join(f"{cell.world} {cell.init}" for cell in lacking) or "of one seed for all of them"
-        return Term(model, name, f"{formula} (no cell {which})", None)
-    return Term(model, name, formula, *told)
+        return Effect(model, name, None, formula=f"{formula} (no cell {which})")
+    return Effect(model, name, *told, formula)
 
 
-def _gaps(model: str, grid: _Grid) -> list[Gap]:
-    gaps = dict(grid.pairs((model, P), (model, R)))
+def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
+    gaps = dict(grid.pairs((model, P), (model, R), metric_name))
     if not gaps:
         return []
     low, high, outside = tukey_fences([gap.value for gap, _ in gaps.values()])
     return [
-        Gap(model, world, *told, (low, high), outlier)
+        Effect(model, world, *told, fences=(low, high), outlier=outlier)
         for (world, told), outlier in zip(gaps.items(), outside.tolist(), strict=True)
     ]
 

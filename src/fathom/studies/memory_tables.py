@@ -14,15 +14,14 @@ from fathom.results.estimates import Estimate, Noise, combined, untold
 from fathom.results.plots import Plot
 from fathom.results.tables import Cell, Table
 from fathom.studies.memory import (
+    HITS,
     METRICS,
     NOT_YET,
     Answers,
-    Contrast,
     Curve,
-    Gap,
+    Effect,
     Memory,
     R,
-    Term,
     correlations,
     longest,
 )
@@ -44,23 +43,22 @@ def tables(found: Memory) -> list[Table]:
     and with several seeds every training."""
     made = (
         _table_of_cells(found),
-        _table_of_tested(
-            ("model", "term"),
-            "value",
-            [((one.model, one.name), one, (one.formula,)) for one in found.terms],
+        _table_of_effects(
+            ("model", "term", "value"),
+            [(one, (one.formula,)) for one in found.terms],
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
             "the terms of all models",
             ("formula",),
         ),
         _table_of_gaps(found.gaps),
-        _table_of_tested(
-            ("models", "world"),
-            "difference",
-            [((f"{one.first} − {one.second}", one.world), one, ()) for one in found.contrasts],
+        _table_of_effects(
+            ("models", "world", "difference"),
+            [(one, ()) for one in found.contrasts],
             "Two models with their pre-trained weights, world by world (Hits@10)",
             "all contrasts",
         ),
         _table_of_metrics(found.cells),
+        _table_of_secondary(found),
         *([_table_of_trainings(found)] if len(found.plan.trainings) > 1 else ()),
     )
     return [table for table in made if table.rows]
@@ -116,25 +114,27 @@ def _without_noise(noises: Iterable[Noise]) -> tuple[str, ...]:
     return () if any(noise.training is not None for noise in noises) else NOISE
 
 
-def _table_of_tested(
-    about: tuple[str, str],
-    name: str,
-    lines: Sequence[tuple[tuple[str, str], Term | Gap | Contrast, tuple[Cell, ...]]],
+def _table_of_effects(
+    columns: tuple[str, str, str],
+    lines: Sequence[tuple[Effect, tuple[Cell, ...]]],
     title: str,
     family: str,
-    behind: tuple[str, ...] = (),
+    more: tuple[str, ...] = (),
     notes: Sequence[str] = (),
 ) -> Table:
-    """:param name: of the number. :param lines: what it is of, the number, and what stands behind it.
-    :param family: among which Holm's p values are adjusted. :param behind: columns behind the number."""
-    noises, values = [line.noise for _, line, _ in lines], [line.value for _, line, _ in lines]
-    smallest = [value.smallest if value else None for value in values]
+    """:param columns: model, name and value. :param lines: each effect with the cells of the last columns.
+    :param family: among which Holm's p values are adjusted. :param more: the last columns."""
+    noises, values = [one.noise for one, _ in lines], [one.value for one, _ in lines]
     rows = [
-        (*of, line.value, line.adjusted, least, line.value.n if line.value else 0, *line.noise, *more)
-        for (of, line, more), least in zip(lines, smallest, strict=True)
+        (
+            *(one.model, one.name, one.value, one.adjusted, one.value and one.value.smallest),
+            *(one.value.n if one.value else 0, *one.noise, *last),
+        )
+        for one, last in lines
     ]
+    name = columns[2]
     return Table.of_numbers(
-        (*about, name, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *behind),
+        (*columns, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *more),
         rows,
         title,
         {name: ("low", "high", "p")},
@@ -144,18 +144,38 @@ def _table_of_tested(
     )
 
 
-def _table_of_gaps(gaps: Sequence[Gap]) -> Table:
+def _table_of_gaps(gaps: Sequence[Effect]) -> Table:
     fences = ("fence low", "fence high")
-    made = _table_of_tested(
-        ("model", "world"),
-        "p − r",
-        [((gap.model, gap.world), gap, (*gap.fences, gap.outlier)) for gap in gaps],
+    made = _table_of_effects(
+        ("model", "world", "p − r"),
+        [(gap, (*(gap.fences or ()), gap.outlier)) for gap in gaps],
         "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
         "the gaps of all models",
         (*fences, "outlier"),
         (FENCES,),
     )
     return replace(made, formats={**made.formats, **dict.fromkeys(fences, "+.3f")})
+
+
+def _table_of_secondary(found: Memory) -> Table:
+    """Return the same effects on every other metric; they decide nothing."""
+    others = {head: found.effects[name] for name, head in HEADS.items() if name != HITS}
+    ends = {head: (f"{head} low", f"{head} high", f"{head} p") for head in others}
+    kinds = {"term": "terms", "p − r": "gaps", "difference": "contrasts"}
+    rows: list[tuple[Cell | Estimate, ...]] = [
+        (kind, one[0].model, one[0].name, *(effect.value for effect in one))
+        for kind, field in kinds.items()
+        for one in zip(*(getattr(own, field) for own in others.values()), strict=True)
+    ]
+    return Table.of_numbers(
+        ("effect", "model", "of", *ends),
+        rows,
+        "The same effects on other metrics (secondary)",
+        ends,
+        dict.fromkeys(ends, "+.3f") | {"MR": "+.1f"},
+        ("they decide nothing; CSV and JSON have their intervals, simultaneous for each metric and kind of effect",),
+        [name for three in ends.values() for name in three],
+    )
 
 
 def _table_of_metrics(cells: Sequence[Answers]) -> Table:
@@ -174,7 +194,7 @@ def _table_of_metrics(cells: Sequence[Answers]) -> Table:
         "Every metric of every cell",
         ends,
         dict.fromkeys(ends, ".3f") | {"MR": ".1f"},
-        ("the ends of each interval stand in CSV and JSON",),
+        ("CSV and JSON have the intervals",),
         [name for both in ends.values() for name in both],
     )
 
