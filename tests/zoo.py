@@ -223,6 +223,7 @@ OWN: dict[str, dict[str, Any]] = {
     "mamba2": {"head_dim": 16, "expand": 2, "n_groups": 1},
     "reformer": {"is_decoder": True, **AXIAL},
     "reformer (masked)": AXIAL,
+    "dory": {"n_input_layers": 1, "n_recurrent_layers": 2, "n_output_layers": 1},
     "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False},
     "bamba": {"attn_layer_indices": [1, 3]},

@@ -110,10 +110,14 @@ class LocalModel:
             **self._inputs(vectors),
             position_ids=positions,
             attention_mask=self._additive_mask(visible, positions, known),
-            past_key_values=memory,
             use_cache=True,
+            **{self._memory_name(): memory},
         )[0]
         return hidden.to(self.device), KeyValues.of(memory, known)
+
+    def _memory_name(self) -> str:
+        """Return what the network calls its memory. :raises StopIteration: it has none."""
+        return next(name for name in NAMES if name in self._accepts)
 
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
         """See :meth:`fathom.models.base.Model.advance`."""
@@ -125,7 +129,7 @@ class LocalModel:
             inputs["position_ids"] = place.expand(rows, -1)
         if "cache_position" in self._accepts:
             inputs["cache_position"] = place
-        name = next(name for name in NAMES if name in self._accepts)
+        name = self._memory_name()
         if past is not None:
             inputs[name] = past.memory
         output = self._body(**inputs)

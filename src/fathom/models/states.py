@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-NAMES = ("past_key_values", "cache_params", "state")
-"""What `transformers` calls the memory of a model, as an argument and in its output."""
+NAMES = ("cache", "past_key_values", "cache_params", "state")
+"""What versions of `transformers` call the memory of a model, as an argument and in its output."""
 
 
 class States:
